@@ -1,0 +1,64 @@
+"""The error family of the format layer, so that a caller can tell a refused table from a torn file or a lost race."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bucketingest.errors import BucketIngestError
+
+
+class HudiError(BucketIngestError):
+    """Base of every error raised by `bucketingest.hudi`."""
+
+
+class TableNotFound(HudiError):
+    """There is no Hudi table at the location: `.hoodie/hoodie.properties` is missing."""
+
+
+class InvalidTable(HudiError):
+    """The table's own files contradict each other or cannot be parsed (torn properties, bad metadata, wrong checksum)."""
+
+
+class UnsupportedTable(HudiError):
+    """A valid table that this writer must not write to.
+
+    `reasons` lists everything found, each saying what was found, where, and what to do.
+    """
+
+    def __init__(self, location: str, reasons: Sequence[str]) -> None:
+        self.location = location
+        self.reasons = tuple(reasons)
+        lines = "\n".join(f"  - {reason}" for reason in self.reasons)
+        super().__init__(f"table {location} is refused:\n{lines}")
+
+    def __reduce__(self) -> tuple[type[UnsupportedTable], tuple[str, tuple[str, ...]]]:
+        """Let the error cross a process boundary with its reasons."""
+        return type(self), (self.location, self.reasons)
+
+
+class InvalidName(HudiError):
+    """A file name or file id does not have the form that Hudi gives it."""
+
+
+class TimelineError(HudiError):
+    """An action on the timeline is impossible in the timeline's present state."""
+
+
+class InstantExists(TimelineError):
+    """The instant's file is there already, with other content: another writer took this instant time."""
+
+
+class ClockError(TimelineError):
+    """The table's newest time is further ahead of this machine's clock than allowed."""
+
+
+class RollbackError(HudiError):
+    """The instant must not, or cannot now, be rolled back."""
+
+
+class CorruptLog(HudiError):
+    """A log file's bytes are not a sequence of whole blocks."""
+
+
+class SchemaError(HudiError):
+    """A schema cannot be expressed in the table format, or two schemas do not fit together."""
