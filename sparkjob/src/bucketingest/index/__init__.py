@@ -1,0 +1,1 @@
+"""Where a row belongs: record key, partition path, bucket, file id."""
