@@ -1,0 +1,31 @@
+"""Object stores and file systems behind one small interface."""
+
+from bucketingest.storage.errors import (
+    AccessDenied,
+    AlreadyExists,
+    CreateIfAbsentBroken,
+    InvalidLocation,
+    NotFound,
+    ObjectTooLarge,
+    StorageError,
+    StorageUnavailable,
+)
+from bucketingest.storage.interface import BytesLike, Data, Level, ObjectInfo, Storage
+from bucketingest.storage.opening import open_storage
+
+__all__ = [
+    "AccessDenied",
+    "AlreadyExists",
+    "BytesLike",
+    "CreateIfAbsentBroken",
+    "Data",
+    "InvalidLocation",
+    "Level",
+    "NotFound",
+    "ObjectInfo",
+    "ObjectTooLarge",
+    "Storage",
+    "StorageError",
+    "StorageUnavailable",
+    "open_storage",
+]

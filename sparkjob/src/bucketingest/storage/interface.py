@@ -1,0 +1,109 @@
+"""The one interface through which everything above reads and writes a table, small enough to be wrapped by fault injection."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol, TypeAlias, runtime_checkable
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview
+"""One contiguous buffer of bytes. Objects of the buffer protocol (a pyarrow.Buffer) are passed as ``memoryview(buffer)``."""
+
+Data: TypeAlias = bytes | Sequence[BytesLike] | pathlib.Path
+"""What an object is made of: bytes, buffers to be joined in order, or the path of a local file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What a listing tells about one object."""
+
+    path: str
+    """Path relative to the storage's root."""
+    size: int
+    """Bytes."""
+    modified: datetime
+    """Last modification, timezone-aware, UTC, by the store's clock."""
+    etag: str | None
+    """Changes whenever the content does; None where the store has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One directory of a storage: what lies directly in it."""
+
+    directories: list[str] = field(default_factory=list)
+    """Paths of sub-directories relative to the storage's root, without a trailing slash."""
+    objects: list[ObjectInfo] = field(default_factory=list)
+    """The objects directly in the directory."""
+
+
+@runtime_checkable
+class Storage(Protocol):
+    """Objects below one root URL, named by paths relative to it.
+
+    Paths are ``/``-separated unicode text, taken as they are: nothing is URL-encoded, so a reader of the same files
+    sees exactly these names. ``bucketingest.storage.paths.check_path`` says which paths are refused. Implementations are safe to share between
+    threads and can be pickled; in another process they open the same place again.
+
+    Every call may raise ``AccessDenied``, ``StorageUnavailable`` (transient, after the implementation's own bounded
+    retries) and ``InvalidLocation``.
+    """
+
+    @property
+    def url(self) -> str:
+        """The root, without a trailing slash and without secrets."""
+        ...
+
+    def get(self, path: str) -> bytes:
+        """The whole content. Raises NotFound."""
+        ...
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """``length`` bytes from byte ``start`` on; fewer if the object ends before, none at or after its end. Raises NotFound."""
+        ...
+
+    def head(self, path: str) -> ObjectInfo:
+        """Size and times of one object. Raises NotFound."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether the object is there. A directory is not an object."""
+        ...
+
+    def create(self, path: str, data: Data) -> None:
+        """Create the object only if the name is free, atomically: of any number of racers exactly one succeeds.
+
+        Nobody ever sees a part of the content, and a crash leaves either nothing or everything. Raises AlreadyExists,
+        also when the other's content is equal: whoever wants to adopt an equal object compares it.
+        Raises ObjectTooLarge where the store takes no such size in one atomic request.
+        """
+        ...
+
+    def put(self, path: str, data: Data) -> None:
+        """Write the object whether or not the name is taken. Readers see the old or the new content, whole."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Delete the object; success when it is already absent."""
+        ...
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Delete objects; those already absent are no error. Not atomic: some may be gone when it fails."""
+        ...
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Every object below the directory ``prefix`` ("" is the root), at any depth, in no promised order.
+
+        ``a/b`` means the directory: neither ``a/bc`` nor an object named ``a/b`` is in it. An absent directory is empty.
+        """
+        ...
+
+    def list_level(self, prefix: str = "") -> Level:
+        """The directories and objects directly in the directory ``prefix``. An absent directory is empty."""
+        ...
+
+    def absolute(self, path: str) -> str:
+        """The full name as Hudi would write it: URL and path, on a local file system the plain absolute path."""
+        ...

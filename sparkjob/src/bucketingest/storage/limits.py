@@ -1,0 +1,64 @@
+"""Every timeout, retry and size limit towards an object store, in one place, so that no call can hang or retry for ever."""
+
+from __future__ import annotations
+
+import enum
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
+CONNECT_TIMEOUT = timedelta(seconds=5)
+QUICK_TIMEOUT = timedelta(seconds=30)
+"""One request that moves little: a head, a listing page, a deletion, a small object."""
+TRANSFER_TIMEOUT = timedelta(minutes=10)
+"""One request that moves a large object; 5 GiB in it need 9 MB/s."""
+READ_STALL_TIMEOUT = timedelta(seconds=30)
+"""Silence of a store in the middle of a download."""
+
+QUICK_BYTES_MAX = 8 * 1024 * 1024
+"""Uploads up to this size count as quick: 30 s for them mean 0.3 MB/s."""
+
+RETRIES_MAX = 6
+RETRY_BACKOFF_FIRST = timedelta(milliseconds=100)
+RETRY_BACKOFF_MAX = timedelta(seconds=10)
+RETRY_TIME_MAX = timedelta(minutes=2)
+"""No further try starts later than this after the first one."""
+
+GIB = 1024**3
+S3_PUT_BYTES_MAX = 5 * GIB
+"""S3's limit of one PUT (a larger object needs a multipart upload, on which obstore has no condition)."""
+AZURE_PUT_BYTES_MAX = 5000 * 1024 * 1024
+"""Azure's limit of one Put Blob."""
+GCS_PUT_BYTES_MAX = 5 * 1024 * GIB
+"""Google Cloud Storage's limit of any object."""
+
+
+class Use(enum.Enum):
+    """What a client is for, since a good timeout depends on it."""
+
+    QUICK = "quick"
+    READ = "read"
+    UPLOAD = "upload"
+
+
+def client_options(use: Use, *, allow_http: bool) -> ClientConfig:
+    """The HTTP client's settings for one use."""
+    options: ClientConfig = {
+        "connect_timeout": CONNECT_TIMEOUT,
+        "timeout": QUICK_TIMEOUT if use is Use.QUICK else TRANSFER_TIMEOUT,
+        "allow_http": allow_http,
+    }
+    if use is Use.READ:
+        options["read_timeout"] = READ_STALL_TIMEOUT  # Not for uploads: there it would count while we send.
+    return options
+
+
+def retry_options() -> RetryConfig:
+    """How a failed request is repeated: exponential backoff with jitter, bounded in number and time."""
+    return {
+        "max_retries": RETRIES_MAX,
+        "retry_timeout": RETRY_TIME_MAX,
+        "backoff": {"init_backoff": RETRY_BACKOFF_FIRST, "max_backoff": RETRY_BACKOFF_MAX, "base": 2},
+    }

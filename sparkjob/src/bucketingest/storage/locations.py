@@ -1,0 +1,188 @@
+"""Where an object store's root is and how to connect to it: parsed once, picklable, and silent about its secrets."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
+
+from bucketingest.storage import limits
+from bucketingest.storage.errors import InvalidLocation, StorageError
+from bucketingest.storage.failures import Secrets, translated
+from bucketingest.storage.limits import Use
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from obstore.store import ObjectStore
+
+Options = Mapping[str, str]
+
+_SECRET_OPTION_WORDS = ("key", "secret", "token", "password", "sas")
+_SECRET_VARIABLES = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_SAS_KEY",
+    "AZURE_STORAGE_CLIENT_SECRET",
+    "AZURE_CLIENT_SECRET",
+    "GOOGLE_SERVICE_ACCOUNT_KEY",
+)
+
+
+class Location(Protocol):
+    """The root of an object storage."""
+
+    @property
+    def url(self) -> str:
+        """The root as the user wrote it, without a trailing slash."""
+        ...
+
+    @property
+    def prefix(self) -> str:
+        """The root's path inside the bucket, "" for the bucket itself."""
+        ...
+
+    @property
+    def object_bytes_max(self) -> int | None:
+        """The most bytes that one atomic PUT takes; None without limit."""
+        ...
+
+    @property
+    def secrets(self) -> Secrets:
+        """What messages must hide."""
+        ...
+
+    def connect(self, use: Use) -> ObjectStore:
+        """A client of the whole bucket. Raises InvalidLocation, AccessDenied."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CloudLocation:
+    """A bucket or container of a cloud store, with a root inside it."""
+
+    scheme: str
+    url: str
+    bucket: str
+    prefix: str
+    options: Options = field(repr=False)
+
+    @property
+    def object_bytes_max(self) -> int | None:
+        """Bytes; each store's own limit of one PUT."""
+        return _PUT_BYTES_MAX[self.scheme]
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secrets among the options and in the environment."""
+        given = [value for name, value in self.options.items() if any(word in name for word in _SECRET_OPTION_WORDS)]
+        return Secrets([*given, *(os.environ.get(name) for name in _SECRET_VARIABLES)])
+
+    def connect(self, use: Use) -> ObjectStore:
+        """A client of the bucket. Settings that the options lack come from the usual environment variables."""
+        try:
+            return _CONNECTORS[self.scheme](self, use)
+        except StorageError:
+            raise
+        except Exception as error:
+            raise translated(self.url, "open", error, self.secrets) from None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLocation:
+    """A store in the memory of this process; everybody who names it shares it."""
+
+    name: str
+    prefix: str
+    process: int
+
+    @property
+    def url(self) -> str:
+        """``memory://`` and the name."""
+        return f"memory://{self.name}/{self.prefix}".rstrip("/")
+
+    @property
+    def object_bytes_max(self) -> int | None:
+        """No limit."""
+        return None
+
+    @property
+    def secrets(self) -> Secrets:
+        """None."""
+        return Secrets()
+
+    def connect(self, use: Use) -> ObjectStore:
+        """The process's store of this name, whatever the use. Raises InvalidLocation in any other process."""
+        del use
+        if os.getpid() != self.process:
+            # A fresh empty store here would look like an empty table.
+            raise InvalidLocation(f"{self.url}: a memory storage lives in one process; give the table a path that all processes reach")
+        with _memory_lock:
+            return _memory_stores.setdefault(self.name, MemoryStore())
+
+
+_memory_stores: dict[str, MemoryStore] = {}
+_memory_lock = threading.Lock()
+
+
+def _connect_s3(location: CloudLocation, use: Use) -> ObjectStore:
+    config = {name.removeprefix("aws_"): value for name, value in location.options.items()}
+    path_style = config.pop("path_style", None)
+    if path_style is not None:
+        config["virtual_hosted_style_request"] = "false" if _is_true(path_style) else "true"
+    endpoint = config.get("endpoint") or config.get("endpoint_url") or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    if endpoint:
+        config.pop("endpoint_url", None)
+        config["endpoint"] = endpoint
+    if "region" not in config and not _variable("AWS_REGION", "AWS_DEFAULT_REGION"):
+        config["region"] = "us-east-1"  # S3 clones take any; a real bucket elsewhere answers with a clear redirect.
+    http = _http_allowed(config, endpoint, "AWS_ALLOW_HTTP")
+    return _build(S3Store, location, use, config, allow_http=http)
+
+
+def _connect_gcs(location: CloudLocation, use: Use) -> ObjectStore:
+    config = dict(location.options)
+    return _build(GCSStore, location, use, config, allow_http=_http_allowed(config, config.get("base_url"), "GOOGLE_ALLOW_HTTP"))
+
+
+def _connect_azure(location: CloudLocation, use: Use) -> ObjectStore:
+    config = {name.removeprefix("azure_storage_"): value for name, value in location.options.items()}
+    return _build(AzureStore, location, use, config, allow_http=_http_allowed(config, config.get("endpoint"), "AZURE_ALLOW_HTTP"))
+
+
+def _build(store: Callable[..., Any], location: CloudLocation, use: Use, config: dict[str, str], *, allow_http: bool) -> ObjectStore:
+    built: ObjectStore = store(
+        location.bucket,
+        config=config,
+        client_options=limits.client_options(use, allow_http=allow_http),
+        retry_config=limits.retry_options(),
+    )
+    return built
+
+
+def _http_allowed(config: dict[str, str], endpoint: str | None, variable: str) -> bool:
+    """Whether plain HTTP may be used: asked for, or the endpoint says so itself. Takes the option out of ``config``."""
+    asked = config.pop("allow_http", None) or os.environ.get(variable)
+    return _is_true(asked) if asked else bool(endpoint and endpoint.startswith("http://"))
+
+
+def _variable(*names: str) -> str | None:
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def _is_true(text: str) -> bool:
+    return text.strip().lower() in ("true", "1", "yes", "on")
+
+
+_CONNECTORS: dict[str, Callable[[CloudLocation, Use], ObjectStore]] = {
+    "s3": _connect_s3,
+    "gs": _connect_gcs,
+    "az": _connect_azure,
+}
+_PUT_BYTES_MAX = {"s3": limits.S3_PUT_BYTES_MAX, "gs": limits.GCS_PUT_BYTES_MAX, "az": limits.AZURE_PUT_BYTES_MAX}

@@ -1,0 +1,205 @@
+"""Storage on object stores through obstore: S3, Google Cloud Storage, Azure, and memory for tests."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import obstore
+from obstore.exceptions import AlreadyExistsError
+
+from bucketingest.storage.buffers import opened, total_size
+from bucketingest.storage.errors import AlreadyExists, InvalidLocation, NotFound, ObjectTooLarge
+from bucketingest.storage.failures import translated
+from bucketingest.storage.interface import Data, Level, ObjectInfo
+from bucketingest.storage.limits import QUICK_BYTES_MAX, Use
+from bucketingest.storage.locations import Location
+from bucketingest.storage.paths import check_path, check_prefix
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+_CREATOR = "bucketingestcreator"
+"""User metadata naming the create call that made an object. Letters only: Azure takes no dash in a metadata name."""
+
+_NOT_FOUND = (FileNotFoundError, obstore.exceptions.NotFoundError)
+
+
+class ObjectStorage:
+    """Objects below one prefix of a bucket, container or memory store.
+
+    **Create-if-absent** is one conditional PUT (``If-None-Match: *`` on S3), never a multipart upload: obstore has no
+    condition on those. A file is mapped and sent from the map, so it does not fill memory; the store's
+    limit for one PUT (5 GiB on S3) is an object's limit.
+
+    **A retried create that meets itself**: a PUT may succeed while its answer is lost; the retry then finds the name taken by ourselves.
+    Each create therefore carries a random token in the object's metadata, and a taken name that holds our token is a success.
+    Comparing contents instead would let two racers with equal contents both win.
+    """
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._url = location.url
+        self._start = f"{location.prefix}/" if location.prefix else ""
+        self._clients: dict[Use, ObjectStore] = {}
+
+    def __reduce__(self) -> tuple[type[ObjectStorage], tuple[Location]]:
+        return ObjectStorage, (self._location,)
+
+    @property
+    def url(self) -> str:
+        """The root URL, as given, without a trailing slash."""
+        return self._url
+
+    def __repr__(self) -> str:
+        return f"ObjectStorage({self._url!r})"
+
+    def get(self, path: str) -> bytes:
+        """The whole content. Raises NotFound."""
+        key = self._key(path)
+        try:
+            return obstore.get(self._client(Use.READ), key).bytes().to_bytes()
+        except Exception as error:
+            self._fail("get", path, error)
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """Up to ``length`` bytes from byte ``start``. Raises NotFound."""
+        key = self._key(path)
+        if start < 0 or length < 0:
+            raise InvalidLocation(f"{self._url}/{path}: a range must not be negative, is start {start}, length {length}")
+        if length == 0 or start >= self.head(path).size:  # Stores answer such a range with an error.
+            return b""
+        try:
+            return obstore.get_range(self._client(Use.READ), key, start=start, length=length).to_bytes()
+        except Exception as error:
+            self._fail("get", path, error)
+
+    def head(self, path: str) -> ObjectInfo:
+        """Size and times of one object. Raises NotFound."""
+        key = self._key(path)
+        try:
+            return self._info(obstore.head(self._client(Use.QUICK), key))
+        except Exception as error:
+            self._fail("head", path, error)
+
+    def exists(self, path: str) -> bool:
+        """Whether the object is there."""
+        try:
+            self.head(path)
+        except NotFound:
+            return False
+        return True
+
+    def create(self, path: str, data: Data) -> None:
+        """Create the object only if the name is free. Raises AlreadyExists, ObjectTooLarge."""
+        key = self._key(path)
+        token = uuid.uuid4().hex
+        with opened(data) as buffers:
+            client = self._client(self._upload_use(path, buffers))
+            try:
+                obstore.put(client, key, _payload(buffers), mode="create", attributes={_CREATOR: token}, use_multipart=False)
+            except AlreadyExistsError:
+                if not self._created_by(path, key, token):
+                    raise AlreadyExists(
+                        f"{self._url}/{path}: create failed: the name is taken; somebody else created it first"
+                    ) from None
+            except Exception as error:
+                self._fail("create", path, error)
+
+    def put(self, path: str, data: Data) -> None:
+        """Write the object, replacing one that is there. Raises ObjectTooLarge."""
+        key = self._key(path)
+        with opened(data) as buffers:
+            client = self._client(self._upload_use(path, buffers))
+            try:
+                obstore.put(client, key, _payload(buffers), mode="overwrite", use_multipart=False)
+            except Exception as error:
+                self._fail("put", path, error)
+
+    def delete(self, path: str) -> None:
+        """Delete the object; success when it is absent."""
+        self.delete_many([path])
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Delete objects, in bulk requests where the store has them."""
+        names = [self._key(path) for path in paths]
+        if not names:
+            return
+        try:
+            obstore.delete(self._client(Use.QUICK), names if len(names) > 1 else names[0])
+        except _NOT_FOUND:
+            # A store that reports an absent object may have stopped there: the others go one by one.
+            for name in names if len(names) > 1 else []:
+                self.delete(name.removeprefix(self._start))
+        except Exception as error:
+            self._fail("delete", names[0].removeprefix(self._start), error)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Every object below the directory, at any depth, page by page."""
+        directory = check_prefix(self._url, prefix)
+        try:
+            for page in obstore.list(self._client(Use.QUICK), self._directory_key(directory)):
+                yield from map(self._info, page)
+        except Exception as error:
+            self._fail("list", directory, error)
+
+    def list_level(self, prefix: str = "") -> Level:
+        """The directories and objects directly in the directory."""
+        directory = check_prefix(self._url, prefix)
+        try:
+            result = obstore.list_with_delimiter(self._client(Use.QUICK), self._directory_key(directory))
+        except Exception as error:
+            self._fail("list", directory, error)
+        return Level(
+            directories=[name.removeprefix(self._start).rstrip("/") for name in result["common_prefixes"]],
+            objects=[self._info(meta) for meta in result["objects"]],
+        )
+
+    def absolute(self, path: str) -> str:
+        """The root URL and the path."""
+        return f"{self._url}/{check_path(self._url, path)}"
+
+    def _key(self, path: str) -> str:
+        return self._start + check_path(self._url, path)
+
+    def _directory_key(self, directory: str) -> str | None:
+        return (self._start + directory).rstrip("/") or None
+
+    def _info(self, meta: ObjectMeta) -> ObjectInfo:
+        return ObjectInfo(meta["path"].removeprefix(self._start), meta["size"], meta["last_modified"], meta["e_tag"])
+
+    def _client(self, use: Use) -> ObjectStore:
+        client = self._clients.get(use)
+        if client is None:  # Two threads may both connect; the later client replaces the earlier, both work.
+            client = self._clients[use] = self._location.connect(use)
+        return client
+
+    def _upload_use(self, path: str, buffers: Sequence[memoryview]) -> Use:
+        size, limit = total_size(buffers), self._location.object_bytes_max
+        if limit is not None and size > limit:
+            raise ObjectTooLarge(
+                f"{self._url}/{path}: {size} bytes exceed the {limit} that the store takes in one atomic"
+                " request; write smaller files (more buckets, or a shorter commit interval)"
+            )
+        return Use.QUICK if size <= QUICK_BYTES_MAX else Use.UPLOAD
+
+    def _created_by(self, path: str, key: str, token: str) -> bool:
+        try:
+            found = obstore.get(self._client(Use.QUICK), key, options={"head": True})
+        except _NOT_FOUND:
+            return False  # Created by somebody and deleted since.
+        except Exception as error:
+            self._fail("create", path, error)
+        return found.attributes.get(_CREATOR) == token
+
+    def _fail(self, what: str, path: str, error: Exception) -> NoReturn:
+        # The cause is cut off: obstore's text can hold signed requests and the store's echo of credentials.
+        raise translated(f"{self._url}/{path}", what, error, self._location.secrets) from None
+
+
+def _payload(buffers: Any) -> Any:
+    return buffers[0] if len(buffers) == 1 else b"".join(buffers)
+
+

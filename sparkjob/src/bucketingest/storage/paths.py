@@ -1,0 +1,45 @@
+"""Which object paths are allowed, in one place, so that every backend takes and refuses the same names."""
+
+from __future__ import annotations
+
+from bucketingest.storage.errors import InvalidLocation
+
+_FIRST_PRINTABLE = 0x20
+_DELETE = 0x7F
+
+
+def check_path(url: str, path: str) -> str:
+    """Return ``path`` unchanged when every backend can hold an object of exactly this name; raise InvalidLocation otherwise."""
+    problem = path_problem(path)
+    if problem is not None:
+        raise InvalidLocation(f"{url}: cannot use {path!r} as an object's path: {problem}")
+    return path
+
+
+def check_prefix(url: str, prefix: str) -> str:
+    """Return the directory path without a trailing slash; "" is the root. Raises InvalidLocation."""
+    directory = prefix.removesuffix("/")
+    return check_path(url, directory) if directory else ""
+
+
+def path_problem(path: str) -> str | None:
+    """What is wrong with an object's path, or None. Pure."""
+    if not path:
+        return "it is empty; name an object below the root"
+    # One scan in C decides for the ordinary path; the slow reasons below run only when something is odd.
+    if path.isprintable() and "//" not in path and "." not in (path[0], path[-1]) and "/." not in path and "./" not in path:
+        return "it must not start or end with '/'" if "/" in (path[0], path[-1]) else None
+    if path.startswith("/") or path.endswith("/"):
+        return "it must not start or end with '/'"
+    for segment in path.split("/"):
+        if segment == "":
+            return "it has an empty segment ('//')"
+        if segment in (".", ".."):
+            return f"the segment {segment!r} would leave its directory"
+    if any(ord(character) < _FIRST_PRINTABLE or ord(character) == _DELETE for character in path):
+        return "it has a control character, which object stores refuse"
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return "it is not valid unicode (a lone surrogate)"
+    return None
