@@ -1,0 +1,25 @@
+"""What all models of the spec have in common: frozen, no unknown fields, an explicit null counts as absent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+
+class SpecModel(BaseModel):
+    """A part of a BucketIngest. Fields are snake_case in Python and camelCase in YAML and JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, data: Any) -> Any:
+        """Treat `field:` without a value as an absent field, as the Kubernetes API server does."""
+        if isinstance(data, dict):
+            return {name: value for name, value in data.items() if value is not None}
+        return data
+
+    def to_document(self) -> dict[str, Any]:
+        """The model as JSON values under its YAML names, with defaults, without absent optional fields."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

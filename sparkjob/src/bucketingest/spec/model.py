@@ -1,0 +1,166 @@
+"""BucketIngest itself: the one typed model behind the CRD, the operator and the job."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import yaml
+from pydantic import Field, model_validator
+
+from bucketingest.spec.base import SpecModel
+from bucketingest.spec.runtime import Checkpoint, Commit, Errors, Health, Restart, Slo
+from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue
+from bucketingest.spec.source import FilesSource, Format, KafkaSource, RateSource, SecretReference, Source, Transform
+from bucketingest.spec.spark import Driver, Executor, Spark
+from bucketingest.spec.table import Index, Table
+
+API_GROUP: Final = "bucketingest.dev"
+API_VERSION: Final = "v1alpha1"
+KIND: Final = "BucketIngest"
+
+_SERVER_FIELDS = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "managedFields",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+
+
+class Metadata(SpecModel):
+    """What the spec needs of a Kubernetes object's metadata; what the API server adds is left out."""
+
+    name: str = Field(
+        description="Name of the pipeline; names of its pods and services are made from it.",
+        pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
+        max_length=52,
+        json_schema_extra={
+            ALLOWED_KEY: "lower-case letters, digits and '-', starting with a letter, at most 52 characters"
+        },
+    )
+    namespace: str | None = Field(
+        default=None,
+        description="Kubernetes namespace; absent on one machine.",
+        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+        max_length=63,
+        json_schema_extra={ALLOWED_KEY: "lower-case letters, digits and '-', at most 63 characters"},
+    )
+    labels: dict[str, OptionValue] = Field(default={}, description="Kubernetes labels.", max_length=256)
+    annotations: dict[str, str] = Field(default={}, description="Kubernetes annotations.", max_length=1024)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_server_fields(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            return {name: value for name, value in data.items() if name not in _SERVER_FIELDS}
+        return data
+
+
+class BucketIngestSpec(SpecModel):
+    """What a user wants: a source, a table, and how to get the rows from one into the other."""
+
+    suspend: Flag = Field(default=False, description="Stop the pipeline after a commit and keep it stopped.")
+    source: Source = Field(description="Where rows come from: exactly one of kafka, files, rate.")
+    format: Format | None = Field(
+        default=None, description="How a Kafka record is decoded. Required for kafka, not allowed otherwise."
+    )
+    transform: Transform = Field(default=Transform(), description="How decoded rows are reshaped.")
+    table: Table = Field(description="The Hudi merge-on-read table to write.")
+    commit: Commit = Field(default=Commit(), description="When input is read and when it becomes visible.")
+    errors: Errors = Field(
+        default=Errors(), description="What happens to a row that cannot be decoded or has no record key."
+    )
+    checkpoint: Checkpoint = Field(default=Checkpoint(), description="Where Spark keeps its checkpoint.")
+    health: Health = Field(default=Health(), description="When a running pipeline counts as unhealthy.")
+    restart: Restart = Field(default=Restart(), description="When the operator gives up restarting.")
+    slo: Slo = Field(default=Slo(), description="What the pipeline promises to readers.")
+    spark: Spark = Field(default=Spark(), description="The Spark application that runs the pipeline.")
+
+
+class BucketIngest(SpecModel):
+    """One ingestion pipeline: `kubectl apply` it, or run the same file on one machine."""
+
+    api_version: Literal["bucketingest.dev/v1alpha1"] = Field(
+        alias="apiVersion", description="bucketingest.dev/v1alpha1"
+    )
+    kind: Literal["BucketIngest"] = Field(description="BucketIngest")
+    metadata: Metadata = Field(description="Name and namespace.")
+    spec: BucketIngestSpec = Field(description="What is wanted.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_status(cls, data: Any) -> Any:
+        """Leave out the status, which is the operator's, so that an object read from a cluster can be used as it is."""
+        if isinstance(data, dict):
+            return {name: value for name, value in data.items() if name != "status"}
+        return data
+
+    @property
+    def pipeline(self) -> str:
+        """Identity of the pipeline: `namespace/name`, or the name alone where there is no namespace."""
+        namespace = self.metadata.namespace
+        return f"{namespace}/{self.metadata.name}" if namespace else self.metadata.name
+
+    @property
+    def table_name(self) -> str:
+        """Name of the table in its properties and its Avro schema."""
+        return self.spec.table.name or self.metadata.name.replace("-", "_")
+
+    @property
+    def hash_fields(self) -> tuple[str, ...]:
+        """Columns whose values are hashed to a bucket, in the order of the record key, as Hudi takes them."""
+        chosen = self.spec.table.index.hash_fields
+        record_key = self.spec.table.record_key
+        return record_key if chosen is None else tuple(column for column in record_key if column in chosen)
+
+    @property
+    def dead_letter_path(self) -> str | None:
+        """Base path of the dead-letter table; None in mode fail."""
+        if self.spec.errors.mode == "fail":
+            return None
+        return self.spec.errors.dead_letter_path or f"{self.spec.table.path}_dead_letters"
+
+    @property
+    def checkpoint_path(self) -> str:
+        """Directory for Spark's checkpoint."""
+        return self.spec.checkpoint.path or f"{self.spec.table.path}_checkpoints/{self.metadata.name}"
+
+    def to_yaml(self) -> str:
+        """The whole resource as YAML, with every default written out; reads back as an equal model."""
+        return yaml.safe_dump(self.to_document(), sort_keys=False, allow_unicode=True, width=120)
+
+
+__all__ = [
+    "API_GROUP",
+    "API_VERSION",
+    "KIND",
+    "BucketIngest",
+    "BucketIngestSpec",
+    "Checkpoint",
+    "Commit",
+    "Driver",
+    "Errors",
+    "Executor",
+    "FilesSource",
+    "Format",
+    "Health",
+    "Index",
+    "KafkaSource",
+    "Metadata",
+    "RateSource",
+    "Restart",
+    "SecretReference",
+    "Slo",
+    "Source",
+    "Spark",
+    "Table",
+    "Transform",
+]

@@ -1,0 +1,112 @@
+"""How a pipeline runs: when it commits, what it does with bad rows, when it counts as unhealthy."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bucketingest.spec.base import SpecModel
+from bucketingest.spec.scalars import DurationText, Location, TriggerText, Whole
+
+
+class Commit(SpecModel):
+    """When input is read and when it becomes visible."""
+
+    mode: Literal["interval", "checkpoint"] = Field(
+        default="interval",
+        description=(
+            "interval: an instant spans micro-batches and is committed every interval. checkpoint: one instant per "
+            "micro-batch."
+        ),
+    )
+    interval: Annotated[timedelta, DurationText("1s", "1h")] = Field(
+        default=timedelta(seconds=30),
+        description="Time between commits in mode interval; 1s to 1h. Must not be shorter than trigger.",
+    )
+    trigger: Annotated[timedelta | Literal["once"], TriggerText()] = Field(
+        default=timedelta(seconds=2),
+        description=(
+            "Time between starts of micro-batches, up to 1h. 0s: as fast as it can. once: take all there is, then stop."
+        ),
+    )
+    max_retries: Whole = Field(
+        default=5,
+        alias="maxRetries",
+        description="How often a commit is tried again after a storage error, with backoff, before the attempt fails.",
+        ge=0,
+        le=100,
+    )
+
+
+class Errors(SpecModel):
+    """What happens to a row that cannot be decoded or has no record key."""
+
+    mode: Literal["deadLetter", "fail"] = Field(
+        default="deadLetter",
+        description="deadLetter: the row goes to the dead-letter table. fail: the pipeline stops. No row is dropped.",
+    )
+    dead_letter_path: Location | None = Field(
+        default=None,
+        alias="deadLetterPath",
+        description=(
+            "Base path of the dead-letter table; the table's path with _dead_letters at its end when absent. Only with "
+            "mode deadLetter, never inside the table."
+        ),
+    )
+
+
+class Checkpoint(SpecModel):
+    """Where Spark keeps its checkpoint. It may be lost: the table's timeline is the truth."""
+
+    path: Location | None = Field(
+        default=None,
+        description=(
+            "Directory for Spark's checkpoint; the table's path with _checkpoints/NAME at its end when absent. Never "
+            "inside the table."
+        ),
+    )
+
+
+class Health(SpecModel):
+    """When a running pipeline counts as unhealthy."""
+
+    max_commit_lag: Annotated[timedelta, DurationText("1s", "168h")] = Field(
+        default=timedelta(minutes=5),
+        alias="maxCommitLag",
+        description="Longest time without a commit while there is input. Longer than commit.interval in mode interval.",
+    )
+    max_inflight_age: Annotated[timedelta, DurationText("1s", "168h")] = Field(
+        default=timedelta(minutes=10),
+        alias="maxInflightAge",
+        description=(
+            "Age at which an inflight instant counts as stuck and is rolled back. Longer than commit.interval in mode "
+            "interval."
+        ),
+    )
+
+
+class Restart(SpecModel):
+    """When the operator gives up restarting."""
+
+    max_failures: Whole = Field(
+        default=10,
+        alias="maxFailures",
+        description="Failed attempts within window after which the pipeline is Stalled and is not started again.",
+        ge=1,
+        le=1000,
+    )
+    window: Annotated[timedelta, DurationText("1m", "168h")] = Field(
+        default=timedelta(hours=1), description="Time over which failed attempts are counted."
+    )
+
+
+class Slo(SpecModel):
+    """What the pipeline promises to readers; used for metrics and alerts."""
+
+    commit_latency: Annotated[timedelta, DurationText("1s", "168h")] = Field(
+        default=timedelta(seconds=60),
+        alias="commitLatency",
+        description="Time from a row's arrival in the source to the commit that makes it visible.",
+    )

@@ -1,0 +1,171 @@
+"""Where rows come from and how they are decoded and reshaped before they reach the table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bucketingest.spec.base import SpecModel
+from bucketingest.spec.scalars import ALLOWED_KEY, Location, OptionValue, SchemaText, SmallText, Sql, Whole
+
+Topic = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9._-]+$",
+        max_length=249,
+        json_schema_extra={ALLOWED_KEY: "a topic name of letters, digits, '.', '_' and '-', at most 249 characters"},
+    ),
+]
+
+
+class SecretReference(SpecModel):
+    """Names a Secret."""
+
+    name: SmallText = Field(description="Name of a Secret in the namespace of the BucketIngest.")
+
+
+class KafkaSource(SpecModel):
+    """Rows from Kafka topics."""
+
+    bootstrap_servers: str = Field(
+        alias="bootstrapServers",
+        description="Kafka brokers to start from: host:port, several separated by commas.",
+        pattern=r"^[^\s,]+:[0-9]{1,5}(,[^\s,]+:[0-9]{1,5})*$",
+        max_length=4096,
+        json_schema_extra={ALLOWED_KEY: "host:port, several separated by commas, without spaces"},
+    )
+    topics: tuple[Topic, ...] | None = Field(
+        default=None,
+        description="Topics to read. Exactly one of topics and topicPattern is given.",
+        min_length=1,
+        max_length=256,
+    )
+    topic_pattern: str | None = Field(
+        default=None,
+        alias="topicPattern",
+        description="Java regular expression: every topic whose whole name matches is read, also topics created later.",
+        min_length=1,
+        max_length=1024,
+    )
+    starting_offsets: str = Field(
+        default="earliest",
+        alias="startingOffsets",
+        description=(
+            "Where the very first start begins: earliest, latest, or JSON text such as "
+            '{"orders":{"0":23,"1":-2}} (-2: earliest, -1: latest). Later starts go on where the table\'s timeline ends.'
+        ),
+        pattern=r"^(earliest|latest|\s*\{[\s\S]*\}\s*)$",
+        max_length=65536,
+        json_schema_extra={ALLOWED_KEY: 'earliest, latest, or JSON text such as {"orders":{"0":23,"1":-2}}'},
+    )
+    max_offsets_per_trigger: Whole = Field(
+        default=1_000_000,
+        alias="maxOffsetsPerTrigger",
+        description="Most offsets (about: rows), over all topic partitions, that one micro-batch takes.",
+        ge=1,
+        le=1_000_000_000,
+    )
+    options: dict[str, OptionValue] = Field(
+        default={},
+        description=(
+            "Further options handed to Spark's Kafka source as they are, such as failOnDataLoss or "
+            "kafka.security.protocol. Options that other fields set are refused."
+        ),
+        max_length=64,
+    )
+    secret_ref: SecretReference | None = Field(
+        default=None,
+        alias="secretRef",
+        description=(
+            "Secret whose keys are further options of the same kind, such as kafka.sasl.jaas.config; they win over options."
+        ),
+    )
+
+
+class FilesSource(SpecModel):
+    """Rows from files that appear in a directory."""
+
+    path: Location = Field(description="Directory to read files from, with the directories below it.")
+    format: Literal["parquet", "json", "csv"] = Field(description="Format of the files.")
+    schema_text: SchemaText | None = Field(
+        default=None,
+        alias="schema",
+        description=(
+            "Columns of the files as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2). "
+            "Required for json and csv; for parquet it is read from the files when absent."
+        ),
+    )
+    max_files_per_trigger: Whole = Field(
+        default=100,
+        alias="maxFilesPerTrigger",
+        description="Most files that one micro-batch takes.",
+        ge=1,
+        le=1_000_000,
+    )
+    options: dict[str, OptionValue] = Field(
+        default={},
+        description="Further options handed to Spark's file source as they are, such as header: 'true' for csv.",
+        max_length=64,
+    )
+
+
+class RateSource(SpecModel):
+    """Generated rows, for demonstrations and load tests: timestamp TIMESTAMP, value BIGINT and, with keys, key BIGINT."""
+
+    rows_per_second: Whole = Field(
+        alias="rowsPerSecond", description="Rows to generate per second.", ge=1, le=10_000_000
+    )
+    keys: Whole | None = Field(
+        default=None,
+        description=(
+            "Number of distinct values of an additional column key BIGINT (value modulo keys), so that rows update "
+            "earlier ones. Without it every row is new."
+        ),
+        ge=1,
+        le=1_000_000_000_000,
+    )
+
+
+class Source(SpecModel):
+    """Where rows come from: exactly one of kafka, files, rate."""
+
+    kafka: KafkaSource | None = Field(default=None, description="Read Kafka topics.")
+    files: FilesSource | None = Field(default=None, description="Read files that appear in a directory.")
+    rate: RateSource | None = Field(default=None, description="Generate rows, for demonstrations and load tests.")
+
+
+class Format(SpecModel):
+    """How the value of a Kafka record is decoded into columns."""
+
+    type: Literal["json", "avro"] = Field(description="Encoding of the value of a Kafka record.")
+    schema_text: SchemaText = Field(
+        alias="schema",
+        description=(
+            "For json: the columns as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2). "
+            "For avro: the Avro schema of the value, as JSON text."
+        ),
+    )
+
+
+class Transform(SpecModel):
+    """How decoded rows are reshaped."""
+
+    sql: Sql = Field(
+        default="SELECT * FROM source",
+        description=(
+            "One SELECT over the view source that yields the table's columns. Row by row: no aggregation, no join, "
+            "no window."
+        ),
+    )
+
+
+__all__ = [
+    "FilesSource",
+    "Format",
+    "KafkaSource",
+    "RateSource",
+    "SecretReference",
+    "Source",
+    "Transform",
+]

@@ -1,0 +1,137 @@
+"""The Hudi table that a pipeline writes, and which of its fields can never change."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from bucketingest.spec.base import SpecModel
+from bucketingest.spec.scalars import ALLOWED_KEY, BytesText, Column, Flag, Location, OptionValue, Whole
+
+MAX_BUCKETS: Final = 99_999_999
+"""A file id carries the bucket as 8 digits."""
+
+IMMUTABLE_TABLE_FIELDS: Final = (
+    "path",
+    "name",
+    "recordKey",
+    "partitionBy",
+    "hiveStylePartitioning",
+    "orderingField",
+    "version",
+)
+IMMUTABLE_INDEX_FIELDS: Final = ("type", "buckets", "hashFields", "hash")
+
+
+class Index(SpecModel):
+    """How a row finds its file group. Fixed for the life of the table."""
+
+    type: Literal["bucket"] = Field(
+        default="bucket",
+        description="Kind of index. bucket: a hash of the key names the file group, nothing is looked up. Immutable.",
+    )
+    buckets: Whole = Field(
+        default=64,
+        description=(
+            "Buckets per partition: each is one file group, written by one task at a time. Immutable: another count "
+            "would put known keys into other file groups."
+        ),
+        ge=1,
+        le=MAX_BUCKETS,
+    )
+    hash_fields: tuple[Column, ...] | None = Field(
+        default=None,
+        alias="hashFields",
+        description="Columns of the record key that are hashed; all of them when absent. Immutable.",
+        min_length=1,
+        max_length=16,
+    )
+    hash: Literal["hudi", "murmur3"] = Field(
+        default="hudi",
+        description=(
+            "Hash of the key. hudi: Hudi's own, so that Hudi's writers can upsert too. murmur3: for tables that only "
+            "bucketingest writes. Immutable."
+        ),
+    )
+
+
+class Table(SpecModel):
+    """The Hudi merge-on-read table. It is created when it does not exist."""
+
+    path: Location = Field(
+        description=(
+            "Base path of the table: an absolute local path or a URL with the scheme file, s3, s3a, gs, abfss or az; "
+            "no slash at its end. Immutable."
+        )
+    )
+    name: str | None = Field(
+        default=None,
+        description="Name of the table in its properties; the resource's name with _ for - when absent. Immutable.",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        max_length=128,
+        json_schema_extra={ALLOWED_KEY: "a name of letters, digits and _, not starting with a digit"},
+    )
+    record_key: tuple[Column, ...] = Field(
+        alias="recordKey",
+        description="Columns that identify a row: an incoming row replaces the row with equal values. Immutable.",
+        min_length=1,
+        max_length=16,
+    )
+    partition_by: tuple[Column, ...] = Field(
+        default=(),
+        alias="partitionBy",
+        description="Columns whose values make the partition path, in this order. Immutable.",
+        max_length=8,
+    )
+    hive_style_partitioning: Flag = Field(
+        default=False,
+        alias="hiveStylePartitioning",
+        description="Name partition directories column=value instead of value. Immutable.",
+    )
+    ordering_field: Column | None = Field(
+        default=None,
+        alias="orderingField",
+        description=(
+            "Column that decides between rows of equal key: the larger value wins, the later row among equals. "
+            "Without it the later row wins. Immutable."
+        ),
+    )
+    delete_when: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+        default=None,
+        alias="deleteWhen",
+        description="SQL predicate over the table's columns: a row for which it is true deletes its key.",
+    )
+    version: Literal[8, 9] = Field(
+        default=9,
+        description="Hudi table version. 9: Hudi 1.1 and later. 8: also read by Hudi 1.0. Immutable.",
+    )
+    index: Index = Field(default=Index(), description="How a row finds its file group. Immutable.")
+    log_block: Literal["parquet", "avro"] = Field(
+        default="parquet",
+        alias="logBlock",
+        description="Encoding of the data blocks in log files. parquet takes about a third of the bytes.",
+    )
+    memory_per_task: Annotated[int, BytesText("16Mi", "64Gi")] = Field(
+        default=256 * 1024**2,
+        alias="memoryPerTask",
+        description="Memory in bytes that one write task may use to buffer rows before it flushes log blocks.",
+    )
+    write_tasks: Whole | None = Field(
+        default=None,
+        alias="writeTasks",
+        description="Tasks that write in parallel; the session's parallelism when absent.",
+        ge=1,
+        le=100_000,
+    )
+    properties: dict[str, OptionValue] = Field(
+        default={},
+        description=(
+            "Further hoodie.* properties of a table that is created. Those that describe what bucketingest itself "
+            "decides (hoodie.table.*, hoodie.index.*, merge mode, ...) are refused."
+        ),
+        max_length=64,
+    )
+
+
+__all__ = ["IMMUTABLE_INDEX_FIELDS", "IMMUTABLE_TABLE_FIELDS", "MAX_BUCKETS", "Index", "Table"]
