@@ -25,7 +25,7 @@ class Commit(SpecModel):
         default=timedelta(seconds=30),
         description="Time between commits in mode interval; 1s to 1h. Must not be shorter than trigger.",
     )
-    trigger: Annotated[timedelta | Literal["once"], TriggerText()] = Field(
+    trigger: Annotated[timedelta | Literal["once"], TriggerText("1h")] = Field(
         default=timedelta(seconds=2),
         description=(
             "Time between starts of micro-batches, up to 1h. 0s: as fast as it can. once: take all there is, then stop."

@@ -107,6 +107,17 @@ class _Written:
         return schema
 
 
+def _duration_within(text: str, at_least: str, at_most: str) -> timedelta:
+    duration = parse_duration(text)
+    if not parse_duration(at_least) <= duration <= parse_duration(at_most):
+        raise ValueError(text)
+    return duration
+
+
+def _duration_words(at_least: str, at_most: str) -> str:
+    return f"a duration from {at_least} to {at_most}, such as 30s, 5m or 1h30m"
+
+
 @dataclass(frozen=True, slots=True)
 class DurationText(_Written):
     """Marks a `timedelta` written as a Kubernetes duration, with limits that both Python and CEL check."""
@@ -115,20 +126,17 @@ class DurationText(_Written):
     max_length: ClassVar[int] = 32
     min_length: ClassVar[int] = 2  # the pattern alone would take the empty text
 
-    at_least: str = "1s"
-    at_most: str = "168h"
+    at_least: str
+    at_most: str
 
     def _parse(self, text: str) -> timedelta:
-        duration = parse_duration(text)
-        if not parse_duration(self.at_least) <= duration <= parse_duration(self.at_most):
-            raise ValueError(text)
-        return duration
+        return _duration_within(text, self.at_least, self.at_most)
 
     def _format(self, value: timedelta) -> str:
         return format_duration(value)
 
     def _words(self) -> str:
-        return f"a duration from {self.at_least} to {self.at_most}, such as 30s, 5m or 1h30m"
+        return _duration_words(self.at_least, self.at_most)
 
     def _cel(self) -> list[dict[str, str]]:
         rule = f"duration(self) >= duration('{self.at_least}') && duration(self) <= duration('{self.at_most}')"
@@ -136,22 +144,23 @@ class DurationText(_Written):
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerText(DurationText):
-    """Marks a micro-batch trigger: a duration, `0s`, or the word `once`."""
+class TriggerText(_Written):
+    """Marks a micro-batch trigger: a `timedelta`, zero included, or the word `once`."""
 
     pattern: ClassVar[str] = rf"^once$|{DURATION_PATTERN}"
+    max_length: ClassVar[int] = 32
+    min_length: ClassVar[int] = 2
 
-    at_least: str = "0s"
-    at_most: str = "1h"
+    at_most: str
 
     def _parse(self, text: str) -> timedelta | str:
-        return text if text == "once" else DurationText._parse(self, text)
+        return text if text == "once" else _duration_within(text, "0s", self.at_most)
 
     def _format(self, value: timedelta | str) -> str:
         return value if isinstance(value, str) else format_duration(value)
 
     def _words(self) -> str:
-        return f"once, or {DurationText._words(self)}"
+        return f"once, or {_duration_words('0s', self.at_most)}"
 
     def _cel(self) -> list[dict[str, str]]:
         rule = f"self == 'once' || duration(self) <= duration('{self.at_most}')"

@@ -53,7 +53,7 @@ class KafkaSource(SpecModel):
         alias="startingOffsets",
         description=(
             "Where the very first start begins: earliest, latest, or JSON text such as "
-            '{"orders":{"0":23,"1":-2}} (-2: earliest, -1: latest). Later starts go on where the table\'s timeline ends.'
+            '{"orders":{"0":23,"1":-2}} (-2: earliest, -1: latest). Later starts go on where the timeline ends.'
         ),
         pattern=r"^(earliest|latest|\s*\{[\s\S]*\}\s*)$",
         max_length=65536,
@@ -78,7 +78,8 @@ class KafkaSource(SpecModel):
         default=None,
         alias="secretRef",
         description=(
-            "Secret whose keys are further options of the same kind, such as kafka.sasl.jaas.config; they win over options."
+            "Secret whose keys are further options of the same kind, such as kafka.sasl.jaas.config; they win over "
+            "options."
         ),
     )
 
@@ -111,7 +112,7 @@ class FilesSource(SpecModel):
 
 
 class RateSource(SpecModel):
-    """Generated rows, for demonstrations and load tests: timestamp TIMESTAMP, value BIGINT and, with keys, key BIGINT."""
+    """Generated rows for demonstrations: timestamp TIMESTAMP, value BIGINT and, with keys, key BIGINT."""
 
     rows_per_second: Whole = Field(
         alias="rowsPerSecond", description="Rows to generate per second.", ge=1, le=10_000_000
