@@ -84,7 +84,9 @@ def murmur3_hash(values: pa.Array) -> Hashes:
     distinct = encoded.dictionary.cast(pa.large_binary()).to_pylist()
     if not distinct:
         return np.zeros(len(values), dtype=np.int32)
-    of_distinct = np.fromiter((mmh3.hash(value) if value is not None else 0 for value in distinct), np.int32, len(distinct))
+    of_distinct = np.fromiter(
+        (mmh3.hash(value) if value is not None else 0 for value in distinct), np.int32, len(distinct)
+    )
     return np.where(codes < 0, np.int32(0), of_distinct[codes])
 
 
@@ -162,7 +164,9 @@ def _codes(encoded: pa.Array) -> npt.NDArray[np.int64]:
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def _hash_of_block(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], first_row: int) -> npt.NDArray[np.uint32]:
+def _hash_of_block(
+    data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], first_row: int
+) -> npt.NDArray[np.uint32]:
     """Hashes of the rows between these byte offsets, which hold at most _BLOCK bytes; uint32[len(offsets) - 1].
 
     With c the code units of all rows, one after the other, the hash of the row [s, e) is the sum of c[i] * 31^(e-1-i), which modulo

@@ -1,0 +1,126 @@
+"""Makes Hudi's partition paths from Arrow columns, and marks the values that must never become a directory.
+
+Seen in tables written by Hudi 1.2.0: null and "" become `__HIVE_DEFAULT_PARTITION__`, nothing is URL-encoded, a `/` inside a value makes
+a further level, hive style is `field=value`, and the path of a non-partitioned table is "".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketingest.index.errors import InvalidKeyRule
+from bucketingest.index.text import check_key_column, column_text
+
+DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+MAX_PATH_BYTES: Final = 1024
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# What Python makes of bytes that are no UTF-8 (surrogateescape), which Spark's strings can hold.
+_NOT_TEXT: Final = re.compile(r"[\udc80-\udcff]")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPaths:
+    """The partition paths of a batch of n rows."""
+
+    paths: pa.Array
+    """pa.DictionaryArray[n] (int32 indices without nulls, distinct string values)."""
+    refused: pa.Array | None
+    """pa.BooleanArray[n], true where the path must not be written; None when every path may be."""
+    reasons: tuple[str | None, ...]
+    """Per value of the dictionary: why it is refused, or None."""
+
+    def reason_of_row(self, row: int) -> str | None:
+        """Why this row is refused, or None."""
+        return self.reasons[self.paths.indices[row].as_py()]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPathRule:
+    """How a table's partition paths are made; no fields for a non-partitioned table."""
+
+    fields: tuple[str, ...]
+    hive_style: bool = False
+
+    def __post_init__(self) -> None:
+        if len(set(self.fields)) != len(self.fields):
+            raise InvalidKeyRule(f"partition fields {list(self.fields)} name a column twice")
+
+    def check(self, schema: pa.Schema) -> None:
+        """Plan-time check; raises MissingKeyColumn or UnsupportedKeyType naming the column."""
+        for name in self.fields:
+            check_key_column(schema, name)
+
+    def paths(self, batch: pa.RecordBatch) -> PartitionPaths:
+        """The paths of a batch: values repeat, so text is only made of the distinct ones."""
+        self.check(batch.schema)
+        codes = np.zeros(batch.num_rows, np.int64)
+        distinct = [""] if batch.num_rows or not self.fields else []
+        for level, name in enumerate(self.fields):
+            codes, distinct = self._with_level(level, name, batch.column(name), codes, distinct)
+        reasons = tuple(refusal(path) for path in distinct) if self.fields else (None,)
+        indices = pa.array(codes.astype(np.int32))
+        dictionary = pa.array([_storable(path) for path in distinct], pa.string())
+        return PartitionPaths(
+            paths=pa.DictionaryArray.from_arrays(indices, dictionary),
+            refused=pa.array(np.array([bool(reason) for reason in reasons])[codes]) if any(reasons) else None,
+            reasons=reasons,
+        )
+
+    def _with_level(
+        self, level: int, name: str, values: pa.Array, codes: np.ndarray, distinct: Sequence[str]
+    ) -> tuple[np.ndarray, list[str]]:
+        """Paths so far (by code) with one more field: new codes per row, and the text of each code."""
+        values_of_level, texts = _distinct_texts(values)
+        combined = pa.array(codes * max(len(texts), 1) + values_of_level).dictionary_encode()
+        prefix = f"{name}=" if self.hive_style else ""
+        paths = [
+            f"{distinct[code // len(texts)]}{'/' if level else ''}{prefix}{texts[code % len(texts)]}"
+            for code in combined.dictionary.to_pylist()
+        ]
+        # Two combinations can make one path ("a/b" + "c", "a" + "b/c"), and a path must have one code.
+        order = {path: code for code, path in enumerate(dict.fromkeys(paths))}
+        recode = np.array([order[path] for path in paths], np.int64)
+        return recode[combined.indices.to_numpy()], list(order)
+
+
+def refusal(path: str) -> str | None:
+    """Why a partition path must not be written, or None: it would leave the table, hide in Hudi's own files, or be unreadable."""
+    shown = path if len(path) <= 80 else path[:77] + "..."
+    if _NOT_TEXT.search(path):
+        return f"partition path {shown!r} is not valid UTF-8"
+    if len(path.encode()) > MAX_PATH_BYTES:
+        return f"partition path {shown!r} has more than {MAX_PATH_BYTES} bytes"
+    if _CONTROL.search(path):
+        return f"partition path {shown!r} holds a control character"
+    if path.startswith("/"):
+        return f"partition path {shown!r} is absolute"
+    for segment in path.split("/"):
+        if not segment:
+            return f"partition path {shown!r} has an empty level"
+        if segment in {".", ".."}:
+            return f"partition path {shown!r} holds the level {segment!r}"
+        if segment.startswith(".hoodie"):
+            return f"partition path {shown!r} holds the level {segment!r}: names with .hoodie are Hudi's own"
+    return None
+
+
+def _distinct_texts(values: pa.Array) -> tuple[np.ndarray, list[str]]:
+    """A code per row (int64[n]) and the text of each code, null and "" as Hudi's default partition."""
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode("encode")
+    texts = column_text(encoded.dictionary).cast(pa.binary()).to_pylist()
+    # A dictionary that came with the data may hold nulls itself, and rows may be null beside it: one more code stands for these.
+    codes = pc.fill_null(pc.cast(encoded.indices, pa.int64()), len(texts)).to_numpy(zero_copy_only=False)
+    named = [text.decode("utf-8", "surrogateescape") if text else DEFAULT_PARTITION for text in texts]
+    return codes, [*named, DEFAULT_PARTITION]
+
+
+def _storable(path: str) -> str:
+    """A path that is not text is refused anyway, but the dictionary must hold text."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

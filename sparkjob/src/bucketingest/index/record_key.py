@@ -1,0 +1,191 @@
+"""Makes record keys and their hash keys from Arrow columns, so that our rows meet the rows Hudi's own writers put under the same key.
+
+Forms seen in tables written by Hudi 1.2.0: SIMPLE, the bare value; COMPLEX, `field:value,field:value` with `__null__` and `__empty__`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketingest.index.errors import InvalidKeyRule
+from bucketingest.index.hashing import BucketHash, BucketIds, HashKeys, bucket_ids
+from bucketingest.index.key_parsing import EMPTY_KEY, NULL_KEY, hash_keys_of_record_key
+from bucketingest.index.text import check_key_column, column_text
+
+
+class KeyForm(StrEnum):
+    """How the text of a record key is laid out (not the table's key generator: a non-partitioned table has SIMPLE keys too)."""
+
+    SIMPLE = "SIMPLE"
+    COMPLEX = "COMPLEX"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """The keys of a batch of n rows."""
+
+    record_key: pa.Array
+    """pa.StringArray[n]. For SIMPLE over a string column it is that column, not a copy. A missing row's text means nothing."""
+    hash_keys: tuple[pa.Array, ...]
+    """One pa.StringArray[n] per hash field, in record-key order; null where the hash key is null."""
+    exceptions: Mapping[int, HashKeys]
+    """Rows (by number) whose text Hudi reads in another way than the columns say: the hash keys that it reads."""
+    missing: pa.Array | None
+    """pa.BooleanArray[n] without nulls, true where the row has no usable key; None when every row has one."""
+
+    def bucket_ids(self, buckets: int, hash: BucketHash = "hudi") -> BucketIds:  # noqa: A002 - the word of the spec
+        """Bucket id of every row, int32[n]; of a missing row a number without meaning."""
+        return bucket_ids(self.hash_keys, buckets, hash, self.exceptions)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKeyRule:
+    """How a table's record keys and hash keys are made. Build it with `of`, which checks it."""
+
+    fields: tuple[str, ...]
+    form: KeyForm
+    hash_fields: tuple[str, ...]
+    """Subset of `fields`, in their order: that is the order in which Hudi hashes them, however they are configured."""
+
+    @classmethod
+    def of(
+        cls,
+        fields: Sequence[str],
+        partition_fields: Sequence[str] = (),
+        hash_fields: Sequence[str] = (),
+        form: KeyForm | None = None,
+    ) -> RecordKeyRule:
+        """The rule Hudi derives: COMPLEX for several key fields, or for one with several partition fields; else SIMPLE.
+
+        hash_fields: empty for all key fields. form: given where an existing table's properties name it. Raises InvalidKeyRule.
+        """
+        _refuse_bad_names("key", fields)
+        _refuse_bad_names("hash", hash_fields or fields)
+        strange = [name for name in hash_fields if name not in fields]
+        if strange:
+            raise InvalidKeyRule(
+                f"hash fields {strange} are not record key fields {list(fields)}: hash key fields only"
+            )
+        derived = KeyForm.COMPLEX if len(fields) > 1 or len(partition_fields) > 1 else KeyForm.SIMPLE
+        if form is KeyForm.SIMPLE and len(fields) > 1:
+            raise InvalidKeyRule(f"a SIMPLE record key has one field, not {list(fields)}")
+        chosen = tuple(name for name in fields if name in hash_fields) if hash_fields else tuple(fields)
+        return cls(tuple(fields), form or derived, chosen)
+
+    def check(self, schema: pa.Schema) -> None:
+        """Plan-time check; raises MissingKeyColumn or UnsupportedKeyType naming the column."""
+        for name in self.fields:
+            check_key_column(schema, name)
+
+    def columns(self, batch: pa.RecordBatch) -> KeyColumns:
+        """The keys of a batch. Rows that lack a key are marked, never dropped or raised for."""
+        self.check(batch.schema)
+        texts = [column_text(batch.column(name)) for name in self.fields]
+        broken = _not_utf8(texts)
+        if broken is not None:
+            texts = [pc.if_else(broken, pa.scalar(None, pa.string()), text) for text in texts]
+        empty = [_null_or_empty(text) for text in texts]
+        missing = empty[0]
+        for other in empty[1:]:
+            missing = pc.and_(missing, other)
+        if broken is not None:
+            missing = pc.or_(missing, broken)
+        record_key = texts[0] if self.form is KeyForm.SIMPLE else self._composite(texts)
+        return KeyColumns(
+            record_key=record_key,
+            hash_keys=self._hash_keys(record_key, texts),
+            exceptions=self._exceptions(record_key, texts),
+            missing=missing if pc.any(missing).as_py() else None,
+        )
+
+    def _composite(self, texts: Sequence[pa.Array]) -> pa.Array:
+        parts: list[pa.Array | str] = []
+        for position, (name, text) in enumerate(zip(self.fields, texts, strict=True)):
+            shown = pc.fill_null(text, NULL_KEY)
+            is_empty = pc.equal(pc.binary_length(shown), 0)
+            if pc.any(is_empty).as_py():
+                shown = pc.if_else(is_empty, EMPTY_KEY, shown)
+            parts += [f"{',' if position else ''}{name}:", shown]
+        return pc.binary_join_element_wise(*parts, "")
+
+    def _hash_keys(self, record_key: pa.Array, texts: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        if len(self.fields) == 1:
+            # Also for COMPLEX: `id:k1` has no comma, so Hudi hashes the whole text, name and all.
+            return (record_key,)
+        by_name = dict(zip(self.fields, texts, strict=True))
+        return tuple(_without_placeholders(by_name[name]) for name in self.hash_fields)
+
+    def _exceptions(self, record_key: pa.Array, texts: Sequence[pa.Array]) -> dict[int, HashKeys]:
+        """Rows that may read differently, found with vectorised searches; only these are parsed one by one."""
+        if len(self.fields) == 1:
+            doubtful = pc.match_substring(record_key, ",")
+            if self.form is KeyForm.SIMPLE and pc.any(doubtful).as_py():
+                doubtful = pc.and_(doubtful, pc.match_substring(record_key, f"{self.fields[0]}:"))
+        else:
+            doubtful = pa.array(np.zeros(len(record_key), np.bool_))
+            for text in texts:
+                comma = pc.match_substring(text, ",")
+                if pc.any(comma).as_py():
+                    comma = pc.and_(comma, pc.match_substring_regex(text, "(?s),.*:"))
+                    doubtful = pc.or_(doubtful, pc.fill_null(comma, False))  # noqa: FBT003 - Arrow's signature
+        if not pc.any(doubtful).as_py():
+            return {}
+        rows = pc.indices_nonzero(pc.fill_null(doubtful, False))  # noqa: FBT003 - Arrow's signature
+        keys = record_key.take(rows).to_pylist()
+        return {
+            row: hash_keys_of_record_key(key, self.hash_fields) for row, key in zip(rows.to_pylist(), keys, strict=True)
+        }
+
+
+def _refuse_bad_names(what: str, names: Sequence[str]) -> None:
+    if not names:
+        raise InvalidKeyRule(f"no {what} field: name at least one column")
+    if len(set(names)) != len(names):
+        raise InvalidKeyRule(f"{what} fields {list(names)} name a column twice")
+    bad = [name for name in names if not name or re.search("[,:]", name)]
+    if bad:
+        raise InvalidKeyRule(
+            f"{what} fields {bad}: Hudi separates names with ',' and ':', so a name can hold neither; rename the column"
+        )
+
+
+def _null_or_empty(text: pa.Array) -> pa.Array:
+    return pc.fill_null(pc.equal(pc.binary_length(text), 0), True)  # noqa: FBT003 - Arrow's signature
+
+
+def _without_placeholders(text: pa.Array) -> pa.Array:
+    """Hudi reads the placeholders back as null and empty, whoever wrote them."""
+    named = pc.is_in(text, value_set=pa.array([NULL_KEY, EMPTY_KEY], pa.string()))
+    if not pc.any(named).as_py():
+        return text
+    as_null = pc.if_else(pc.equal(text, NULL_KEY), pa.scalar(None, pa.string()), text)
+    return pc.if_else(pc.equal(as_null, EMPTY_KEY), "", as_null)
+
+
+def _not_utf8(texts: Sequence[pa.Array]) -> pa.Array | None:
+    """True where a key column holds bytes that are no UTF-8 text (Spark's strings can), so that no key can be made; None if there are none."""
+    broken: np.ndarray | None = None
+    for text in texts:
+        try:
+            text.validate(full=True)
+        except pa.ArrowInvalid:
+            of_column = np.fromiter(
+                (not _is_utf8(value) for value in text.cast(pa.binary()).to_pylist()), np.bool_, len(text)
+            )
+            broken = of_column if broken is None else broken | of_column
+    return None if broken is None else pa.array(broken)
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
