@@ -16,7 +16,9 @@ class TableNotFound(HudiError):
 
 
 class InvalidTable(HudiError):
-    """The table's own files contradict each other or cannot be parsed (torn properties, bad metadata, wrong checksum)."""
+    """The table's own files contradict each other or cannot be parsed (torn properties, bad metadata, wrong
+    checksum).
+    """
 
 
 class UnsupportedTable(HudiError):

@@ -71,8 +71,8 @@ _RANK = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 class Instant:
     """One action on the table's timeline.
 
-    `request_time` identifies it and stands in the names of the files it wrote; `completion_time` is there if and only if the
-    state is COMPLETED. Both are yyyyMMddHHmmssSSS in the table's time zone.
+    `request_time` identifies it and stands in the names of the files it wrote; `completion_time` is there if and only
+    if the state is COMPLETED. Both are yyyyMMddHHmmssSSS in the table's time zone.
     """
 
     request_time: str
@@ -89,6 +89,7 @@ class Instant:
 
     @property
     def is_completed(self) -> bool:
+        """Whether readers see it."""
         return self.state is State.COMPLETED
 
     @property
@@ -103,7 +104,9 @@ class Instant:
 
     @classmethod
     def try_parse(cls, name: str) -> Self | None:
-        """The instant whose file has this name; None for whatever else lies in a timeline directory (.crc, history, ...)."""
+        """The instant whose file has this name; None for whatever else lies in a timeline directory (.crc, history,
+        ...).
+        """
         match = _FILE_NAME.fullmatch(name)
         if match is None:
             return None
@@ -123,7 +126,9 @@ class Instant:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Identity on the timeline: request time and the action it has when completed (a savepoint shares its commit's time)."""
+        """Identity on the timeline: request time and the action it has when completed (a savepoint shares its commit's
+        time).
+        """
         return self.request_time, COMPLETED_ACTION.get(self.action, self.action)
 
 
@@ -149,9 +154,10 @@ def parse_time(text: str) -> datetime:
 def next_instant_time(now: datetime, known_times: Iterable[str], max_ahead: timedelta) -> str:
     """A time greater than every known one and not less than now.
 
-    `known_times` are all request and completion times known: active, archived, abandoned. Hudi's readers order by them, so a
-    time that does not increase would hide rows. Raises `ClockError` if the newest known time is more than `max_ahead` ahead
-    of `now`: then this clock, or the one that wrote the table, is wrong, or the table counts its times in another zone.
+    `known_times` are all request and completion times known: active, archived, abandoned. Hudi's readers order by
+    them, so a time that does not increase would hide rows. Raises `ClockError` if the newest known time is more than
+    `max_ahead` ahead of `now`: then this clock, or the one that wrote the table, is wrong, or the table counts its
+    times in another zone.
     """
     now_text = format_time(now)
     newest = newest_time(known_times)
@@ -161,7 +167,7 @@ def next_instant_time(now: datetime, known_times: Iterable[str], max_ahead: time
     if ahead > max_ahead:
         raise ClockError(
             f"the table's newest time is {newest}, {ahead} ahead of this machine's clock ({now_text} UTC), "
-            f"more than the allowed {max_ahead}: check both clocks, and whether another writer counts in a local time zone"
+            f"more than the allowed {max_ahead}: check both clocks, and whether another writer counts in local time"
         )
     return format_time(parse_time(newest) + _MILLISECOND)
 

@@ -1,4 +1,4 @@
-"""Names of data files, file ids and well-known places, because in Hudi 1.x a file's name alone decides what it belongs to."""
+"""Names of data files, file ids and places, because in Hudi 1.x a file's name alone decides what it belongs to."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _BUCKET_PREFIX = re.compile(r"[0-9]{8}")
 def deterministic_file_id(bucket: int) -> str:
     """File id of a bucket's file group: `00000003-0000-0000-0000-000000000000-0` for bucket 3.
 
-    This is the form of Hudi 1.2.0's non-blocking mode (`BucketIdentifier.newBucketFileIdForNBCC`). It needs no memory, so a
-    fail-over cannot give a bucket a second file group. Raises `InvalidName` for a bucket outside 0..99,999,999.
+    This is the form of Hudi 1.2.0's non-blocking mode (`BucketIdentifier.newBucketFileIdForNBCC`). It needs no memory,
+    so a fail-over cannot give a bucket a second file group. Raises `InvalidName` for a bucket outside 0..99,999,999.
     """
     if not 0 <= bucket <= BUCKET_MAX:
         raise InvalidName(f"bucket {bucket} cannot be part of a file id: it must be from 0 to {BUCKET_MAX}")
@@ -40,9 +40,11 @@ def deterministic_file_id(bucket: int) -> str:
 
 
 def bucket_of_file_id(file_id: str) -> int:
-    """Bucket id that a file id of a bucket-indexed table starts with (Hudi 1.2.0: `BucketIdentifier.bucketIdFromFileId`).
+    """Bucket id that a file id of a bucket-indexed table starts with (Hudi 1.2.0:
+    `BucketIdentifier.bucketIdFromFileId`).
 
-    Raises `InvalidName` if the file id does not start with eight decimal digits, i.e. was not written with a bucket index.
+    Raises `InvalidName` if the file id does not start with eight decimal digits, i.e. was not written with a bucket
+    index.
     """
     prefix = file_id[:8]
     if _BUCKET_PREFIX.fullmatch(prefix) is None:
@@ -113,10 +115,14 @@ class BaseFileName:
 
 
 def parse_data_file_name(name: str) -> LogFileName | BaseFileName | None:
-    """The log or base file that a name (no directories) denotes, or None for anything else (metadata, .crc, markers)."""
+    """The log or base file that a name (no directories) denotes, or None for anything else (metadata, .crc,
+    markers).
+    """
     return LogFileName.try_parse(name) or BaseFileName.try_parse(name)
 
 
 def join(partition_path: str, name: str) -> str:
-    """Path relative to the table's root of a file in a partition; the partition path of an unpartitioned table is ""."""
+    """Path relative to the table's root of a file in a partition; the partition path of an unpartitioned table is
+    "".
+    """
     return f"{partition_path}/{name}" if partition_path else name

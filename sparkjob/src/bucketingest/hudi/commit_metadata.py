@@ -1,0 +1,84 @@
+"""What a completed deltacommit says about itself: the files it wrote and, in extra metadata, whose and up to where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from bucketingest.hudi.ocf import container, encode_long, encode_text, read_record
+from bucketingest.hudi.write_stat import WriteStat
+
+SCHEMA_NAME = "HoodieCommitMetadata"
+SCHEMA_KEY = "schema"
+"""Key of the extra metadata under which Hudi keeps the table's Avro schema, without the meta columns."""
+
+UPSERT = "UPSERT"
+
+_SOME = b"\x02"  # branch 1 of the union [null, T]
+_BLOCKS_END = b"\x00"  # an Avro map or array ends in an empty block
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMetadata:
+    """HoodieCommitMetadata: partition path -> write stats, and the extra metadata (text -> text).
+
+    `extra_metadata["schema"]` is the table's Avro schema as JSON without meta columns; the other keys are the writer's
+    own.
+    """
+
+    write_stats: Mapping[str, Sequence[WriteStat]] = field(default_factory=dict)
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    operation_type: str = UPSERT
+    compacted: bool = False
+
+    def encode(self) -> bytes:
+        """The bytes of the completed (or inflight) file: an Avro object container file, as Hudi 1.2.0 writes it.
+
+        Equal metadata gives equal bytes. 100,000 write stats make about 25 MB.
+        """
+        return container(SCHEMA_NAME, self._datum())
+
+    def _datum(self) -> bytes:
+        parts = [_SOME, _map_start(len(self.write_stats))]
+        for partition_path, stats in self.write_stats.items():
+            parts.append(encode_text(partition_path))
+            if stats:
+                parts.append(encode_long(len(stats)))
+                parts.extend(stat.encode() for stat in stats)
+            parts.append(_BLOCKS_END)
+        parts.append(_BLOCKS_END)
+        parts.append(b"\x02\x01" if self.compacted else b"\x02\x00")
+        parts.extend((_SOME, _map_start(len(self.extra_metadata))))
+        for key, value in self.extra_metadata.items():
+            parts.extend((encode_text(key), encode_text(value)))
+        parts.append(_BLOCKS_END)
+        parts.append(b"\x00\x02")  # version: branch int of [int, null], value 1
+        parts.extend((_SOME, encode_text(self.operation_type)))
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, data: bytes, where: str) -> Self:
+        """Metadata in the bytes of a commit's, deltacommit's or inflight file; an empty file has none of anything.
+
+        `where` names the file in the error. Raises `InvalidTable` if the bytes are not Avro.
+        """
+        if not data:
+            return cls(operation_type="UNKNOWN")
+        record = read_record(data, where)
+        stats = record.get("partitionToWriteStats") or {}
+        return cls(
+            write_stats={path: tuple(map(WriteStat.from_avro, items)) for path, items in stats.items()},
+            extra_metadata=dict(record.get("extraMetadata") or {}),
+            operation_type=record.get("operationType") or "UNKNOWN",
+            compacted=bool(record.get("compacted")),
+        )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths, relative to the table's root, of all files that the write stats name."""
+        return tuple(stat.path for stats in self.write_stats.values() for stat in stats if stat.path is not None)
+
+
+def _map_start(entries: int) -> bytes:
+    return encode_long(entries) if entries else b""

@@ -1,0 +1,48 @@
+"""Sign of life of a pending instant, by which Hudi's lazily cleaning writers tell a live instant from a failed one."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from bucketingest.hudi.naming import HEARTBEAT_DIRECTORY
+from bucketingest.storage.errors import NotFound
+from bucketingest.storage.interface import Storage
+
+INTERVAL = timedelta(seconds=60)
+"""Time between beats: Hudi 1.2.0's default of hoodie.client.heartbeat.interval_in_ms."""
+
+TOLERABLE_MISSES = 2
+"""Beats that may be missing before an instant counts as dead: Hudi 1.2.0's default."""
+
+
+def heartbeat_path(instant_time: str) -> str:
+    """Path of an instant's heartbeat, relative to the table's root."""
+    return f"{HEARTBEAT_DIRECTORY}/{instant_time}"
+
+
+def beat(storage: Storage, instant_time: str) -> None:
+    """Renew the sign of life: the file is empty, its time of modification is what counts.
+
+    The first beat must come before the requested file, so that no requested instant is ever seen without one.
+    """
+    storage.put(heartbeat_path(instant_time), b"")
+
+
+def last_beat(storage: Storage, instant_time: str) -> datetime | None:
+    """Time of the last beat by the store's clock; None if there is no heartbeat."""
+    try:
+        return storage.head(heartbeat_path(instant_time)).modified
+    except NotFound:
+        return None
+
+
+def is_expired(
+    last: datetime | None, now: datetime, interval: timedelta = INTERVAL, tolerable_misses: int = TOLERABLE_MISSES
+) -> bool:
+    """Whether Hudi 1.2.0 takes the instant for dead: no heartbeat, or one older than `interval * tolerable_misses`."""
+    return last is None or now - last > interval * tolerable_misses
+
+
+def stop(storage: Storage, instant_time: str) -> None:
+    """Remove the heartbeat: after completion, or as the last step of a rollback."""
+    storage.delete(heartbeat_path(instant_time))

@@ -1,0 +1,43 @@
+"""Marker files, by which Hudi's own rollback finds what a pending instant has written."""
+
+from __future__ import annotations
+
+from bucketingest.hudi.naming import TEMP_DIRECTORY, join
+from bucketingest.storage.errors import AlreadyExists
+from bucketingest.storage.interface import Storage
+
+_SUFFIX = ".marker.CREATE"
+
+
+def marker_directory(instant_time: str) -> str:
+    """Directory of an instant's markers, relative to the table's root."""
+    return f"{TEMP_DIRECTORY}/{instant_time}"
+
+
+def marker_path(instant_time: str, partition_path: str, file_name: str) -> str:
+    """Path of the direct marker of one data file.
+
+    The type is CREATE for log files, too: table versions 8 and 9 must not have APPEND markers (Hudi 1.2.0, seen when it
+    rolled our instants back). There is no MARKERS.type file for direct markers.
+    """
+    return f"{marker_directory(instant_time)}/{join(partition_path, file_name)}{_SUFFIX}"
+
+
+def create_marker(storage: Storage, instant_time: str, partition_path: str, file_name: str) -> None:
+    """Mark a data file before it is written. Marking it again is no error."""
+    try:
+        storage.create(marker_path(instant_time, partition_path, file_name), b"")
+    except AlreadyExists:
+        return
+
+
+def marked_files(storage: Storage, instant_time: str) -> frozenset[str]:
+    """Paths, relative to the table's root, of the data files that the instant's direct markers name."""
+    prefix = marker_directory(instant_time) + "/"
+    paths = (info.path.removeprefix(prefix) for info in storage.list(marker_directory(instant_time)))
+    return frozenset(path[: path.rindex(".marker.")] for path in paths if ".marker." in path)
+
+
+def delete_markers(storage: Storage, instant_time: str) -> None:
+    """Remove all markers of an instant: after completion, or as one of the last steps of a rollback."""
+    storage.delete_many([info.path for info in storage.list(marker_directory(instant_time))])
