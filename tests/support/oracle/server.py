@@ -1,0 +1,189 @@
+"""Hudi behind a pipe: one Spark session with Hudi's own bundle, so that one JVM start judges a whole test run.
+
+A script, not a module of the tests: it runs under the oracle's interpreter, because Hudi's newest obtainable bundle
+needs Spark 3.5 and the job under test needs Spark 4. It reads one JSON request per line from standard input and answers
+each with one JSON line. Rows travel as Parquet directories, never as JSON, so that no type is lost.
+
+Request   {"op": name, ...parameters}
+Response  {"ok": true, ...}
+          {"ok": false, "error": message with its causes, "kind": Java or Python class, "trace": text}
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import DataFrame, SparkSession
+
+Request = dict[str, Any]
+Response = dict[str, Any]
+
+CAUSES_MAX = 10
+
+
+def start_session(jar: str, scratch: str, heap: str) -> SparkSession:
+    """A local session that talks to nobody, keeps its files in `scratch` and shows timestamps in UTC."""
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    settings = {
+        "spark.driver.memory": heap,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraClassPath": jar,
+        # Hudi writes instants in the JVM's time zone unless the table says otherwise.
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1",
+        "spark.local.dir": f"{scratch}/local",
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.default.parallelism": "2",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.catalogImplementation": "in-memory",
+        # What Hudi's documentation asks of a Spark session.
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("hudi-oracle")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+class Operations:
+    """What a client may ask for: each public method is an operation, its parameters are the request's fields."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def ping(self) -> Response:
+        """The versions that judge, for the log of a test run."""
+        return {"spark": self._spark.version, "java": self._system_property("java.version")}
+
+    def read(self, path: str, out: str, options: dict[str, str]) -> Response:
+        """Rows of the table at `path`, as any query type that `options` name, into the Parquet directory `out`."""
+        return self._save(self._spark.read.format("hudi").options(**options).load(path), out)
+
+    def sql(self, statement: str, out: str, conf: dict[str, str]) -> Response:
+        """Rows of one SQL statement, for Hudi's `call` procedures, with `conf` set while it runs."""
+        with self._session_conf(conf):
+            return self._save(self._spark.sql(statement), out)
+
+    def write(self, path: str, rows: str, options: dict[str, str]) -> Response:
+        """Rows of a Parquet file or directory handed to Hudi's writer; its options name the operation and the table."""
+        self._spark.read.parquet(rows).write.format("hudi").options(**options).mode("append").save(path)
+        return {}
+
+    def instants(self, path: str) -> Response:
+        """The active timeline, oldest request first: request time, completion time (null if pending), action, state."""
+        jvm: Any = self._spark._jvm
+        hadoop_conf = self._spark._jsc.hadoopConfiguration()
+        storage_conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(hadoop_conf)
+        client = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        timeline = client.setConf(storage_conf).setBasePath(path).build().getActiveTimeline()
+        instants = [
+            {
+                "requested": instant.requestedTime(),
+                "completed": instant.getCompletionTime(),
+                "action": instant.getAction(),
+                "state": instant.getState().toString(),
+            }
+            for instant in timeline.getInstants()
+        ]
+        return {"instants": instants}
+
+    @contextmanager
+    def _session_conf(self, conf: dict[str, str]) -> Iterator[None]:
+        # Hudi's procedures take the bucket index from the session alone, and the session is shared by all tests.
+        for key, value in conf.items():
+            self._spark.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key in conf:
+                self._spark.conf.unset(key)
+
+    def _save(self, frame: DataFrame, out: str) -> Response:
+        if not frame.columns:  # Spark refuses to write a schema without columns: a table without any commit
+            return {"columns": [], "rows": frame.count()}
+        frame.coalesce(1).write.parquet(out)
+        return {"columns": frame.columns}
+
+    def _system_property(self, name: str) -> str:
+        jvm: Any = self._spark._jvm
+        return str(jvm.java.lang.System.getProperty(name))
+
+
+def describe_failure(failure: Exception) -> Response:
+    """The failure as a Java developer would want it: every cause's class and message, outermost first."""
+    java: Any = None
+    if isinstance(failure, Py4JJavaError):
+        java = failure.java_exception
+    elif isinstance(failure, CapturedException):
+        java = failure._origin
+    if java is None:
+        return _failure(type(failure).__name__, [repr(failure)], traceback.format_exc())
+    causes, cause = [str(java.toString())], java.getCause()
+    while cause is not None and len(causes) < CAUSES_MAX:
+        causes.append(str(cause.toString()))
+        cause = cause.getCause()
+    return _failure(str(java.getClass().getName()), causes, str(failure))
+
+
+def _failure(kind: str, causes: list[str], trace: str) -> Response:
+    return {"ok": False, "kind": kind, "error": "\n  caused by ".join(causes), "trace": trace}
+
+
+def serve(operations: Operations, requests: IO[str], answers: IO[str]) -> None:
+    """Answers requests until the client closes the pipe; a failing request is an answer like any other."""
+    for line in requests:
+        try:
+            request: Request = json.loads(line)
+            method: Callable[..., Response] = getattr(operations, request.pop("op"))
+            answer = {"ok": True, **method(**request)}
+        except Exception as failure:  # noqa: BLE001 -- the client decides what a failure means
+            answer = describe_failure(failure)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def private_standard_output() -> IO[str]:
+    """The real standard output for answers alone: what Spark, the JVM or a library prints goes to standard error."""
+    private = os.fdopen(os.dup(1), "w", encoding="utf-8")  # not inherited by the JVM
+    os.dup2(2, 1)
+    return private
+
+
+def main() -> None:
+    """Starts the session, says that it is ready, serves, and stops the JVM with it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jar", required=True, help="Hudi's Spark bundle")
+    parser.add_argument("--scratch", required=True, help="directory for Spark's own files")
+    parser.add_argument("--heap", default="1g", help="the JVM's heap")
+    arguments = parser.parse_args()
+    answers = private_standard_output()
+    session = start_session(arguments.jar, arguments.scratch, arguments.heap)
+    operations = Operations(session)
+    answers.write(json.dumps({"ok": True, **operations.ping()}) + "\n")
+    answers.flush()
+    try:
+        serve(operations, sys.stdin, answers)
+    finally:
+        session.stop()
+
+
+if __name__ == "__main__":
+    main()
