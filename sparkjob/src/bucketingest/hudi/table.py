@@ -191,19 +191,18 @@ def create_table(storage: Storage, definition: TableDefinition, schema: str | No
 
 def load_table(storage: Storage) -> HoodieTable:
     """Open an existing table. Raises `TableNotFound`, or `InvalidTable` if the properties lack name, type or
-    version."""
+    version.
+    """
     try:
         data = storage.get(PROPERTIES_PATH)
     except NotFound as error:
-        raise TableNotFound(
-            f"{storage.url} is no Hudi table: {PROPERTIES_PATH} is missing. Check the path; a job creates its table itself"
-        ) from error
+        raise TableNotFound(f"{storage.url} is no Hudi table: {PROPERTIES_PATH} is missing; check the path") from error
     # Java reads and writes these files in ISO 8859-1; characters beyond are escaped.
     loaded = java_properties.parse(data.decode("iso-8859-1"))
     for key in ("hoodie.table.name", "hoodie.table.type", "hoodie.table.version"):
         if not loaded.get(key):
-            raise InvalidTable(f"{storage.url}/{PROPERTIES_PATH} has no {key}: the file is torn, restore it from a
-            backup") if not loaded["hoodie.table.version"].isdecimal():
+            raise InvalidTable(f"{storage.url}/{PROPERTIES_PATH} has no {key}: the file is torn, restore it")
+    if not loaded["hoodie.table.version"].isdecimal():
         raise InvalidTable(
             f"{storage.url}/{PROPERTIES_PATH}: hoodie.table.version is {loaded['hoodie.table.version']!r}, not a number"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from bucketingest.hudi.errors import UnsupportedTable
@@ -46,167 +46,155 @@ _REQUIRED_VALUES: dict[str, tuple[str, str | None, str]] = {
 
 
 def refusals(properties: _Properties, expected: TableDefinition) -> list[str]:
-    """Every reason why a table with these properties must not be written to as `expected`; empty if there is none.
-    Pure.
+    """Every reason why a table with these properties must not be written to as `expected`; empty if there is none. Pure.
 
     Each reason says what was found, where, and what to do.
     """
-    return list(chain.from_iterable(check(properties, expected) for check in _CHECKS))
+    reasons = chain.from_iterable(check(properties, expected) for check in _CHECKS)
+    return [f"{PROPERTIES_PATH}: {reason}" for reason in reasons]
+
+
+def metadata_table_refusals(properties: _Properties) -> list[str]:
+    """Reason to refuse a table whose metadata table is on; to be asked again, of fresh properties, before every commit."""
+    return [f"{PROPERTIES_PATH}: {reason}" for reason in _metadata_table(properties)]
 
 
 def check_table(table: HoodieTable, expected: TableDefinition) -> None:
     """Raise `UnsupportedTable` with all reasons unless the table can be written to as `expected`."""
     reasons = refusals(table.properties, expected)
-    foreign_index = table.storage.list_level(BUCKET_INDEX_DIRECTORY)
-    for path in foreign_index.directories:
-        reasons.append(
-            f"{path} exists: another writer gave the table a consistent-hashing or per-partition bucket index, whose "
-            "buckets this writer cannot compute; use a table with the simple bucket index"
-        )
+    reasons.extend(
+        f"{path} exists: another writer gave the table a consistent-hashing or per-partition bucket index, whose "
+        "buckets this writer cannot compute; use a table with the simple bucket index"
+        for path in table.storage.list_level(BUCKET_INDEX_DIRECTORY).directories
+    )
     if reasons:
         raise UnsupportedTable(table.storage.url, reasons)
 
 
-def metadata_table_refusals(properties: _Properties, _expected: TableDefinition | None = None) -> list[str]:
-    """Reason to refuse a table whose metadata table is on; to be asked again before every commit.
-
-    Seen with Hudi 1.2.0: readers take the file list from the metadata table, so commits of ours would be invisible.
-    """
-    return [
-        f"{PROPERTIES_PATH}: {key}={properties[key]}: Hudi's metadata table is on and would hide our commits from readers; "
-        "remove it (Hudi's delete_metadata_table procedure) and let every writer set hoodie.metadata.enable=false"
-        for key in ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight")
-        if properties.get(key, "").strip()
-    ]
+def _metadata_table(properties: _Properties, _expected: TableDefinition | None = None) -> Iterator[str]:
+    # Seen with Hudi 1.2.0: its readers take the list of files from the metadata table alone.
+    for key in ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"):
+        found = properties.get(key, "").strip()
+        if found:
+            yield (
+                f"{key}={found}: Hudi's metadata table is on and would hide our commits from readers; remove it "
+                "(Hudi's delete_metadata_table procedure) and let every writer set hoodie.metadata.enable=false"
+            )
 
 
-def _version(properties: _Properties, _expected: TableDefinition) -> list[str]:
+def _version(properties: _Properties, _expected: TableDefinition) -> Iterator[str]:
     found = properties.get("hoodie.table.version", "")
     if found in map(str, SUPPORTED_VERSIONS):
-        return []
+        return
     too_old = found.isdecimal() and int(found) < min(SUPPORTED_VERSIONS)
     remedy = "upgrade it with Hudi's upgrade_table procedure" if too_old else "use a release that knows this version"
-    return [f"{PROPERTIES_PATH}: hoodie.table.version={found}: only versions 8 and 9 can be written; {remedy}"]
+    yield f"hoodie.table.version={found}: only versions 8 and 9 can be written; {remedy}"
 
 
-def _required_values(properties: _Properties, _expected: TableDefinition) -> list[str]:
-    reasons = []
+def _required_values(properties: _Properties, _expected: TableDefinition) -> Iterator[str]:
     for key, (needed, default, remedy) in _REQUIRED_VALUES.items():
         found = properties.get(key, default)
         if found is None:
-            reasons.append(f"{PROPERTIES_PATH}: {key} is missing, it must be {needed}; {remedy}")
+            yield f"{key} is missing, it must be {needed}; {remedy}"
         elif found.upper() != needed.upper():
-            reasons.append(f"{PROPERTIES_PATH}: {key}={found}, it must be {needed}; {remedy}")
-    return reasons
+            yield f"{key}={found}, it must be {needed}; {remedy}"
 
 
-def _checksum(properties: _Properties, _expected: TableDefinition) -> list[str]:
+def _checksum(properties: _Properties, _expected: TableDefinition) -> Iterator[str]:
     found = properties.get("hoodie.table.checksum")
     right = checksum(properties.get("hoodie.database.name", ""), properties.get("hoodie.table.name", ""))
-    if found is None or found == right:
-        return []
-    return [
-        f"{PROPERTIES_PATH}: hoodie.table.checksum={found}, but database and table name give {right}: the file was edited "
-        "or torn; restore hoodie.table.name and hoodie.database.name, or the file from .hoodie/hoodie.properties.backup"
-    ]
+    if found is not None and found != right:
+        yield (
+            f"hoodie.table.checksum={found}, but database and table name give {right}: the file was edited or torn; "
+            "restore hoodie.table.name and hoodie.database.name, or the file from .hoodie/hoodie.properties.backup"
+        )
 
 
-def _keys(properties: _Properties, expected: TableDefinition) -> list[str]:
-    reasons = []
+def _keys(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
     for key, words, fields in (
         ("hoodie.table.recordkey.fields", "record key", expected.record_key),
         ("hoodie.table.partition.fields", "partition fields", expected.partition_fields),
     ):
         found = _fields(properties.get(key, ""))
         if found != fields:
-            reasons.append(
-                f"{PROPERTIES_PATH}: {key}={','.join(found)}, but the {words} asked for: {','.join(fields) or '(none)'}; "
-                "they cannot change in a table's life: ask for the table's own, or use a new table"
+            yield (
+                f"{key}={','.join(found) or '(none)'}, but the {words} asked for: {','.join(fields) or '(none)'}; they "
+                "cannot change in a table's life: ask for the table's own, or use a new table"
             )
     generator = properties.get("hoodie.table.keygenerator.type")
     if generator is not None and generator.upper() != expected.key_generator_type:
-        reasons.append(
-            f"{PROPERTIES_PATH}: hoodie.table.keygenerator.type={generator}, but record keys for these fields would be "
-            f"made by {expected.key_generator_type}: the same row would get another key; use a new table"
+        yield (
+            f"hoodie.table.keygenerator.type={generator}, but the record keys of these fields would be made by "
+            f"{expected.key_generator_type}: the same row would get another key; use a new table"
         )
     hive_style = properties.get("hoodie.datasource.write.hive_style_partitioning", "false").lower()
-    if expected.partition_fields and hive_style != str(expected.hive_style_partitioning).lower():
-        reasons.append(
-            f"{PROPERTIES_PATH}: hoodie.datasource.write.hive_style_partitioning={hive_style}, asked for "
-            f"{str(expected.hive_style_partitioning).lower()}: rows would land in other partitions; ask for the table's own"
+    wanted = str(expected.hive_style_partitioning).lower()
+    if expected.partition_fields and hive_style != wanted:
+        yield (
+            f"hoodie.datasource.write.hive_style_partitioning={hive_style}, asked for {wanted}: rows would land in other "
+            "partitions; ask for the table's own"
         )
-    return reasons
 
 
-def _ordering(properties: _Properties, expected: TableDefinition) -> list[str]:
-    reasons = []
+def _ordering(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
     ordering = properties.get("hoodie.table.ordering.fields") or properties.get("hoodie.table.precombine.field") or ""
     wanted = (expected.ordering_field,) if expected.ordering_field else ()
     if _fields(ordering) != wanted:
-        reasons.append(
-            f"{PROPERTIES_PATH}: hoodie.table.ordering.fields={ordering}, but the ordering field asked for: "
+        yield (
+            f"hoodie.table.ordering.fields={ordering or '(none)'}, but the ordering field asked for: "
             f"{expected.ordering_field or '(none)'}; readers merge by the table's own: ask for that"
         )
     mode = properties.get("hoodie.record.merge.mode")
     if mode != expected.merge_mode:
-        reasons.append(
-            f"{PROPERTIES_PATH}: hoodie.record.merge.mode={mode or '(missing)'}, but the rows asked for need "
-            f"{expected.merge_mode}; readers merge by the table's own mode, and fail without one"
+        yield (
+            f"hoodie.record.merge.mode={mode or '(missing)'}, but what was asked for needs {expected.merge_mode}; readers "
+            "merge by the table's own mode, and fail without one"
         )
     partial = properties.get("hoodie.table.partial.update.mode", "")
     if partial:
-        reasons.append(
-            f"{PROPERTIES_PATH}: hoodie.table.partial.update.mode={partial}: partial updates are not supported; "
-            "use a table that merges whole rows"
-        )
-    return reasons
+        yield f"hoodie.table.partial.update.mode={partial}: partial updates are not supported; use another table"
 
 
-def _buckets(properties: _Properties, expected: TableDefinition) -> list[str]:
+def _buckets(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
     if BUCKET_COUNT not in properties:
-        # Hudi made the table. Its own hash is the only one that Hudi's writers know; the count is checked against the rows.
-        if expected.hash == "hudi":
-            return []
-        return [
-            f"{PROPERTIES_PATH}: no {BUCKET_HASH}: another writer made the table, so its keys are hashed as Hudi does, but "
-            f"hash {expected.hash} was asked for; ask for hash hudi"
-        ]
+        # Hudi made the table: its hash is the only one Hudi's writers know. The count is checked against rows elsewhere.
+        if expected.hash != "hudi":
+            yield (
+                f"no {BUCKET_HASH}: another writer made the table, so its keys are hashed as Hudi does, but hash "
+                f"{expected.hash} was asked for; ask for hash hudi"
+            )
+        return
     wanted = {
         BUCKET_COUNT: str(expected.buckets),
         BUCKET_HASH: expected.hash,
         BUCKET_HASH_FIELDS: ",".join(expected.effective_hash_fields),
     }
-    return [
-        f"{PROPERTIES_PATH}: {key}={properties.get(key, '(missing)')}, asked for {value}: rows would go to other file "
-        "groups than their earlier versions; ask for the table's own, or rewrite the rows into a new table"
-        for key, value in wanted.items()
-        if properties.get(key) != value
-    ]
+    for key, value in wanted.items():
+        if properties.get(key) != value:
+            yield (
+                f"{key}={properties.get(key, '(missing)')}, asked for {value}: rows would go to other file groups than "
+                "their earlier versions; ask for the table's own, or rewrite the rows into a new table"
+            )
 
 
-def _others(properties: _Properties, _expected: TableDefinition) -> list[str]:
-    reasons = []
+def _others(properties: _Properties, _expected: TableDefinition) -> Iterator[str]:
     bootstrap = properties.get("hoodie.bootstrap.base.path", "")
     if bootstrap:
-        reasons.append(
-            f"{PROPERTIES_PATH}: hoodie.bootstrap.base.path={bootstrap}: bootstrapped tables keep rows elsewhere and are "
-            "not supported; use a new table"
-        )
+        yield f"hoodie.bootstrap.base.path={bootstrap}: bootstrapped tables are not supported; use a new table"
     zone = properties.get("hoodie.table.timeline.timezone", "LOCAL")
     if zone.upper() not in {"LOCAL", "UTC"}:
-        reasons.append(f"{PROPERTIES_PATH}: hoodie.table.timeline.timezone={zone}: only UTC and LOCAL are known")
-    return reasons
+        yield f"hoodie.table.timeline.timezone={zone}: only UTC and LOCAL are known"
 
 
 def _fields(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-_CHECKS: tuple[Callable[[_Properties, TableDefinition], list[str]], ...] = (
+_CHECKS: tuple[Callable[[_Properties, TableDefinition], Iterator[str]], ...] = (
     _version,
     _required_values,
     _checksum,
-    metadata_table_refusals,
+    _metadata_table,
     _keys,
     _ordering,
     _buckets,
