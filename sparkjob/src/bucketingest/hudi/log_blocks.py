@@ -7,14 +7,19 @@ copied.
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bucketingest.hudi.avro_encoding import encode_rows
+from bucketingest.hudi.avro_rows import binary_data
+from bucketingest.hudi.deletes import delete_content
 from bucketingest.hudi.log_format import BlockType, Buffer, HeaderKey, frame_block
 from bucketingest.hudi.schema import META_COLUMNS, storage_schema
 
+_AVRO_BLOCK_VERSION: Final = 3
 _ROLLBACK_COMMAND: Final = "3"
 """Seen as COMMAND_BLOCK_TYPE in a table of version 6; Hudi's enum has only this command."""
 
@@ -52,6 +57,37 @@ def parquet_bytes(table: pa.Table, *, compression: str = "zstd", level: int | No
     ) as writer:
         writer.write_table(table, row_group_size=max(1, table.num_rows))
     return sink.getvalue()
+
+
+def avro_data_block(table: pa.Table, *, instant_time: str, avro_schema_json: str) -> list[Buffer]:
+    """An AVRO_DATA block: the rows of ``table`` as Avro datums, each with its length in front.
+
+    Arguments as for `parquet_data_block`; a column that ``avro_schema_json`` has as a union must be nullable in
+    ``table`` and the others not, as `arrow_to_avro` of the table's own schema gives it.
+    """
+    _check_meta_columns(table.schema)
+    head = struct.pack(">ii", _AVRO_BLOCK_VERSION, table.num_rows)
+    content = [head, *(binary_data(rows) for rows in encode_rows(table, framed=True))]
+    return frame_block(BlockType.AVRO_DATA, _data_headers(instant_time, avro_schema_json), content)
+
+
+def delete_block(
+    record_keys: pa.Array,
+    partition_path: str,
+    ordering: pa.Array | None,
+    *,
+    instant_time: str,
+    avro_schema_json: str,
+) -> list[Buffer]:
+    """A DELETE block: these keys of one partition are deleted, unless a row has a higher ordering value.
+
+    ``record_keys`` are strings without null. ``ordering`` holds the deletes' values of the table's ordering column, in
+    that column's own type; None, a null, or the int (or date) 0 deletes whatever came before, by commit time.
+
+    Raises `SchemaError` for ordering columns of a type Hudi's delete records cannot hold.
+    """
+    content = delete_content(record_keys, partition_path, ordering)
+    return frame_block(BlockType.DELETE, _data_headers(instant_time, avro_schema_json), content)
 
 
 def rollback_command_block(*, instant_time: str, target_instant_time: str) -> list[Buffer]:
