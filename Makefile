@@ -1,0 +1,167 @@
+# Everything a developer runs. A fresh machine needs python3.11 or newer, java 17, mvn, go, git and make; the rest comes by itself.
+# Environments and what is downloaded or built are reused until what they are made from changes.
+
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# The first interpreter that runs and is new enough.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+  $$p -c 'import sys; sys.version_info < (3, 11) and sys.exit(1); print(sys.executable)' 2>/dev/null && break; done)
+$(if $(PYTHON),,$(error Python 3.11 or newer is missing. On Debian or Ubuntu: sudo apt-get install python3 python3-venv))
+
+# CACHE, CONNECTORS, KAFKA_BROKER, HUDI_BUNDLE, KAFKA_SPARK_3_5, VERSITYGW, ORACLE_VENV: paths in the cache folder
+$(foreach line,$(shell $(PYTHON) tools/devservers/locations.py),$(eval $(line)))
+
+UV_VERSION := 0.13.8
+UV := $(or $(shell command -v uv),$(CACHE)/uv-$(UV_VERSION)/bin/uv)
+# The machine's own certificates and package index, as pip has them.
+export UV_SYSTEM_CERTS ?= true
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+export UV_PYTHON_DOWNLOADS := never
+
+VENV := .venv
+READY := $(VENV)/.ready
+BIN := $(CURDIR)/$(VENV)/bin
+DEVSERVERS := PYTHONPATH=tools $(BIN)/python -m devservers
+
+##@ Try it
+
+.PHONY: demo
+demo: $(READY) java ## write a Hudi table on this machine and read it back (needs java 17)
+	$(BIN)/bucketingest demo
+
+.PHONY: demo-kafka
+demo-kafka: $(READY) java connectors kafka-broker ## the same from Kafka, with a broker of its own
+	$(DEVSERVERS) --kafka -- $(BIN)/bucketingest demo --kafka
+
+##@ Check it
+
+.PHONY: test
+test: $(READY) test-deps ## all tests: unit, and integration with Spark, Kafka, S3 and Hudi's own reader
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+.PHONY: test-unit
+test-unit: $(READY) ## the fast tests: no JVM, no server
+	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
+
+.PHONY: check
+check: $(READY) ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+##@ Change it
+
+.PHONY: venv
+venv: $(READY) ## the development environment in .venv
+
+.PHONY: format
+format: $(READY) ## let ruff format and fix what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: crds
+crds: $(READY) ## generate crds/ from the spec model
+	mkdir -p crds
+	$(BIN)/python -m bucketingest.spec.crd > crds/.bucketingests.yaml
+	mv crds/.bucketingests.yaml crds/bucketingests.yaml
+
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+  --no-annotate --no-emit-package bucketingest $(LOCK_ARGS)
+.PHONY: lock
+lock: | $(UV) ## lock requirements/*.txt anew, keeping versions that still fit (LOCK_ARGS=--upgrade: newest)
+	$(COMPILE) sparkjob/pyproject.toml operator/pyproject.toml requirements/dev.in --extra spark --extra cli -o requirements/dev.txt
+	$(COMPILE) sparkjob/pyproject.toml --extra spark --extra cli -c requirements/dev.txt -o requirements/job.txt
+	$(COMPILE) operator/pyproject.toml -c requirements/dev.txt -o requirements/operator.txt
+	$(COMPILE) requirements/oracle.in -o requirements/oracle.txt
+
+.PHONY: clean
+clean: ## remove what running leaves in the work tree, .venv too
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: clean-cache
+clean-cache: ## remove what was downloaded and built into the cache folder
+	chmod -R u+w $(CACHE) 2>/dev/null || true
+	rm -rf $(CACHE)
+
+##@ Download and build, into ~/.cache/bucketingest
+
+.PHONY: test-deps
+test-deps: java connectors kafka-broker versitygw oracle ## everything below that tests need
+
+.PHONY: connectors
+connectors: $(CONNECTORS)/.ready ## jars: Kafka source and Avro for PySpark 4.2
+
+.PHONY: kafka-broker
+kafka-broker: $(KAFKA_BROKER)/.ready ## jars: a Kafka broker
+
+.PHONY: kafka-spark-3.5
+kafka-spark-3.5: $(KAFKA_SPARK_3_5)/.ready ## jars: Kafka source for PySpark 3.5 (benchmarks of Hudi's writer)
+
+.PHONY: hudi-bundle
+hudi-bundle: $(HUDI_BUNDLE) ## jar: Apache Hudi's Spark bundle
+
+.PHONY: versitygw
+versitygw: $(VERSITYGW) ## an S3 server, built with Go
+
+.PHONY: oracle oracle-venv
+oracle: oracle-venv hudi-bundle ## Hudi's own reader and writer: its bundle, and PySpark 3.5 in an environment of its own
+oracle-venv: $(ORACLE_VENV)/.ready
+
+# The dependencies of a pom as one folder of jars.
+define copy_jars
+	rm -rf $(@D)
+	mvn -B -q -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(@D)
+	touch $@
+endef
+$(CONNECTORS)/.ready: sparkjob/connectors/pom.xml | mvn
+	$(copy_jars)
+$(KAFKA_BROKER)/.ready: tools/jars/kafka-broker/pom.xml | mvn
+	$(copy_jars)
+$(KAFKA_SPARK_3_5)/.ready: tools/jars/kafka-spark-3.5/pom.xml | mvn
+	$(copy_jars)
+$(HUDI_BUNDLE): tools/jars/hudi-spark-3.5/pom.xml | mvn
+	mvn -B -q -f $< dependency:copy-dependencies -DoutputDirectory=$(@D)
+	touch $@
+
+$(VERSITYGW): tools/versitygw/go.mod tools/versitygw/go.sum
+	@command -v go >/dev/null || { echo "Go is missing. On Debian or Ubuntu: sudo apt-get install golang-go" >&2; exit 1; }
+	mkdir -p $(@D)
+	cd tools/versitygw && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags '-s -w' -o $@ github.com/versity/versitygw/cmd/versitygw
+
+$(ORACLE_VENV)/.ready: requirements/oracle.txt | $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
+	$(UV) pip sync --quiet --require-hashes --python $(@D)/bin/python $<
+	ln -sfn $(@D) $(CACHE)/oracle
+	touch $@
+
+$(READY): requirements/dev.txt sparkjob/pyproject.toml operator/pyproject.toml | $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) $(VENV)
+	$(UV) pip sync --quiet --require-hashes --python $(BIN)/python requirements/dev.txt
+	$(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python -e sparkjob -e operator
+	touch $@
+
+$(CACHE)/uv-$(UV_VERSION)/bin/uv:
+	$(PYTHON) -m venv $(CACHE)/uv-$(UV_VERSION)
+	$(CACHE)/uv-$(UV_VERSION)/bin/pip install --quiet uv==$(UV_VERSION)
+
+.PHONY: java
+java:
+	@version=$$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
+	[ "$${version:-0}" -ge 17 ] || { echo "Java 17 or newer is missing: Spark runs on it." \
+	  "On Debian or Ubuntu: sudo apt-get install openjdk-17-jre-headless" >&2; exit 1; }
+
+.PHONY: mvn
+mvn:
+	@command -v mvn >/dev/null || { echo "Maven is missing. On Debian or Ubuntu: sudo apt-get install maven" >&2; exit 1; }
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9.-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile

@@ -1,0 +1,156 @@
+"""A real Kafka broker on 127.0.0.1 for tests, demos and benchmarks: one node, KRaft mode, its own temporary folder."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from devservers.locations import require
+from devservers.process import ServerError, ServerProcess, free_ports
+
+START_TIMEOUT_S = 60.0
+REQUEST_TIMEOUT_S = 30.0
+CLUSTER_ID = "bucketingest-dev-server"
+START_ATTEMPTS = 3
+
+
+class KafkaBroker:
+    """One broker. Use it as a context manager, or call `start` and `stop`; after `stop` or `kill` it can be started again
+    with the topics it had, if it was given a folder.
+    """
+
+    def __init__(self, folder: Path | None = None, *, host: str = "127.0.0.1", heap: str = "512m") -> None:
+        """Keep data and log in `folder`, which is then left behind; by default in a temporary one, removed by `stop`."""
+        self._temporary = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="bucketingest-kafka-"))
+        self._host = host
+        self._heap = heap
+        self._ports: list[int] = []
+        self._process: ServerProcess | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port`, known once started."""
+        return f"{self._host}:{self._ports[0]}"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "kafka.log"
+
+    def start(self) -> Self:
+        """Start and wait until the broker answers a metadata request.
+
+        Raises:
+            MissingDependencyError: the broker's jars are not there yet.
+            ServerError: it did not come up; the message has the end of its log.
+        """
+        for attempt in range(1, START_ATTEMPTS + 1):
+            if not self._ports:
+                self._ports = free_ports(2, host=self._host)
+            try:
+                self._start_once()
+            except ServerError as error:
+                if "Address already in use" not in str(error) or attempt == START_ATTEMPTS:
+                    raise
+                self._ports = []  # another process was faster
+            else:
+                break
+        return self
+
+    def stop(self) -> None:
+        """End the broker; its data goes too unless a folder was given."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+        if self._temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End the broker as a crash would. `start` brings it back on the same port with the data it had written."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def create_topic(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        """Create a topic and wait until the broker has it."""
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        for future in self._admin().create_topics([topic]).values():
+            future.result(REQUEST_TIMEOUT_S)
+
+    def add_partitions(self, name: str, *, total: int) -> None:
+        """Let a topic grow to `total` partitions."""
+        for future in self._admin().create_partitions([NewPartitions(name, total)]).values():
+            future.result(REQUEST_TIMEOUT_S)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with everything in it."""
+        for future in self._admin().delete_topics([name]).values():
+            future.result(REQUEST_TIMEOUT_S)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def _start_once(self) -> None:
+        properties = self.folder / "server.properties"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        properties.write_text(self._properties())
+        if not (self.folder / "data" / "meta.properties").exists():
+            self._format(properties)
+        self._process = ServerProcess("Kafka broker", self._java("kafka.Kafka", str(properties)), log=self.log)
+        admin = self._admin()
+        self._process.wait_until(lambda: _answers(admin), timeout_s=START_TIMEOUT_S)
+
+    def _format(self, properties: Path) -> None:
+        """Write the empty metadata log that KRaft wants to find."""
+        command = self._java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False)
+        if done.returncode:
+            raise ServerError(f"Kafka's storage could not be formatted:\n{done.stdout}{done.stderr}")
+
+    def _java(self, *arguments: str) -> list[str]:
+        jars = require("kafka-broker") / "*"
+        return ["java", f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4", "-cp", str(jars), *arguments]
+
+    def _properties(self) -> str:
+        broker, controller = self._ports
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{self._host}:{controller}",
+            "listeners": f"PLAINTEXT://{self._host}:{broker},CONTROLLER://{self._host}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self._host}:{broker}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.folder / "data"),
+            "auto.create.topics.enable": "false",
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "1",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+    def _admin(self) -> AdminClient:
+        # log_level 0: refused connections while the broker starts are expected
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+
+def _answers(admin: AdminClient) -> bool:
+    try:
+        return bool(admin.list_topics(timeout=1.0).brokers)
+    except KafkaException:
+        return False

@@ -1,0 +1,82 @@
+"""Where downloaded and built things are kept: one cache folder outside the work tree, each entry named by its version.
+
+The Makefile fills the folder and asks this module for the names, so that they are written down once. Only the standard
+library is used here: the module also runs as a script, before any environment exists.
+"""
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+
+
+class MissingDependencyError(Exception):
+    """Something the cache folder should hold is not there; the message names the make target that brings it."""
+
+
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/bucketingest`, by default `~/.cache/bucketingest`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bucketingest"
+
+
+def connectors() -> Path:
+    """Folder of the jars that PySpark 4.2 lacks: Kafka source, from_avro."""
+    return cache_folder() / "jars" / "spark-4.2"
+
+
+def kafka_broker() -> Path:
+    """Folder of the Kafka broker's jars."""
+    return cache_folder() / "jars" / "kafka-broker-4.1.0"
+
+
+def hudi_bundle() -> Path:
+    """Apache Hudi's Spark bundle for PySpark 3.5, one jar."""
+    return cache_folder() / "jars" / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
+
+
+def kafka_spark_3_5() -> Path:
+    """Folder of the jars that give PySpark 3.5 the Kafka source."""
+    return cache_folder() / "jars" / "kafka-spark-3.5"
+
+
+def versitygw() -> Path:
+    """The S3 server's binary."""
+    return cache_folder() / "bin" / "versitygw-1.8.0"
+
+
+def oracle_venv() -> Path:
+    """The environment of Hudi's own reader and writer, named by what it holds."""
+    locked = (PROJECT_ROOT / "requirements" / "oracle.txt").read_bytes()
+    return cache_folder() / "venvs" / f"oracle-{hashlib.sha256(locked).hexdigest()[:12]}"
+
+
+ENTRIES = {
+    "connectors": connectors,
+    "kafka-broker": kafka_broker,
+    "hudi-bundle": hudi_bundle,
+    "kafka-spark-3.5": kafka_spark_3_5,
+    "versitygw": versitygw,
+    "oracle-venv": oracle_venv,
+}
+"""Make target to the function that says where its result lies."""
+
+
+def require(target: str) -> Path:
+    """The path of what `make <target>` brings.
+
+    Raises:
+        MissingDependencyError: it is not there.
+    """
+    path = ENTRIES[target]()
+    if not path.exists():
+        raise MissingDependencyError(f"{path} is missing; `make {target}` in {PROJECT_ROOT} brings it")
+    return path
+
+
+if __name__ == "__main__":
+    # For the Makefile: `NAME:=path` words, which it evaluates one by one.
+    sys.stdout.write(f"CACHE:={cache_folder()}\n")
+    for target, find in ENTRIES.items():
+        sys.stdout.write(f"{target.upper().replace('-', '_').replace('.', '_')}:={find()}\n")

@@ -1,0 +1,104 @@
+"""A real S3 API on 127.0.0.1 for tests and demos: versitygw, which keeps each bucket as a folder."""
+
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from devservers.locations import require
+from devservers.process import ServerProcess, free_ports
+
+START_TIMEOUT_S = 30.0
+HEALTH_PATH = "/health"
+
+
+class S3Server:
+    """One S3 server with one account. Use it as a context manager, or call `start` and `stop`."""
+
+    region = "us-east-1"
+    access_key = "bucketingest"
+    secret_key = "bucketingest-secret"  # noqa: S105 - a server of a test, reachable from this machine only
+
+    def __init__(self, folder: Path | None = None, *, host: str = "127.0.0.1") -> None:
+        """Keep data and log in `folder`, which is then left behind; by default in a temporary one, removed by `stop`."""
+        self._temporary = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="bucketingest-s3-"))
+        self._host = host
+        self._port = free_ports(1, host=host)[0]
+        self._process: ServerProcess | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """`http://host:port`."""
+        return f"http://{self._host}:{self._port}"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "versitygw.log"
+
+    def start(self) -> Self:
+        """Start and wait until it answers.
+
+        Raises:
+            MissingDependencyError: the server is not built yet.
+            ServerError: it did not come up.
+        """
+        buckets, metadata = self.folder / "buckets", self.folder / "metadata"
+        for each in (buckets, metadata):
+            each.mkdir(parents=True, exist_ok=True)
+        self._process = ServerProcess(
+            "versitygw",
+            [
+                str(require("versitygw")),
+                *("--port", f"{self._host}:{self._port}", "--region", self.region, "--health", HEALTH_PATH),
+                # not all file systems have extended attributes (tmpfs): attributes of objects go beside the data
+                *("posix", "--sidecar", str(metadata), str(buckets)),
+            ],
+            log=self.log,
+            environment={"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key},
+        )
+        self._process.wait_until(self._answers, timeout_s=START_TIMEOUT_S)
+        return self
+
+    def stop(self) -> None:
+        """End the server; its data goes too unless a folder was given."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+        if self._temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def create_bucket(self, name: str) -> str:
+        """Make an empty bucket and return its URL, `s3://name`. A folder of that name is a bucket for versitygw."""
+        (self.folder / "buckets" / name).mkdir()
+        return f"s3://{name}"
+
+    def options(self) -> dict[str, str]:
+        """What an object store client (obstore, hudi-rs) needs to know, under the names it has for it."""
+        return {
+            "aws_access_key_id": self.access_key,
+            "aws_secret_access_key": self.secret_key,
+            "aws_endpoint": self.endpoint,
+            "aws_region": self.region,
+            "aws_allow_http": "true",
+        }
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(self.endpoint + HEALTH_PATH, timeout=1) as response:
+                return bool(response.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
