@@ -74,7 +74,7 @@ class HudiOracle:
 
     @classmethod
     def start(cls, environment: OracleEnvironment | None = None) -> HudiOracle:
-        """Starts an oracle and waits for its session. Raises OracleUnavailableError if it is not there or fails to start."""
+        """Starts an oracle and waits for its session. Raises OracleUnavailableError if there is none or it fails."""
         oracle = cls(environment or find_environment())
         try:
             oracle.wait_until_ready()
@@ -84,7 +84,7 @@ class HudiOracle:
         return oracle
 
     def wait_until_ready(self) -> None:
-        """Returns once the session is up. Raises OracleUnavailableError or OracleTimeoutError with the end of its log."""
+        """Returns once the session is up. Raises OracleUnavailableError, OracleTimeoutError with the log's end."""
         self._receive(self._start_seconds_max)
 
     @property

@@ -40,7 +40,7 @@ class OracleEnvironment:
 def find_environment(variables: Mapping[str, str] = os.environ) -> OracleEnvironment:
     """The oracle named by the environment variables, else the one that `make oracle` put into the cache folder.
 
-    Raises OracleUnavailableError naming what is missing and what to run: a test that cannot ask Hudi must fail, not pass.
+    Raises OracleUnavailableError naming what is missing and what to run: a test without its judge must fail.
     """
     cache = Path(variables.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bucketingest"
     python = Path(variables.get(PYTHON_VARIABLE) or cache / "oracle" / "bin" / "python")
