@@ -1,4 +1,6 @@
-"""The index layer's one error family, so that a caller can tell a refusal about keys and buckets from any other failure."""
+"""The index layer's one error family, so that a caller can tell a refusal about keys and buckets from any other
+failure.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,25 @@ class InvalidKeyText(BucketIndexError):
 class DuplicateFileGroup(BucketIndexError):
     """Two file groups stand for one bucket of one partition: no row's place is certain any more."""
 
+    def __init__(self, partition_path: str, bucket: int, file_ids: tuple[str, str]) -> None:
+        self.partition_path = partition_path
+        self.bucket = bucket
+        self.file_ids = file_ids
+        super().__init__(
+            f"bucket {bucket} of partition {partition_path!r} has two file groups, {file_ids[0]} and {file_ids[1]}, "
+            "so rows of one key may be in both: stop every writer of the table, find the one that gives buckets random "
+            "file ids, and rewrite the partition into one file group per bucket (for example with Hudi's "
+            "insert_overwrite) before this pipeline starts again"
+        )
+
+    def __reduce__(self) -> tuple[type[DuplicateFileGroup], tuple[str, int, tuple[str, str]]]:
+        """Let the error cross a process boundary with its fields."""
+        return type(self), (self.partition_path, self.bucket, self.file_ids)
+
 
 class BucketOutOfRange(BucketIndexError):
     """A file group's bucket is not below the bucket count: the table has another bucket count."""
 
 
 class BucketLayoutMismatch(BucketIndexError):
-    """Record keys found in the table are not where the bucket count, hash and hash fields put them."""
+    """Files or record keys found in the table are not where the bucket count, hash and hash fields put them."""

@@ -1,7 +1,8 @@
-"""Turns hash keys into bucket ids the way Hudi does, for whole Arrow arrays: this runs on every row, so no row becomes a Python object.
+"""Turns hash keys into bucket ids the way Hudi does, for whole Arrow arrays: this runs on every row, so no row becomes
+a Python object.
 
-Hudi's rule (seen in Hudi 1.2.0, `BucketIdentifier.getBucketId`): `(List.hashCode(hash keys) & 0x7fffffff) % buckets`, with
-`String.hashCode` over UTF-16 code units, and 0 for null.
+Hudi's rule (seen in Hudi 1.2.0, `BucketIdentifier.getBucketId`): `(List.hashCode(hash keys) & 0x7fffffff) % buckets`,
+with `String.hashCode` over UTF-16 code units, and 0 for null.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def java_list_hash(hashes: Sequence[Hashes]) -> Hashes:
 def murmur3_hash(values: pa.Array) -> Hashes:
     """murmur3 (x86, 32 bits, seed 0) of every string's UTF-8 bytes; int32[n], 0 for null.
 
-    mmh3 takes one value per call, so only distinct values are hashed: about 2M distinct short keys/s on one core, more with repeats.
+    mmh3 takes one value per call, so only distinct values are hashed: about 2M distinct short keys/s on one core, more
+    with repeats.
     """
     encoded = values if pa.types.is_dictionary(values.type) else _plain_strings(values).dictionary_encode()
     codes = _codes(encoded)
@@ -97,13 +99,12 @@ def bucket_of_hash(hashes: Hashes, buckets: int) -> BucketIds:
     return ((hashes & np.int32(0x7FFFFFFF)) % np.int32(buckets)).astype(np.int32, copy=False)
 
 
-def bucket_ids(
+def key_hashes(
     hash_keys: Sequence[pa.Array],
-    buckets: int,
     hash: BucketHash = "hudi",  # noqa: A002 - the word of the spec and of the table property
     exceptions: Mapping[int, HashKeys] | None = None,
-) -> BucketIds:
-    """Bucket id of every row, int32[n].
+) -> Hashes:
+    """Hash of every row's hash keys, int32[n]: a bucket id before the bucket count comes in.
 
     hash_keys: one array of strings (length n) per hash field, in RECORD-KEY order, null where the hash key is null.
     exceptions: rows whose hash keys are not those of the arrays, by row number (see `record_key`).
@@ -119,10 +120,19 @@ def bucket_ids(
         hashes = murmur3_hash(hash_keys[0] if len(hash_keys) == 1 else _joined(hash_keys))
     else:
         raise InvalidKeyRule(f"unknown hash {hash!r}: known are hudi, murmur3")
-    ids = bucket_of_hash(hashes, buckets)
     for row, keys in (exceptions or {}).items():
-        ids[row] = bucket_ids([pa.array([key], pa.string()) for key in keys], buckets, hash)[0]
-    return ids
+        hashes[row] = key_hashes([pa.array([key], pa.string()) for key in keys], hash)[0]
+    return hashes
+
+
+def bucket_ids(
+    hash_keys: Sequence[pa.Array],
+    buckets: int,
+    hash: BucketHash = "hudi",  # noqa: A002 - the word of the spec and of the table property
+    exceptions: Mapping[int, HashKeys] | None = None,
+) -> BucketIds:
+    """Bucket id of every row, int32[n]; arguments as for `key_hashes`."""
+    return bucket_of_hash(key_hashes(hash_keys, hash, exceptions), buckets)
 
 
 def _joined(hash_keys: Sequence[pa.Array]) -> pa.Array:
@@ -169,8 +179,9 @@ def _hash_of_block(
 ) -> npt.NDArray[np.uint32]:
     """Hashes of the rows between these byte offsets, which hold at most _BLOCK bytes; uint32[len(offsets) - 1].
 
-    With c the code units of all rows, one after the other, the hash of the row [s, e) is the sum of c[i] * 31^(e-1-i), which modulo
-    2^32, where 31 has an inverse, is 31^(e-1) * (S(e) - S(s)) for the one running sum S(k) = sum of c[i] * 31^-i over i < k.
+    With c the code units of all rows, one after the other, the hash of the row [s, e) is the sum of c[i] * 31^(e-1-i),
+    which modulo 2^32, where 31 has an inverse, is 31^(e-1) * (S(e) - S(s)) for the one running sum S(k) = sum of c[i] *
+    31^-i over i < k.
     """
     block = data[offsets[0] : offsets[-1]]
     ends = offsets - offsets[0]
@@ -181,7 +192,8 @@ def _hash_of_block(
     sums = np.zeros(len(units) + 1, dtype=np.uint32)
     np.cumsum(units * _INVERSES[: len(units)], dtype=np.uint32, out=sums[1:])
     at = sums[ends]
-    # The last code unit of a row is at end - 1; an empty row at the very start has none, and its difference is 0 anyway.
+    # The last code unit of a row is at end - 1; an empty row at the very start has none, and its difference is 0
+    # anyway.
     return (at[1:] - at[:-1]) * _POWERS[np.maximum(ends[1:] - 1, 0)]
 
 
@@ -207,7 +219,9 @@ def _code_units(block: npt.NDArray[np.uint8], first_row: int) -> npt.NDArray[np.
 
 
 def _code_units_before(block: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """How many UTF-16 code units stand before each byte offset; int64[len(block) + 1]: 1 per character, 2 beyond the BMP (4 bytes)."""
+    """How many UTF-16 code units stand before each byte offset; int64[len(block) + 1]: 1 per character, 2 beyond the
+    BMP (4 bytes).
+    """
     counts = np.zeros(len(block) + 1, dtype=np.int64)
     np.cumsum(((block & 0xC0) != 0x80).view(np.uint8) + (block >= 0xF0).view(np.uint8), out=counts[1:])
     return counts

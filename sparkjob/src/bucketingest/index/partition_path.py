@@ -1,7 +1,7 @@
 """Makes Hudi's partition paths from Arrow columns, and marks the values that must never become a directory.
 
-Seen in tables written by Hudi 1.2.0: null and "" become `__HIVE_DEFAULT_PARTITION__`, nothing is URL-encoded, a `/` inside a value makes
-a further level, hive style is `field=value`, and the path of a non-partitioned table is "".
+Seen in tables written by Hudi 1.2.0: null and "" become `__HIVE_DEFAULT_PARTITION__`, nothing is URL-encoded, a `/`
+inside a value makes a further level, hive style is `field=value`, and the path of a non-partitioned table is "".
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PartitionPathRule:
         """The paths of a batch: values repeat, so text is only made of the distinct ones."""
         self.check(batch.schema)
         codes = np.zeros(batch.num_rows, np.int64)
-        distinct = [""] if batch.num_rows or not self.fields else []
+        distinct = [""]
         for level, name in enumerate(self.fields):
             codes, distinct = self._with_level(level, name, batch.column(name), codes, distinct)
         reasons = tuple(refusal(path) for path in distinct) if self.fields else (None,)
@@ -91,7 +91,9 @@ class PartitionPathRule:
 
 
 def refusal(path: str) -> str | None:
-    """Why a partition path must not be written, or None: it would leave the table, hide in Hudi's own files, or be unreadable."""
+    """Why a partition path must not be written, or None: it would leave the table, hide in Hudi's own files, or be
+    unreadable.
+    """
     shown = path if len(path) <= 80 else path[:77] + "..."
     if _NOT_TEXT.search(path):
         return f"partition path {shown!r} is not valid UTF-8"
@@ -115,7 +117,8 @@ def _distinct_texts(values: pa.Array) -> tuple[np.ndarray, list[str]]:
     """A code per row (int64[n]) and the text of each code, null and "" as Hudi's default partition."""
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode("encode")
     texts = column_text(encoded.dictionary).cast(pa.binary()).to_pylist()
-    # A dictionary that came with the data may hold nulls itself, and rows may be null beside it: one more code stands for these.
+    # A dictionary that came with the data may hold nulls itself, and rows may be null beside it: one more code stands
+    # for these.
     codes = pc.fill_null(pc.cast(encoded.indices, pa.int64()), len(texts)).to_numpy(zero_copy_only=False)
     named = [text.decode("utf-8", "surrogateescape") if text else DEFAULT_PARTITION for text in texts]
     return codes, [*named, DEFAULT_PARTITION]

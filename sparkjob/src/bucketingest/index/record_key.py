@@ -1,6 +1,8 @@
-"""Makes record keys and their hash keys from Arrow columns, so that our rows meet the rows Hudi's own writers put under the same key.
+"""Makes record keys and their hash keys from Arrow columns, so that our rows meet the rows Hudi's own writers put under
+the same key.
 
-Forms seen in tables written by Hudi 1.2.0: SIMPLE, the bare value; COMPLEX, `field:value,field:value` with `__null__` and `__empty__`.
+Forms seen in tables written by Hudi 1.2.0: SIMPLE, the bare value; COMPLEX, `field:value,field:value` with `__null__`
+and `__empty__`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from bucketingest.index.text import check_key_column, column_text
 
 
 class KeyForm(StrEnum):
-    """How the text of a record key is laid out (not the table's key generator: a non-partitioned table has SIMPLE keys too)."""
+    """How the text of a record key is laid out (not the table's key generator: a non-partitioned table has SIMPLE keys
+    too).
+    """
 
     SIMPLE = "SIMPLE"
     COMPLEX = "COMPLEX"
@@ -32,7 +36,9 @@ class KeyColumns:
     """The keys of a batch of n rows."""
 
     record_key: pa.Array
-    """pa.StringArray[n]. For SIMPLE over a string column it is that column, not a copy. A missing row's text means nothing."""
+    """pa.StringArray[n]. For SIMPLE over a string column it is that column, not a copy. A missing row's text means
+    nothing.
+    """
     hash_keys: tuple[pa.Array, ...]
     """One pa.StringArray[n] per hash field, in record-key order; null where the hash key is null."""
     exceptions: Mapping[int, HashKeys]
@@ -64,7 +70,8 @@ class RecordKeyRule:
     ) -> RecordKeyRule:
         """The rule Hudi derives: COMPLEX for several key fields, or for one with several partition fields; else SIMPLE.
 
-        hash_fields: empty for all key fields. form: given where an existing table's properties name it. Raises InvalidKeyRule.
+        hash_fields: empty for all key fields. form: given where an existing table's properties name it. Raises
+        InvalidKeyRule.
         """
         _refuse_bad_names("key", fields)
         _refuse_bad_names("hash", hash_fields or fields)
@@ -170,7 +177,9 @@ def _without_placeholders(text: pa.Array) -> pa.Array:
 
 
 def _not_utf8(texts: Sequence[pa.Array]) -> pa.Array | None:
-    """True where a key column holds bytes that are no UTF-8 text (Spark's strings can), so that no key can be made; None if there are none."""
+    """True where a key column holds bytes that are no UTF-8 text (Spark's strings can), so that no key can be made;
+    None if there are none.
+    """
     broken: np.ndarray | None = None
     for text in texts:
         try:

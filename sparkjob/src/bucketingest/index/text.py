@@ -1,7 +1,8 @@
-"""The text that Hudi's key generators make of a column's values: record keys and partition paths are both built from it.
+"""The text that Hudi's key generators make of a column's values: record keys and partition paths are both built from
+it.
 
-Formats seen in record keys written by Hudi 1.2.0's Spark writer: a date as `2024-01-02`, a timestamp as its microseconds since the epoch,
-a decimal with its scale, a boolean as `true`, floating point as Java's `toString`.
+Formats seen in record keys written by Hudi 1.2.0's Spark writer: a date as `2024-01-02`, a timestamp as its
+microseconds since the epoch, a decimal with its scale, a boolean as `true`, floating point as Java's `toString`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ _DAYS_TO_YEAR_10000: Final = 2932897
 
 
 def check_key_column(schema: pa.Schema, name: str) -> None:
-    """Raises MissingKeyColumn or UnsupportedKeyType, naming the column, when it cannot be part of a key or a partition path."""
+    """Raises MissingKeyColumn or UnsupportedKeyType, naming the column, when it cannot be part of a key or a partition
+    path.
+    """
     found = schema.get_all_field_indices(name)
     if len(found) != 1:
         problem = f"is not among the columns ({', '.join(schema.names)})" if not found else f"stands {len(found)} times"
@@ -27,15 +30,18 @@ def check_key_column(schema: pa.Schema, name: str) -> None:
     if not _has_text(kind):
         raise UnsupportedKeyType(
             f"key column {name!r} has type {kind}, which has no text in a record key or partition path: "
-            "use a string, integer, decimal, date, timestamp, boolean or floating point column, or cast it in spec.transform.sql"
+            "use a string, integer, decimal, date, timestamp, boolean or floating point column, "
+            "or cast it in spec.transform.sql"
         )
 
 
 def column_text(values: pa.Array) -> pa.Array:
-    """The text of each value: pa.StringArray of the same length, null for null. A string array comes back as it is, not copied.
+    """The text of each value: pa.StringArray of the same length, null for null. A string array comes back as it is, not
+    copied.
 
-    Floating point is the shortest text that reads back to the same value, laid out as Java lays it out. That is `Double.toString` since
-    Java 19; older ones print a few values with more digits (2e23 as `1.9999999999999998E23` in Java 17).
+    Floating point is the shortest text that reads back to the same value, laid out as Java lays it out. That is
+    `Double.toString` since Java 19; older ones print a few values with more digits (2e23 as `1.9999999999999998E23` in
+    Java 17).
     """
     kind = values.type
     if pa.types.is_string(kind):
@@ -82,7 +88,9 @@ def _date_text(days: pa.Array) -> pa.Array:
 
 
 def _java_float_text(values: pa.Array) -> pa.Array:
-    """Java's layout: plain with a decimal point for 1e-3 <= |x| < 1e7 and zero, else one digit, point, digits, E, exponent."""
+    """Java's layout: plain with a decimal point for 1e-3 <= |x| < 1e7 and zero, else one digit, point, digits, E,
+    exponent.
+    """
     text = pc.cast(values, pa.string())
     size = pc.abs(values)
     zero = pc.equal(values, 0.0)
