@@ -12,6 +12,7 @@ from bucketingest.storage.errors import (
 )
 from bucketingest.storage.interface import BytesLike, Data, Level, ObjectInfo, Storage
 from bucketingest.storage.opening import open_storage
+from bucketingest.storage.probe import verify_create_if_absent
 
 __all__ = [
     "AccessDenied",
@@ -28,4 +29,5 @@ __all__ = [
     "StorageError",
     "StorageUnavailable",
     "open_storage",
+    "verify_create_if_absent",
 ]

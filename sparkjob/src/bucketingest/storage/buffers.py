@@ -13,7 +13,7 @@ from bucketingest.storage.interface import BytesLike, Data
 
 @contextlib.contextmanager
 def opened(data: Data) -> Iterator[list[memoryview]]:
-    """The non-empty buffers of ``data``, flat bytes, valid inside the block. A local file is mapped, not read into memory."""
+    """The non-empty buffers of ``data``, valid inside the block. A local file is mapped, not read into memory."""
     if not isinstance(data, pathlib.Path):
         yield _flat([data] if isinstance(data, (bytes, bytearray, memoryview)) else data)
         return

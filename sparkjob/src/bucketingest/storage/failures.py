@@ -23,10 +23,33 @@ _SECRET_LENGTH_MIN = 4
 
 _XML_CODE = re.compile(r"<Code>([^<]*)</Code>")
 _XML_MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
-_SIGNED_PARAMETERS = re.compile(r"([?&](?:X-Amz-[A-Za-z-]+|Signature|sig|AWSAccessKeyId|GoogleAccessId)=)[^&\s\"')]+", re.IGNORECASE)
-_DENIED_STATUS = re.compile(r"\b(?:401|403) (?:Unauthorized|Forbidden)\b")
-_NO_CREDENTIALS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "missing credentials", "credential", "169.254.169.254")
-_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+_STATUS = re.compile(r"status code: ([1-5][0-9][0-9])\b")
+_SIGNED_PARAMETERS = re.compile(
+    r"([?&](?:X-Amz-[A-Za-z-]+|Signature|sig|AWSAccessKeyId|GoogleAccessId)=)[^&\s\"')]+", re.IGNORECASE
+)
+
+_OBJECT_ABSENT_CODES = {None, "NoSuchKey", "NotFound", "BlobNotFound", "PathNotFound"}
+_BUCKET_ABSENT_CODES = {"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound"}
+_DENIED_CODES = {
+    "ExpiredToken",
+    "InvalidToken",
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "XAdminUserNotFound",  # versitygw, with status 404
+}
+_TRANSIENT_CODES = {"RequestTimeout", "SlowDown"}
+"""S3 sends the first with status 400."""
+_NO_CREDENTIALS = ("169.254.169.254", "missing credentials", "token request", "credential provider")
+_DENIED_STATUSES = {401, 403}
+_TRANSIENT_STATUSES = {408, 409, 425, 429}
+_NOT_IMPLEMENTED_STATUS = 501
+
+OBSTORE_ERRORS = (obstore_errors.BaseError, OSError, ValueError, NotImplementedError)
+"""Everything that obstore raises on a failed call. Any other exception is a defect and stays what it is."""
+
+_DENIED_TYPES = (PermissionError, obstore_errors.PermissionDeniedError, obstore_errors.UnauthenticatedError)
+_INVALID_TYPES = (obstore_errors.InvalidPathError, obstore_errors.UnknownConfigurationKeyError, ValueError)
+_UNSUPPORTED_TYPES = (obstore_errors.NotSupportedError, NotImplementedError)
 
 
 class Secrets:
@@ -47,33 +70,60 @@ class Secrets:
 
 def translated(where: str, what: str, error: Exception, secrets: Secrets) -> StorageError:
     """The storage error for obstore's error: ``where`` is the object, ``what`` the call. Pure."""
-    if isinstance(error, StorageError):
-        return error
     full = str(error)
-    reason = secrets.hide(_reason(full))
+    found = _XML_CODE.search(full)
+    code = found[1] if found else None
     start = f"{where}: {what} failed: "
-    # A missing bucket arrives as "not found" of the object; nobody would look for the bucket then.
-    if any(sign in full for sign in _NO_BUCKET):
-        return InvalidLocation(f"{start}the bucket or container does not exist ({reason}); create it or correct the URL")
-    if isinstance(error, (FileNotFoundError, obstore_errors.NotFoundError)):
-        return NotFound(f"{start}there is no such object")
+    reason = secrets.hide(_reason(full, code))
     if isinstance(error, (obstore_errors.AlreadyExistsError, obstore_errors.PreconditionError)):
         return AlreadyExists(f"{start}the name is taken; somebody else created it first")
-    denied = (PermissionError, obstore_errors.PermissionDeniedError, obstore_errors.UnauthenticatedError)
-    if isinstance(error, denied) or _DENIED_STATUS.search(full) or any(sign in full for sign in _NO_CREDENTIALS):
-        return AccessDenied(f"{start}{reason}; check the credentials and their permissions on this path")
-    invalid = (obstore_errors.InvalidPathError, obstore_errors.UnknownConfigurationKeyError, ValueError)
-    if isinstance(error, invalid):
-        return InvalidLocation(f"{start}{reason}; correct the URL, the options or the path")
-    if isinstance(error, (obstore_errors.NotSupportedError, NotImplementedError)):
+    # A missing bucket arrives as "not found" of the object; nobody would look for the bucket then.
+    if code in _BUCKET_ABSENT_CODES:
+        return InvalidLocation(
+            f"{start}the bucket or container does not exist ({reason}); create it or correct the URL"
+        )
+    denied = _denial(error, full, code)
+    if denied is not None:
+        return AccessDenied(f"{start}{reason}; {denied}")
+    if _is_absence(error) and code in _OBJECT_ABSENT_CODES and what not in ("create", "put"):
+        return NotFound(f"{start}there is no such object")
+    if isinstance(error, _UNSUPPORTED_TYPES) or _status(full) == _NOT_IMPLEMENTED_STATUS:
         return InvalidLocation(f"{start}the store does not support this call ({reason}); use another store")
+    if isinstance(error, _INVALID_TYPES) or _is_absence(error) or _is_final(full, code):
+        return InvalidLocation(f"{start}{reason}; correct the URL, the options or the path")
     return StorageUnavailable(f"{start}{reason}; check that the store is reachable, then try again")
 
 
-def _reason(text: str) -> str:
+def _is_absence(error: Exception) -> bool:
+    return isinstance(error, FileNotFoundError)
+
+
+def _denial(error: Exception, full: str, code: str | None) -> str | None:
+    """What to do when access was denied, or None when it was not."""
+    if any(sign in full for sign in _NO_CREDENTIALS):
+        return "no credentials in the options or the environment, and the machine offers none: provide them"
+    if isinstance(error, _DENIED_TYPES) or code in _DENIED_CODES or _status(full) in _DENIED_STATUSES:
+        return "check the credentials and their permissions on this path"
+    return None
+
+
+def _is_final(full: str, code: str | None) -> bool:
+    """Whether the store refused the request itself, so that repeating it cannot help."""
+    status = _status(full)
+    if code in _TRANSIENT_CODES or status in _TRANSIENT_STATUSES:
+        return False
+    return "Received redirect" in full or (status is not None and 300 <= status < 500)
+
+
+def _status(full: str) -> int | None:
+    found = _STATUS.search(full)
+    return int(found[1]) if found else None
+
+
+def _reason(full: str, code: str | None) -> str:
     """The store's reason in one line: an error document's code and message, else the first line."""
-    code, message = _XML_CODE.search(text), _XML_MESSAGE.search(text)
-    if code:
-        return f"{code[1]}: {message[1]}" if message and message[1] else code[1]
-    first = text.split("\n", 1)[0].strip()
+    if code is not None:
+        message = _XML_MESSAGE.search(full)
+        return f"{code}: {message[1]}" if message and message[1] else code
+    first = full.split("\n", 1)[0].strip()
     return first if len(first) <= _REASON_LENGTH_MAX else first[:_REASON_LENGTH_MAX] + " ..."

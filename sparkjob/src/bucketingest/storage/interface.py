@@ -1,4 +1,4 @@
-"""The one interface through which everything above reads and writes a table, small enough to be wrapped by fault injection."""
+"""The one interface through which all layers above touch storage, small enough to be wrapped by fault injection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol, TypeAlias, runtime_checkable
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
-"""One contiguous buffer of bytes. Objects of the buffer protocol (a pyarrow.Buffer) are passed as ``memoryview(buffer)``."""
+"""One contiguous buffer of bytes. Others, as pyarrow.Buffer, are passed as ``memoryview(buffer)``."""
 
 Data: TypeAlias = bytes | Sequence[BytesLike] | pathlib.Path
 """What an object is made of: bytes, buffers to be joined in order, or the path of a local file."""
@@ -44,8 +44,8 @@ class Storage(Protocol):
     """Objects below one root URL, named by paths relative to it.
 
     Paths are ``/``-separated unicode text, taken as they are: nothing is URL-encoded, so a reader of the same files
-    sees exactly these names. ``bucketingest.storage.paths.check_path`` says which paths are refused. Implementations are safe to share between
-    threads and can be pickled; in another process they open the same place again.
+    sees exactly these names. ``bucketingest.storage.paths.check_path`` says which paths are refused. Implementations
+    are safe to share between threads and can be pickled; in another process they open the same place again.
 
     Every call may raise ``AccessDenied``, ``StorageUnavailable`` (transient, after the implementation's own bounded
     retries) and ``InvalidLocation``.
@@ -61,7 +61,7 @@ class Storage(Protocol):
         ...
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """``length`` bytes from byte ``start`` on; fewer if the object ends before, none at or after its end. Raises NotFound."""
+        """``length`` bytes from byte ``start`` on, fewer where the object ends before. Raises NotFound."""
         ...
 
     def head(self, path: str) -> ObjectInfo:
@@ -96,7 +96,7 @@ class Storage(Protocol):
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Every object below the directory ``prefix`` ("" is the root), at any depth, in no promised order.
 
-        ``a/b`` means the directory: neither ``a/bc`` nor an object named ``a/b`` is in it. An absent directory is empty.
+        ``a/b`` is the directory: neither ``a/bc`` nor an object named ``a/b`` is in it. An absent one is empty.
         """
         ...
 

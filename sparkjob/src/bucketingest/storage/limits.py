@@ -1,4 +1,4 @@
-"""Every timeout, retry and size limit towards an object store, in one place, so that no call can hang or retry for ever."""
+"""Every timeout, retry and size limit towards an object store, in one place, so that no call hangs for ever."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ RETRY_BACKOFF_FIRST = timedelta(milliseconds=100)
 RETRY_BACKOFF_MAX = timedelta(seconds=10)
 RETRY_TIME_MAX = timedelta(minutes=2)
 """No further try starts later than this after the first one."""
+
+CREATE_TRIES_MAX = 3
+"""Own tries of a create on top of the client's: the client repeats no conditional PUT after a lost answer, we can."""
+CREATE_RETRY_PAUSE_S = 0.2
+"""Seconds before the second try; doubled for the third."""
 
 GIB = 1024**3
 S3_PUT_BYTES_MAX = 5 * GIB

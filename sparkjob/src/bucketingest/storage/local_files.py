@@ -1,8 +1,11 @@
-"""The system calls behind local storage: publish a file whole or not at all, and make it survive a crash of the machine.
+"""The system calls behind local storage: publish a file whole or not at all, and let it survive a machine's crash.
 
 A file is written without its name, flushed to the disk, then given its name in one step: ``link`` fails when the name
 is taken (create-if-absent), ``rename`` replaces it (overwrite). Flushing the directory afterwards keeps the name.
 """
+
+# These calls are made per object: plain names cost a tenth of pathlib's and keep odd ones exact.
+# ruff: noqa: PTH102, PTH120
 
 from __future__ import annotations
 
@@ -145,7 +148,7 @@ def _staged_name() -> str:
 
 def _link(descriptor: int, staged: str | None, directory: int, name: str) -> None:
     if staged is None:
-        # Given a directory descriptor Python calls linkat with AT_SYMLINK_FOLLOW, which resolves the process's own file.
+        # With a directory descriptor Python calls linkat with AT_SYMLINK_FOLLOW, which reaches the unnamed file.
         os.link(f"/proc/self/fd/{descriptor}", name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=True)
     else:
         os.link(staged, name, src_dir_fd=directory, dst_dir_fd=directory)

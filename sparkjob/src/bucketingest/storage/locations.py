@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
 from bucketingest.storage import limits
-from bucketingest.storage.errors import InvalidLocation, StorageError
-from bucketingest.storage.failures import Secrets, translated
+from bucketingest.storage.errors import InvalidLocation
+from bucketingest.storage.failures import OBSTORE_ERRORS, Secrets, translated
 from bucketingest.storage.limits import Use
 
 if TYPE_CHECKING:
@@ -88,9 +88,7 @@ class CloudLocation:
         """A client of the bucket. Settings that the options lack come from the usual environment variables."""
         try:
             return _CONNECTORS[self.scheme](self, use)
-        except StorageError:
-            raise
-        except Exception as error:
+        except OBSTORE_ERRORS as error:
             raise translated(self.url, "open", error, self.secrets) from None
 
 
@@ -122,7 +120,9 @@ class MemoryLocation:
         del use
         if os.getpid() != self.process:
             # A fresh empty store here would look like an empty table.
-            raise InvalidLocation(f"{self.url}: a memory storage lives in one process; give the table a path that all processes reach")
+            raise InvalidLocation(
+                f"{self.url}: a memory storage lives in one process; give the table a path that all processes reach"
+            )
         with _memory_lock:
             return _memory_stores.setdefault(self.name, MemoryStore())
 
@@ -136,7 +136,11 @@ def _connect_s3(location: CloudLocation, use: Use) -> ObjectStore:
     path_style = config.pop("path_style", None)
     if path_style is not None:
         config["virtual_hosted_style_request"] = "false" if _is_true(path_style) else "true"
-    endpoint = config.get("endpoint") or config.get("endpoint_url") or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    endpoint = (
+        config.get("endpoint")
+        or config.get("endpoint_url")
+        or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    )
     if endpoint:
         config.pop("endpoint_url", None)
         config["endpoint"] = endpoint
@@ -148,15 +152,21 @@ def _connect_s3(location: CloudLocation, use: Use) -> ObjectStore:
 
 def _connect_gcs(location: CloudLocation, use: Use) -> ObjectStore:
     config = dict(location.options)
-    return _build(GCSStore, location, use, config, allow_http=_http_allowed(config, config.get("base_url"), "GOOGLE_ALLOW_HTTP"))
+    return _build(
+        GCSStore, location, use, config, allow_http=_http_allowed(config, config.get("base_url"), "GOOGLE_ALLOW_HTTP")
+    )
 
 
 def _connect_azure(location: CloudLocation, use: Use) -> ObjectStore:
     config = {name.removeprefix("azure_storage_"): value for name, value in location.options.items()}
-    return _build(AzureStore, location, use, config, allow_http=_http_allowed(config, config.get("endpoint"), "AZURE_ALLOW_HTTP"))
+    return _build(
+        AzureStore, location, use, config, allow_http=_http_allowed(config, config.get("endpoint"), "AZURE_ALLOW_HTTP")
+    )
 
 
-def _build(store: Callable[..., Any], location: CloudLocation, use: Use, config: dict[str, str], *, allow_http: bool) -> ObjectStore:
+def _build(
+    store: Callable[..., Any], location: CloudLocation, use: Use, config: dict[str, str], *, allow_http: bool
+) -> ObjectStore:
     built: ObjectStore = store(
         location.bucket,
         config=config,

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import obstore
-from obstore.exceptions import AlreadyExistsError
 
+from bucketingest.storage import limits
 from bucketingest.storage.buffers import opened, total_size
-from bucketingest.storage.errors import AlreadyExists, InvalidLocation, NotFound, ObjectTooLarge
-from bucketingest.storage.failures import translated
+from bucketingest.storage.errors import (
+    AlreadyExists,
+    InvalidLocation,
+    NotFound,
+    ObjectTooLarge,
+    StorageUnavailable,
+)
+from bucketingest.storage.failures import OBSTORE_ERRORS, translated
 from bucketingest.storage.interface import Data, Level, ObjectInfo
-from bucketingest.storage.limits import QUICK_BYTES_MAX, Use
+from bucketingest.storage.limits import Use
 from bucketingest.storage.locations import Location
 from bucketingest.storage.paths import check_path, check_prefix
 
@@ -24,19 +31,18 @@ if TYPE_CHECKING:
 _CREATOR = "bucketingestcreator"
 """User metadata naming the create call that made an object. Letters only: Azure takes no dash in a metadata name."""
 
-_NOT_FOUND = (FileNotFoundError, obstore.exceptions.NotFoundError)
-
 
 class ObjectStorage:
     """Objects below one prefix of a bucket, container or memory store.
 
     **Create-if-absent** is one conditional PUT (``If-None-Match: *`` on S3), never a multipart upload: obstore has no
-    condition on those. A file is mapped and sent from the map, so it does not fill memory; the store's
-    limit for one PUT (5 GiB on S3) is an object's limit.
+    condition on those. A local file is mapped and sent from the map, so it does not fill memory; what the store takes
+    in one PUT (5 GiB on S3) is the largest object.
 
-    **A retried create that meets itself**: a PUT may succeed while its answer is lost; the retry then finds the name taken by ourselves.
-    Each create therefore carries a random token in the object's metadata, and a taken name that holds our token is a success.
-    Comparing contents instead would let two racers with equal contents both win.
+    **A create that meets itself.** A PUT may succeed while its answer is lost; the next try then finds the name taken
+    by ourselves. Each create therefore carries a random token in the object's metadata, and a taken name that holds
+    our token is a success. Comparing contents instead would let two racers with equal contents both win.
+    A store may also refuse a large create and close the connection while we still send: the token tells that, too.
     """
 
     def __init__(self, location: Location) -> None:
@@ -61,19 +67,23 @@ class ObjectStorage:
         key = self._key(path)
         try:
             return obstore.get(self._client(Use.READ), key).bytes().to_bytes()
-        except Exception as error:
+        except OBSTORE_ERRORS as error:
             self._fail("get", path, error)
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """Up to ``length`` bytes from byte ``start``. Raises NotFound."""
         key = self._key(path)
         if start < 0 or length < 0:
-            raise InvalidLocation(f"{self._url}/{path}: a range must not be negative, is start {start}, length {length}")
-        if length == 0 or start >= self.head(path).size:  # Stores answer such a range with an error.
+            raise InvalidLocation(
+                f"{self._where(path)}: a range must not be negative, is start {start}, length {length}"
+            )
+        if length == 0:  # Stores answer an empty range with an error.
             return b""
         try:
             return obstore.get_range(self._client(Use.READ), key, start=start, length=length).to_bytes()
-        except Exception as error:
+        except OBSTORE_ERRORS as error:
+            if not isinstance(error, FileNotFoundError) and start >= self.head(path).size:
+                return b""  # Stores answer a range behind the end with an error.
             self._fail("get", path, error)
 
     def head(self, path: str) -> ObjectInfo:
@@ -81,7 +91,7 @@ class ObjectStorage:
         key = self._key(path)
         try:
             return self._info(obstore.head(self._client(Use.QUICK), key))
-        except Exception as error:
+        except OBSTORE_ERRORS as error:
             self._fail("head", path, error)
 
     def exists(self, path: str) -> bool:
@@ -94,19 +104,20 @@ class ObjectStorage:
 
     def create(self, path: str, data: Data) -> None:
         """Create the object only if the name is free. Raises AlreadyExists, ObjectTooLarge."""
-        key = self._key(path)
+        self._key(path)
         token = uuid.uuid4().hex
+        deadline = time.monotonic() + limits.RETRY_TIME_MAX.total_seconds()
+        pause = limits.CREATE_RETRY_PAUSE_S
         with opened(data) as buffers:
-            client = self._client(self._upload_use(path, buffers))
-            try:
-                obstore.put(client, key, _payload(buffers), mode="create", attributes={_CREATOR: token}, use_multipart=False)
-            except AlreadyExistsError:
-                if not self._created_by(path, key, token):
-                    raise AlreadyExists(
-                        f"{self._url}/{path}: create failed: the name is taken; somebody else created it first"
-                    ) from None
-            except Exception as error:
-                self._fail("create", path, error)
+            client, payload = self._client(self._upload_use(path, buffers)), _payload(buffers)
+            for tries_left in reversed(range(limits.CREATE_TRIES_MAX)):
+                failure = self._try_create(client, path, payload, token)
+                if failure is None:
+                    return
+                if tries_left == 0 or time.monotonic() > deadline:
+                    raise failure
+                time.sleep(pause)
+                pause *= 2
 
     def put(self, path: str, data: Data) -> None:
         """Write the object, replacing one that is there. Raises ObjectTooLarge."""
@@ -115,7 +126,7 @@ class ObjectStorage:
             client = self._client(self._upload_use(path, buffers))
             try:
                 obstore.put(client, key, _payload(buffers), mode="overwrite", use_multipart=False)
-            except Exception as error:
+            except OBSTORE_ERRORS as error:
                 self._fail("put", path, error)
 
     def delete(self, path: str) -> None:
@@ -124,17 +135,19 @@ class ObjectStorage:
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """Delete objects, in bulk requests where the store has them."""
-        names = [self._key(path) for path in paths]
+        names = {self._key(path): path for path in paths}
         if not names:
             return
         try:
-            obstore.delete(self._client(Use.QUICK), names if len(names) > 1 else names[0])
-        except _NOT_FOUND:
-            # A store that reports an absent object may have stopped there: the others go one by one.
-            for name in names if len(names) > 1 else []:
-                self.delete(name.removeprefix(self._start))
-        except Exception as error:
-            self._fail("delete", names[0].removeprefix(self._start), error)
+            obstore.delete(self._client(Use.QUICK), [*names])
+        except OBSTORE_ERRORS as error:
+            first = next(iter(names.values()))
+            failure = translated(self._where(first), "delete", error, self._location.secrets)
+            if not isinstance(failure, NotFound):
+                raise failure from None
+            if len(names) > 1:  # A store that reports an absent object may have stopped there.
+                for path in names.values():
+                    self.delete(path)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Every object below the directory, at any depth, page by page."""
@@ -142,7 +155,7 @@ class ObjectStorage:
         try:
             for page in obstore.list(self._client(Use.QUICK), self._directory_key(directory)):
                 yield from map(self._info, page)
-        except Exception as error:
+        except OBSTORE_ERRORS as error:
             self._fail("list", directory, error)
 
     def list_level(self, prefix: str = "") -> Level:
@@ -150,7 +163,7 @@ class ObjectStorage:
         directory = check_prefix(self._url, prefix)
         try:
             result = obstore.list_with_delimiter(self._client(Use.QUICK), self._directory_key(directory))
-        except Exception as error:
+        except OBSTORE_ERRORS as error:
             self._fail("list", directory, error)
         return Level(
             directories=[name.removeprefix(self._start).rstrip("/") for name in result["common_prefixes"]],
@@ -160,6 +173,9 @@ class ObjectStorage:
     def absolute(self, path: str) -> str:
         """The root URL and the path."""
         return f"{self._url}/{check_path(self._url, path)}"
+
+    def _where(self, path: str) -> str:
+        return f"{self._url}/{path}"
 
     def _key(self, path: str) -> str:
         return self._start + check_path(self._url, path)
@@ -180,26 +196,54 @@ class ObjectStorage:
         size, limit = total_size(buffers), self._location.object_bytes_max
         if limit is not None and size > limit:
             raise ObjectTooLarge(
-                f"{self._url}/{path}: {size} bytes exceed the {limit} that the store takes in one atomic"
+                f"{self._where(path)}: {size} bytes exceed the {limit} that the store takes in one atomic"
                 " request; write smaller files (more buckets, or a shorter commit interval)"
             )
-        return Use.QUICK if size <= QUICK_BYTES_MAX else Use.UPLOAD
+        return Use.QUICK if size <= limits.QUICK_BYTES_MAX else Use.UPLOAD
 
-    def _created_by(self, path: str, key: str, token: str) -> bool:
+    def _try_create(
+        self, client: ObjectStore, path: str, payload: memoryview | bytes, token: str
+    ) -> StorageUnavailable | None:
+        """One conditional PUT: None when the object is ours, an error when trying again may help; else it raises."""
         try:
-            found = obstore.get(self._client(Use.QUICK), key, options={"head": True})
-        except _NOT_FOUND:
-            return False  # Created by somebody and deleted since.
-        except Exception as error:
-            self._fail("create", path, error)
-        return found.attributes.get(_CREATOR) == token
+            obstore.put(
+                client, self._key(path), payload, mode="create", attributes={_CREATOR: token}, use_multipart=False
+            )
+        except OBSTORE_ERRORS as error:
+            failure = translated(self._where(path), "create", error, self._location.secrets)
+        else:
+            return None
+        if not isinstance(failure, (AlreadyExists, StorageUnavailable)):
+            raise failure
+        creator = self._creator_of(path)
+        if creator == token:
+            return None
+        if creator is not None:
+            raise AlreadyExists(
+                f"{self._where(path)}: create failed: the name is taken; somebody else created it first"
+            )
+        if isinstance(failure, StorageUnavailable):
+            return failure
+        # S3 answers 409 while another create is under way, and that one may yet fail: refused, but nothing is there.
+        return StorageUnavailable(
+            f"{self._where(path)}: create failed: another create of this name was under way and left nothing; try again"
+        )
+
+    def _creator_of(self, path: str) -> str | None:
+        """The token of the create that made the object; "" if it has none, None if there is no object."""
+        try:
+            result = obstore.get(self._client(Use.QUICK), self._key(path), options={"head": True})
+        except OBSTORE_ERRORS as error:
+            failure = translated(self._where(path), "head", error, self._location.secrets)
+            if isinstance(failure, NotFound):
+                return None
+            raise failure from None
+        return result.attributes.get(_CREATOR, "")
 
     def _fail(self, what: str, path: str, error: Exception) -> NoReturn:
         # The cause is cut off: obstore's text can hold signed requests and the store's echo of credentials.
-        raise translated(f"{self._url}/{path}", what, error, self._location.secrets) from None
+        raise translated(self._where(path), what, error, self._location.secrets) from None
 
 
-def _payload(buffers: Any) -> Any:
+def _payload(buffers: Sequence[memoryview]) -> memoryview | bytes:
     return buffers[0] if len(buffers) == 1 else b"".join(buffers)
-
-

@@ -22,8 +22,8 @@ _ALLOWED_LOCAL_OPTIONS = {"durable"}
 def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
     """The storage whose root is ``url``; nothing is contacted yet and nothing has to exist.
 
-    Options (names in any case; what they lack comes from the usual ``AWS_*``, ``GOOGLE_*``, ``AZURE_*`` environment variables, among them
-    ``AWS_ENDPOINT_URL``):
+    Options (names in any case; what they lack comes from the usual ``AWS_*``, ``GOOGLE_*``, ``AZURE_*`` environment
+    variables, among them ``AWS_ENDPOINT_URL``):
 
     - s3, s3a: ``endpoint``, ``region``, ``access_key_id``, ``secret_access_key``, ``session_token``, ``path_style``,
       ``allow_http`` (an ``http://`` endpoint implies it), and obstore's other S3 settings.
@@ -42,7 +42,9 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
     scheme = scheme.lower()
     if scheme == "file":
         if not rest.startswith("/"):
-            raise InvalidLocation(f"{url}: a file URL has three slashes before an absolute path, as in file:///data/orders")
+            raise InvalidLocation(
+                f"{url}: a file URL has three slashes before an absolute path, as in file:///data/orders"
+            )
         return _local(rest, given)
     if scheme == "memory":
         name, prefix = _bucket_and_prefix(url, rest)
@@ -58,7 +60,8 @@ def _local(path: str, options: Mapping[str, str]) -> LocalStorage:
     unknown = sorted(set(options) - _ALLOWED_LOCAL_OPTIONS)
     if unknown:
         raise InvalidLocation(f"{path}: a local storage has no option {', '.join(unknown)}; it has only 'durable'")
-    return LocalStorage(os.path.abspath(path), durable=options.get("durable", "true").lower() != "false")
+    durable = options.get("durable", "true").lower() != "false"
+    return LocalStorage(os.path.abspath(path), durable=durable)  # noqa: PTH100 - resolve() would follow links
 
 
 def _cloud(scheme: str, url: str, rest: str, options: dict[str, str]) -> CloudLocation:
@@ -68,11 +71,15 @@ def _cloud(scheme: str, url: str, rest: str, options: dict[str, str]) -> CloudLo
         bucket, host = bucket.split("@", 1)
         account, mark, _ = host.partition(_AZURE_HOST_MARK)
         if not bucket or not account or not mark:
-            raise InvalidLocation(f"{url}: write the container and account as abfss://container@account.dfs.core.windows.net/path")
+            raise InvalidLocation(
+                f"{url}: write the container and account as abfss://container@account.dfs.core.windows.net/path"
+            )
         options.setdefault("account_name", account)
     elif "@" in bucket:
         # Never echo the URL: what stands before an @ is somebody's key.
-        raise InvalidLocation(f"{scheme}://***: credentials in a URL are not supported; use options or environment variables")
+        raise InvalidLocation(
+            f"{scheme}://***: credentials in a URL are not supported; use options or environment variables"
+        )
     return CloudLocation(kind, url.rstrip("/"), bucket, prefix, options)
 
 

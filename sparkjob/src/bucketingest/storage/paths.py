@@ -9,7 +9,7 @@ _DELETE = 0x7F
 
 
 def check_path(url: str, path: str) -> str:
-    """Return ``path`` unchanged when every backend can hold an object of exactly this name; raise InvalidLocation otherwise."""
+    """Return ``path`` as it is if every backend can hold an object of exactly this name, else raise InvalidLocation."""
     problem = path_problem(path)
     if problem is not None:
         raise InvalidLocation(f"{url}: cannot use {path!r} as an object's path: {problem}")
@@ -27,7 +27,13 @@ def path_problem(path: str) -> str | None:
     if not path:
         return "it is empty; name an object below the root"
     # One scan in C decides for the ordinary path; the slow reasons below run only when something is odd.
-    if path.isprintable() and "//" not in path and "." not in (path[0], path[-1]) and "/." not in path and "./" not in path:
+    if (
+        path.isprintable()
+        and "//" not in path
+        and "." not in (path[0], path[-1])
+        and "/." not in path
+        and "./" not in path
+    ):
         return "it must not start or end with '/'" if "/" in (path[0], path[-1]) else None
     if path.startswith("/") or path.endswith("/"):
         return "it must not start or end with '/'"
