@@ -1,0 +1,192 @@
+"""Local files: the common behaviour, and what only a file system has: names on disk, durability, crashes."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from bucketingest.storage import AlreadyExists, InvalidLocation, Storage, StorageUnavailable, open_storage
+from bucketingest.storage import local_files
+from support.storage_behaviour import ODD_NAMES, StorageBehaviour
+
+
+class TestDurable(StorageBehaviour):
+    @pytest.fixture
+    def storage(self, tmp_path: pathlib.Path) -> Iterator[Storage]:
+        yield open_storage(str(tmp_path / "a root=%20"))
+
+
+class TestWithoutUnnamedFiles(StorageBehaviour):
+    """The way of file systems that hold no file without a name (NFS) and of macOS."""
+
+    @pytest.fixture
+    def storage(self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
+        monkeypatch.setattr(local_files, "_O_TMPFILE", None)
+        yield open_storage(f"file://{tmp_path}/root", {"durable": "false"})
+        assert [path for path in tmp_path.rglob("*") if path.name.startswith(local_files.STAGED_PREFIX)] == []
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def storage(root: pathlib.Path) -> Storage:
+    return open_storage(str(root))
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_the_name_on_disk_is_exactly_the_path(storage: Storage, root: pathlib.Path, name: str) -> None:
+    storage.create(f"{name}/{name}", b"x")
+    assert os.listdir(root) == [name]
+    assert os.listdir(root / name) == [name]
+    assert storage.absolute(f"{name}/{name}") == f"{root}/{name}/{name}"
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://"])
+def test_every_way_of_writing_a_local_root_means_the_same(root: pathlib.Path, prefix: str) -> None:
+    storage = open_storage(f"{prefix}{root}/")
+    assert storage.url == str(root)
+    storage.create("a", b"x")
+    assert (root / "a").read_bytes() == b"x"
+
+
+def test_a_root_is_not_url_decoded(tmp_path: pathlib.Path) -> None:
+    open_storage(f"file://{tmp_path}/a%20b").create("c", b"")
+    assert os.listdir(tmp_path) == ["a%20b"]
+
+
+def test_nothing_but_the_object_is_on_disk_after_writes(storage: Storage, root: pathlib.Path) -> None:
+    storage.create("d/created", b"x")
+    storage.put("d/created", b"y")
+    with pytest.raises(AlreadyExists):
+        storage.create("d/created", b"z")
+    assert os.listdir(root / "d") == ["created"]
+
+
+@pytest.mark.parametrize("unnamed", [True, False])
+@pytest.mark.parametrize("method", ["create", "put"])
+def test_a_full_disk_leaves_the_old_state_and_says_so(
+    storage: Storage, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch, method: str, unnamed: bool
+) -> None:
+    storage.create("d/old", b"old")
+    if not unnamed:
+        monkeypatch.setattr(local_files, "_O_TMPFILE", None)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "writev", full)
+    path = "d/old" if method == "put" else "d/new"
+    with pytest.raises(StorageUnavailable, match=r"d/(old|new).*No space left"):
+        getattr(storage, method)(path, b"new")
+    assert os.listdir(root / "d") == ["old"]
+    assert storage.get("d/old") == b"old"
+
+
+def test_partial_writes_are_continued(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.writev
+    monkeypatch.setattr(os, "writev", lambda fd, buffers: real(fd, [memoryview(buffers[0])[:3]]))
+    storage.create("short", [b"0123456789", b"ab", b"cdefg"])
+    assert storage.get("short") == b"0123456789abcdefg"
+
+
+@pytest.mark.parametrize("method", ["create", "put"])
+def test_content_is_flushed_before_its_name_appears_and_the_directories_after(
+    storage: Storage, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    events: list[tuple[str, bool]] = []
+    real = os.fsync
+    target = root / "new" / "deeper" / "object"
+
+    def recorded(descriptor: int) -> None:
+        kind = "directory" if os.path.isdir(f"/proc/self/fd/{descriptor}") else "file"
+        where = os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")) if kind == "directory" else "content"
+        events.append((where, target.exists()))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    getattr(storage, method)("new/deeper/object", b"x")
+    content = events.index(("content", False))
+    assert events[-1] == ("deeper", True)
+    assert {("root", False), ("new", False)} <= set(events[:content])  # where the new directories' names stand
+
+
+def test_a_deletion_is_flushed_once_per_directory(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("a/1", "a/2", "b/1"):
+        storage.create(path, b"")
+    flushed: list[str] = []
+    monkeypatch.setattr(local_files, "flush_directory", lambda path: flushed.append(os.path.basename(path)))
+    storage.delete_many(["a/1", "a/2", "b/1", "b/absent"])
+    assert sorted(flushed) == ["a", "b"]
+
+
+def test_scratch_storages_flush_nothing(root: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage(str(root), {"durable": "false"})
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("flushed"))
+    storage.create("a/b", b"x")
+    storage.put("a/b", b"x")
+    storage.delete("a/b")
+
+
+def _create_in_process(
+    root: str, number: int, barrier: "multiprocessing.synchronize.Barrier", wins: "multiprocessing.Queue[int]"
+) -> None:
+    storage = open_storage(root)
+    barrier.wait()
+    try:
+        storage.create("race/object", f"process {number}".encode())
+    except AlreadyExists:
+        return
+    wins.put(number)
+
+
+def test_of_processes_that_race_exactly_one_wins(root: pathlib.Path, storage: Storage) -> None:
+    context = multiprocessing.get_context("spawn")
+    barrier, wins = context.Barrier(8), context.Queue()
+    processes = [
+        context.Process(target=_create_in_process, args=(str(root), number, barrier, wins)) for number in range(8)
+    ]
+    for process in processes:
+        process.start()
+    winner = wins.get(timeout=60)
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 8
+    assert wins.empty()
+    assert storage.get("race/object") == f"process {winner}".encode()
+
+
+def test_unfinished_writes_of_a_killed_process_are_not_objects(storage: Storage, root: pathlib.Path) -> None:
+    storage.create("d/object", b"x")
+    (root / "d" / f"{local_files.STAGED_PREFIX}0123").write_bytes(b"half")
+    assert [info.path for info in storage.list()] == ["d/object"]
+    with pytest.raises(InvalidLocation, match="unfinished"):
+        storage.create(f"d/{local_files.STAGED_PREFIX}4567", b"")
+
+
+def test_a_file_that_vanishes_while_listing_is_left_out(storage: Storage, root: pathlib.Path) -> None:
+    storage.create("d/object", b"x")
+    (root / "d" / "dangling").symlink_to("nowhere")
+    assert [info.path for info in storage.list()] == ["d/object"]
+
+
+def test_an_object_cannot_be_a_directory_too(storage: Storage) -> None:
+    storage.create("a", b"x")
+    with pytest.raises(InvalidLocation, match="a/b"):
+        storage.create("a/b", b"x")
+
+
+def test_a_name_too_long_for_the_disk_is_refused(storage: Storage) -> None:
+    with pytest.raises(InvalidLocation, match="too long"):
+        storage.create("n" * 300, b"x")
+
+
+def test_unknown_options_are_refused(root: pathlib.Path) -> None:
+    with pytest.raises(InvalidLocation, match="endpoint"):
+        open_storage(str(root), {"endpoint": "http://127.0.0.1"})
