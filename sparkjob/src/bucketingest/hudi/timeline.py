@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,11 +9,9 @@ from typing import Self
 
 from bucketingest.hudi.errors import InstantExists, TimelineError
 from bucketingest.hudi.instant import DELTA_COMMIT, SAVEPOINT, WRITE_ACTIONS, Instant, State
-from bucketingest.hudi.naming import HISTORY_DIRECTORY, TIMELINE_DIRECTORY
+from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.storage.errors import AlreadyExists
 from bucketingest.storage.interface import Storage
-
-_HISTORY_FILE = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet")
 
 
 @dataclass(frozen=True)
@@ -104,16 +101,6 @@ class Timeline:
         """The instant of this request time and (completed) action, in its furthest state."""
         key = Instant(request_time, action, State.REQUESTED).key
         return next((instant for instant in self.instants if instant.key == key), None)
-
-
-def archived_times(storage: Storage) -> frozenset[str]:
-    """Least and greatest request times of every history file: bounds of what is archived, from names alone.
-
-    Names are `<min request time>_<max request time>_<level>.parquet` (Hudi 1.2.0, seen in a table it archived).
-    """
-    names = (info.path.rpartition("/")[2] for info in storage.list_level(HISTORY_DIRECTORY).objects)
-    matches = filter(None, map(_HISTORY_FILE.fullmatch, names))
-    return frozenset(time for match in matches for time in (match[1], match[2]))
 
 
 def path_of(instant: Instant) -> str:
