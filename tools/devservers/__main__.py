@@ -21,7 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Start what is asked for, run the command, stop everything; returns the command's exit code."""
     parser = argparse.ArgumentParser(prog="devservers", description="Run a command with servers beside it.")
     parser.add_argument("--kafka", action="store_true", help="a Kafka broker: $KAFKA_BOOTSTRAP_SERVERS")
-    parser.add_argument("--s3", action="store_true", help="an S3 server: $AWS_ENDPOINT_URL, $S3_BUCKET_URL, credentials")
+    parser.add_argument(
+        "--s3", action="store_true", help="an S3 server: $AWS_ENDPOINT_URL, $S3_BUCKET_URL, credentials"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
     options = parser.parse_args(arguments)
     command = options.command[1:] if options.command[:1] == ["--"] else options.command

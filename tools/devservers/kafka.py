@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from devservers.locations import require
 from devservers.process import ServerError, ServerProcess, free_ports
@@ -21,12 +22,13 @@ START_ATTEMPTS = 3
 
 
 class KafkaBroker:
-    """One broker. Use it as a context manager, or call `start` and `stop`; after `stop` or `kill` it can be started again
-    with the topics it had, if it was given a folder.
+    """One broker. Use it as a context manager, or call `start` and `stop`.
+
+    After `kill` it can be started again with what it had written; after `stop` too if it was given a folder.
     """
 
     def __init__(self, folder: Path | None = None, *, host: str = "127.0.0.1", heap: str = "512m") -> None:
-        """Keep data and log in `folder`, which is then left behind; by default in a temporary one, removed by `stop`."""
+        """Keep data and log in `folder` and leave it behind; by default in a temporary one that `stop` removes."""
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="bucketingest-kafka-"))
         self._host = host
@@ -41,6 +43,7 @@ class KafkaBroker:
 
     @property
     def log(self) -> Path:
+        """What the broker writes to stdout and stderr."""
         return self.folder / "kafka.log"
 
     def start(self) -> Self:
@@ -80,17 +83,20 @@ class KafkaBroker:
     def create_topic(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic and wait until the broker has it."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-        for future in self._admin().create_topics([topic]).values():
+        admin = self._admin()  # requests end with the client
+        for future in admin.create_topics([topic]).values():
             future.result(REQUEST_TIMEOUT_S)
 
     def add_partitions(self, name: str, *, total: int) -> None:
         """Let a topic grow to `total` partitions."""
-        for future in self._admin().create_partitions([NewPartitions(name, total)]).values():
+        admin = self._admin()  # requests end with the client
+        for future in admin.create_partitions([NewPartitions(name, total)]).values():
             future.result(REQUEST_TIMEOUT_S)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with everything in it."""
-        for future in self._admin().delete_topics([name]).values():
+        admin = self._admin()  # requests end with the client
+        for future in admin.delete_topics([name]).values():
             future.result(REQUEST_TIMEOUT_S)
 
     def __enter__(self) -> Self:
@@ -100,7 +106,9 @@ class KafkaBroker:
             self.stop()
             raise
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def _start_once(self) -> None:
@@ -122,7 +130,15 @@ class KafkaBroker:
 
     def _java(self, *arguments: str) -> list[str]:
         jars = require("kafka-broker") / "*"
-        return ["java", f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4", "-cp", str(jars), *arguments]
+        return [
+            "java",
+            f"-Xmx{self._heap}",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=4",
+            "-cp",
+            str(jars),
+            *arguments,
+        ]
 
     def _properties(self) -> str:
         broker, controller = self._ports

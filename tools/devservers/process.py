@@ -1,4 +1,4 @@
-"""A server as a child process: a process group of its own, a log file, readiness that is observed, an end that is certain."""
+"""A server as a child process: a process group and a log of its own, readiness observed, an end that is certain."""
 
 import os
 import shutil
@@ -19,7 +19,9 @@ class ServerError(Exception):
 class ServerProcess:
     """One server process and all it starts. `stop` may be called any number of times."""
 
-    def __init__(self, name: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -35,6 +37,7 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
+        """Of the server and of its process group."""
         return self._process.pid
 
     def wait_until(self, ready: Callable[[], bool], *, timeout_s: float) -> None:

@@ -25,8 +25,9 @@ def produce(
     partition: int = CHOOSE_PARTITION,
     timestamp_ms: int | None = None,
 ) -> int:
-    """Send `(key, value)` pairs in their order; a value of None is a tombstone. Returns how many the broker acknowledged,
-    which is all of them.
+    """Send `(key, value)` pairs in their order; a value of None is a tombstone.
+
+    Returns how many the broker acknowledged, which is all of them.
 
     Raises:
         ProduceError: the broker refused a message or did not acknowledge all in time.

@@ -23,7 +23,7 @@ class S3Server:
     secret_key = "bucketingest-secret"  # noqa: S105 - a server of a test, reachable from this machine only
 
     def __init__(self, folder: Path | None = None, *, host: str = "127.0.0.1") -> None:
-        """Keep data and log in `folder`, which is then left behind; by default in a temporary one, removed by `stop`."""
+        """Keep data and log in `folder` and leave it behind; by default in a temporary one that `stop` removes."""
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="bucketingest-s3-"))
         self._host = host
@@ -37,6 +37,7 @@ class S3Server:
 
     @property
     def log(self) -> Path:
+        """What the server writes to stdout and stderr: its requests."""
         return self.folder / "versitygw.log"
 
     def start(self) -> Self:
@@ -77,13 +78,12 @@ class S3Server:
         return f"s3://{name}"
 
     def options(self) -> dict[str, str]:
-        """What an object store client (obstore, hudi-rs) needs to know, under the names it has for it."""
+        """What an S3 client has to know, under the names that obstore and `bucketingest.storage` use."""
         return {
-            "aws_access_key_id": self.access_key,
-            "aws_secret_access_key": self.secret_key,
-            "aws_endpoint": self.endpoint,
-            "aws_region": self.region,
-            "aws_allow_http": "true",
+            "access_key_id": self.access_key,
+            "secret_access_key": self.secret_key,
+            "endpoint": self.endpoint,
+            "region": self.region,
         }
 
     def __enter__(self) -> Self:
@@ -93,7 +93,9 @@ class S3Server:
             self.stop()
             raise
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def _answers(self) -> bool:
