@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Self
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bucketingest.spec.base import SpecModel
+from bucketingest.spec.rules import Broken, broken_rules
 from bucketingest.spec.runtime import Checkpoint, Commit, Errors, Health, Restart, Slo
 from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue
+from bucketingest.spec.schema import inlined_schema, with_defaults
 from bucketingest.spec.source import FilesSource, Format, KafkaSource, RateSource, SecretReference, Source, Transform
 from bucketingest.spec.spark import Driver, Executor, Spark
 from bucketingest.spec.table import Index, Table
@@ -83,6 +87,41 @@ class BucketIngestSpec(SpecModel):
     restart: Restart = Field(default=Restart(), description="When the operator gives up restarting.")
     slo: Slo = Field(default=Slo(), description="What the pipeline promises to readers.")
     spark: Spark = Field(default=Spark(), description="The Spark application that runs the pipeline.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check_rules(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Check the rules between fields also where single fields are wrong, so that one error tells everything."""
+        try:
+            spec = handler(data)
+        except ValidationError as error:
+            document = with_defaults(inlined_schema(cls), data) if isinstance(data, Mapping) else {}
+            found = [*_details(error), *map(_detail, broken_rules(document))]
+            raise ValidationError.from_exception_data(cls.__name__, found) from None
+        if broken := broken_rules(spec.to_document()):
+            raise ValidationError.from_exception_data(cls.__name__, [_detail(rule) for rule in broken])
+        return spec
+
+
+def _detail(broken: Broken) -> InitErrorDetails:
+    context = {"wrong": broken.wrong, "allowed": broken.allowed}
+    return InitErrorDetails(type=PydanticCustomError("rule", "{wrong}", context), loc=broken.location, input=None)
+
+
+def _details(error: ValidationError) -> list[InitErrorDetails]:
+    """The errors of a failed validation in the form in which pydantic takes them back."""
+    return [
+        InitErrorDetails(
+            # Our own scalars raise the one custom type that the fields have.
+            type=PydanticCustomError("written_value", "{wrong}", {"wrong": each["msg"]})
+            if each["type"] == "written_value"
+            else each["type"],
+            loc=each["loc"],
+            input=each["input"],
+            ctx=each.get("ctx", {}),
+        )
+        for each in error.errors(include_url=False)
+    ]
 
 
 class BucketIngest(SpecModel):

@@ -189,6 +189,13 @@ class _Number(_Written):
     def _words(self) -> str:
         return f"{self.what} from {self.at_least} to {self.at_most}"
 
+    def _cel(self) -> list[dict[str, str]]:
+        rule = (
+            f"quantity(self).compareTo(quantity('{self.at_least}')) >= 0 && "
+            f"quantity(self).compareTo(quantity('{self.at_most}')) <= 0"
+        )
+        return [{"rule": rule, "message": f"must be {self._words()}"}]
+
 
 @dataclass(frozen=True, slots=True)
 class BytesText(_Number):

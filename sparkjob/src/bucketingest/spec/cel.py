@@ -1,0 +1,166 @@
+"""The rules that the API server itself checks: what must hold between fields, and what can never change.
+
+A transition rule on an optional field is skipped when the field is added or removed, so those for immutable fields
+stand on the object around them, which is always there, and compare the presence of the field too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bucketingest.spec.options import FILES_OPTIONS, KAFKA_OPTIONS, SPARK_SETTINGS, TABLE_PROPERTIES
+from bucketingest.spec.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
+
+
+@dataclass(frozen=True, slots=True)
+class CelRule:
+    """One entry of `x-kubernetes-validations`.
+
+    Attributes:
+        rule: The CEL expression; `self` is the value of the node that the rule stands on.
+        message: What the user reads when it is false.
+        field: Path of the field to blame, relative to the node, such as `.format`; "" for the node itself.
+    """
+
+    rule: str
+    message: str
+    field: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """The rule as the CRD has it."""
+        entry = {"rule": self.rule, "message": self.message}
+        return {**entry, "fieldPath": self.field} if self.field else entry
+
+
+def immutable_rules(names: Sequence[str], schema: Mapping[str, Any]) -> list[CelRule]:
+    """Transition rules that keep fields of an object as they were when it was created.
+
+    Args:
+        names: YAML names of fields.
+        schema: Schema of the object, which says which of them are always there (required, or with a default).
+    """
+    rules = []
+    for name in names:
+        always = name in schema.get("required", ()) or "default" in schema["properties"][name]
+        same = f"self.{name} == oldSelf.{name}"
+        rule = same if always else f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})"
+        rules.append(CelRule(rule, f"{name} is immutable: create another BucketIngest for another table", f".{name}"))
+    return rules
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return "[" + ", ".join(f"'{name}'" for name in names) + "]"
+
+
+def _refuses(names: Mapping[str, str], advice: str) -> CelRule:
+    # Spark compares names without regard to case. CEL cannot at a bounded cost (the length of a name in a map has no
+    # limit), so other spellings are found by the job only.
+    return CelRule(f"self.all(name, !(name in {_quoted(list(names))}))", f"must not set {', '.join(names)}: {advice}")
+
+
+def _outside_table(field: str) -> CelRule:
+    given = f"has(self.{field})"
+    inside = f"(self.{field} + '/').startsWith(self.table.path + '/')"
+    guard = " || ".join([f"!has(self.{field.rsplit('.', 1)[0]})", f"!{given}"]) if "source" in field else f"!{given}"
+    return CelRule(f"{guard} || !{inside}", f"{field} must lie outside of table.path", f".{field}")
+
+
+def _longer_than_interval(field: str) -> CelRule:
+    rule = f"self.commit.mode != 'interval' || duration(self.{field}) > duration(self.commit.interval)"
+    return CelRule(rule, f"{field} must be longer than commit.interval", f".{field}")
+
+
+_EACH_ONCE: Final = CelRule("self.all(name, self.exists_one(other, other == name))", "must name each item once")
+_NO_HUDI_COLUMN: Final = CelRule("self.all(name, !name.startsWith('_hoodie_'))", "must not name Hudi's own columns")
+_PLAIN_PATH: Final = CelRule(
+    "!(self + '/').contains('/../') && !(self + '/').contains('/./')", "must not have . or .. as a part of the path"
+)
+
+_RULES: Final[dict[str, tuple[CelRule, ...]]] = {
+    "": (
+        CelRule("!has(self.source.kafka) || has(self.format)", "format is required for source.kafka", ".format"),
+        CelRule("!has(self.format) || has(self.source.kafka)", "format is allowed with source.kafka only", ".format"),
+        _outside_table("source.files.path"),
+        _outside_table("errors.deadLetterPath"),
+        _outside_table("checkpoint.path"),
+        _longer_than_interval("health.maxCommitLag"),
+        _longer_than_interval("health.maxInflightAge"),
+    ),
+    "source": (
+        CelRule(
+            "[has(self.kafka), has(self.files), has(self.rate)].filter(given, given).size() == 1",
+            "must have exactly one of kafka, files, rate",
+        ),
+    ),
+    "source.kafka": (
+        CelRule("has(self.topics) != has(self.topicPattern)", "must have exactly one of topics and topicPattern"),
+    ),
+    "source.kafka.topics": (_EACH_ONCE,),
+    "source.kafka.options": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"),),
+    "source.files": (
+        CelRule("self.format == 'parquet' || has(self.schema)", "schema is required for json and csv", ".schema"),
+    ),
+    "source.files.path": (_PLAIN_PATH,),
+    "source.files.options": (_refuses(FILES_OPTIONS, "use the fields of the source"),),
+    "table": (
+        CelRule(
+            "!has(self.index.hashFields) || self.index.hashFields.all(name, name in self.recordKey)",
+            "index.hashFields must be columns of recordKey",
+            ".index.hashFields",
+        ),
+    ),
+    "table.path": (_PLAIN_PATH,),
+    "table.recordKey": (_EACH_ONCE, _NO_HUDI_COLUMN),
+    "table.partitionBy": (_EACH_ONCE, _NO_HUDI_COLUMN),
+    "table.index.hashFields": (_EACH_ONCE,),
+    "table.properties": (
+        CelRule("self.all(name, name.startsWith('hoodie.'))", "must have names that start with hoodie."),
+        CelRule(
+            f"self.all(name, !{_quoted(TABLE_PROPERTIES)}.exists(start, name.startsWith(start)))",
+            f"must not set {', '.join(TABLE_PROPERTIES)}: they follow from other fields",
+        ),
+    ),
+    "commit": (
+        CelRule(
+            "self.mode != 'interval' || self.trigger == 'once' || duration(self.interval) >= duration(self.trigger)",
+            "interval must not be shorter than trigger",
+            ".interval",
+        ),
+    ),
+    "errors": (
+        CelRule(
+            "self.mode == 'deadLetter' || !has(self.deadLetterPath)",
+            "deadLetterPath is allowed with mode deadLetter only",
+            ".deadLetterPath",
+        ),
+    ),
+    "errors.deadLetterPath": (_PLAIN_PATH,),
+    "checkpoint.path": (_PLAIN_PATH,),
+    "spark.conf": (
+        CelRule("self.all(name, name.startsWith('spark.'))", "must have names that start with spark."),
+        _refuses(SPARK_SETTINGS, "use the fields of the spec"),
+    ),
+}
+
+
+def add_rules(spec_schema: dict[str, Any]) -> None:
+    """Write every rule to its node of the schema of `spec`, in place."""
+    for path, rules in _RULES.items():
+        _add(_node(spec_schema, path), rules)
+    table = _node(spec_schema, "table")
+    _add(table, immutable_rules(IMMUTABLE_TABLE_FIELDS, table))
+    index = _node(spec_schema, "table.index")
+    _add(index, immutable_rules(IMMUTABLE_INDEX_FIELDS, index))
+
+
+def _node(schema: dict[str, Any], path: str) -> dict[str, Any]:
+    node = schema
+    for name in filter(None, path.split(".")):
+        node = node["properties"][name]
+    return node
+
+
+def _add(node: dict[str, Any], rules: Sequence[CelRule]) -> None:
+    node.setdefault("x-kubernetes-validations", []).extend(rule.as_dict() for rule in rules)

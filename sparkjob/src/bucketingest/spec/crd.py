@@ -1,0 +1,111 @@
+"""Makes the CustomResourceDefinition from the spec model, so that the two cannot differ.
+
+`python -m bucketingest.spec.crd` prints what is checked in as `crds/bucketingests.yaml`. Needs Kubernetes 1.29.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from typing import Any, Final
+
+import yaml
+
+from bucketingest.spec.cel import add_rules
+from bucketingest.spec.model import API_GROUP, API_VERSION, KIND, BucketIngest, BucketIngestSpec, Metadata
+from bucketingest.spec.scalars import ALLOWED_KEY
+from bucketingest.spec.schema import inlined_schema
+from bucketingest.spec.status import Status
+
+PLURAL: Final = "bucketingests"
+
+_HEADER: Final = "# Made from the spec model by `python -m bucketingest.spec.crd`. Do not edit.\n"
+_COLUMNS: Final = (
+    ("Phase", "string", ".status.phase", "The state in one word."),
+    ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether rows become visible as promised."),
+    ("Last commit", "date", ".status.lastCommit.time", "Time since the last completed instant."),
+    ("Lag", "number", ".status.lag.seconds", "Age in seconds of the oldest input that is not committed."),
+    ("Attempt", "integer", ".status.attempt", "Number of the newest attempt."),
+    ("Age", "date", ".metadata.creationTimestamp", "Time since the resource was created."),
+)
+
+
+def custom_resource_definition() -> dict[str, Any]:
+    """The CustomResourceDefinition as Kubernetes takes it."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{API_GROUP}"},
+        "spec": {
+            "group": API_GROUP,
+            "scope": "Namespaced",
+            "names": {"kind": KIND, "plural": PLURAL, "singular": KIND.lower(), "shortNames": ["bi"]},
+            "versions": [
+                {
+                    "name": API_VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [
+                        {"name": name, "type": kind, "jsonPath": path, "description": description}
+                        for name, kind, path, description in _COLUMNS
+                    ],
+                    "schema": {"openAPIV3Schema": _resource_schema()},
+                }
+            ],
+        },
+    }
+
+
+def to_yaml() -> str:
+    """The CustomResourceDefinition as the text of the checked-in file."""
+    return _HEADER + yaml.dump(
+        custom_resource_definition(), Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=120
+    )
+
+
+def _resource_schema() -> dict[str, Any]:
+    spec = copy.deepcopy(inlined_schema(BucketIngestSpec))
+    add_rules(spec)
+    description = inlined_schema(BucketIngest)["description"]
+    name = inlined_schema(Metadata)["properties"]["name"]
+    return {
+        "type": "object",
+        "description": description,
+        "required": ["metadata", "spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            # Of metadata a CRD may restrict the name, and must not say more.
+            "metadata": {
+                "type": "object",
+                "properties": {"name": {key: name[key] for key in ("type", "pattern", "maxLength")}},
+            },
+            "spec": _as_kubernetes({**spec, "description": "What is wanted."}),
+            "status": _as_kubernetes(copy.deepcopy(inlined_schema(Status))),
+        },
+    }
+
+
+def _as_kubernetes(node: dict[str, Any]) -> dict[str, Any]:
+    """The schema without what only messages need, and with the widths of numbers."""
+    node.pop(ALLOWED_KEY, None)
+    if node.get("type") == "integer":
+        node["format"] = "int64"
+    for part in node.get("properties", {}).values():
+        _as_kubernetes(part)
+    for key in ("items", "additionalProperties"):
+        if isinstance(node.get(key), dict):
+            _as_kubernetes(node[key])
+    return node
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """Writes everything out: an API server gets no anchors to follow, nor a person."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+
+if __name__ == "__main__":
+    sys.stdout.write(to_yaml())

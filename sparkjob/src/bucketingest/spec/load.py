@@ -1,0 +1,100 @@
+"""Reads a BucketIngest from a YAML file, and tells everything that is wrong with it, line by line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from bucketingest.spec.errors import Problem, SpecError
+from bucketingest.spec.model import KIND, BucketIngest
+from bucketingest.spec.problems import problems_of
+from bucketingest.spec.schema import inlined_schema
+from bucketingest.spec.yaml_documents import Document, read_documents
+
+MAX_FILE_BYTES: Final = 3 * 1024 * 1024
+"""More than Kubernetes would store of one object (1.5 MiB in etcd); a larger file is a mistake."""
+
+
+def load_file(path: str | os.PathLike[str]) -> BucketIngest:
+    """The one BucketIngest of a YAML file.
+
+    Raises:
+        SpecError: The file cannot be read, is not YAML, or its BucketIngest is wrong; all problems at once, with lines.
+    """
+    source = os.fspath(path)
+    try:
+        if Path(path).stat().st_size > MAX_FILE_BYTES:
+            problem = Problem("", f"is larger than {MAX_FILE_BYTES} bytes: this is not a BucketIngest")
+            raise SpecError([problem], source)
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise SpecError([Problem("", "there is no such file; check the path")], source) from None
+    except OSError as error:
+        raise SpecError([Problem("", f"cannot be read: {error.strerror}")], source) from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SpecError([Problem("", "is not UTF-8 text; save the file as UTF-8", line=line)], source) from None
+    return load_text(text, source)
+
+
+def load_text(text: str, source: str = "") -> BucketIngest:
+    """The one BucketIngest of a YAML text; documents of other kinds beside it are passed over.
+
+    Args:
+        text: One or more YAML documents.
+        source: What to call the text in messages.
+
+    Raises:
+        SpecError: As `load_file`.
+    """
+    document = _the_one(read_documents(text, source), source)
+    problems = list(document.problems)
+    try:
+        resource = BucketIngest.model_validate(document.content)
+    except ValidationError as error:
+        problems += [
+            replace(problem, line=document.line_of(location))
+            for location, problem in problems_of(error, inlined_schema(BucketIngest))
+        ]
+    else:
+        if not problems:
+            return resource
+    raise SpecError(sorted(problems, key=lambda problem: problem.line or 0), source)
+
+
+def parse_object(content: Mapping[str, Any], source: str = "") -> BucketIngest:
+    """The BucketIngest of an object as the Kubernetes API returns it; status and server-set metadata are left out.
+
+    Raises:
+        SpecError: The object is not a right BucketIngest; problems have no lines.
+    """
+    try:
+        return BucketIngest.model_validate(dict(content))
+    except ValidationError as error:
+        found = problems_of(error, inlined_schema(BucketIngest))
+        raise SpecError([problem for _, problem in found], source) from None
+
+
+def _the_one(documents: list[Document], source: str) -> Document:
+    if not documents:
+        raise SpecError([Problem("", f"holds no {KIND}: it is empty")], source)
+    chosen = documents if len(documents) == 1 else [each for each in documents if each.kind == KIND]
+    if len(chosen) > 1:
+        lines = ", ".join(str(each.line) for each in chosen)
+        problem = Problem("", f"holds {len(chosen)} BucketIngests, in lines {lines}", "one BucketIngest per file")
+        raise SpecError([problem], source)
+    if not chosen:
+        kinds = ", ".join(str(each.kind or "none") for each in documents)
+        raise SpecError([Problem("", f"holds no {KIND}, only documents of kind {kinds}")], source)
+    document = chosen[0]
+    if not isinstance(document.content, dict):
+        problem = Problem("", "is not a mapping", "apiVersion, kind, metadata, spec", line=document.line)
+        raise SpecError([problem], source)
+    return document

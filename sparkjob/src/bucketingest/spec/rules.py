@@ -1,0 +1,250 @@
+"""What must hold between fields of a spec, checked on the document, so that a wrong field does not hide the rest.
+
+Pure functions. What CEL can say too is said again in `cel.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from bucketingest.spec.options import FILES_OPTIONS, KAFKA_OPTIONS, SPARK_SETTINGS, TABLE_PROPERTIES
+from bucketingest.spec.quantity import format_duration, parse_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A broken rule: where in the spec, what is wrong, and what would be right ("" when that is said already)."""
+
+    location: tuple[str | int, ...]
+    wrong: str
+    allowed: str = ""
+
+
+class View:
+    """Reads a document that may be wrong: whatever is absent or of another type is None."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+
+    def value(self, path: str) -> Any:
+        """What stands at a dotted path."""
+        node: Any = self._document
+        for name in path.split("."):
+            node = node.get(name) if isinstance(node, Mapping) else None
+        return node
+
+    def text(self, path: str) -> str | None:
+        """The text at a path."""
+        value = self.value(path)
+        return value if isinstance(value, str) else None
+
+    def mapping(self, path: str) -> Mapping[str, Any] | None:
+        """The mapping at a path."""
+        value = self.value(path)
+        return value if isinstance(value, Mapping) else None
+
+    def texts(self, path: str) -> list[str] | None:
+        """The list of texts at a path."""
+        value = self.value(path)
+        if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
+            return None
+        return list(value)
+
+    def duration(self, path: str) -> timedelta | None:
+        """The length of time written at a path."""
+        try:
+            return parse_duration(self.text(path) or "")
+        except ValueError:
+            return None
+
+
+def broken_rules(document: Mapping[str, Any]) -> list[Broken]:
+    """All rules that a spec breaks.
+
+    Args:
+        document: The value of `spec` as JSON, defaults filled in. Parts may be absent or of a wrong type: the rules
+            that need them are silent then, for the schema has already complained.
+    """
+    view = View(document)
+    return [broken for rule in _RULES for broken in rule(view)]
+
+
+def _one_source(view: View) -> Iterator[Broken]:
+    source = view.mapping("source")
+    if source is None:
+        return
+    given = [name for name in ("kafka", "files", "rate") if source.get(name) is not None]
+    if len(given) != 1:
+        yield Broken(("source",), f"has {' and '.join(given) or 'none'}", "exactly one of kafka, files, rate")
+
+
+def _topics(view: View) -> Iterator[Broken]:
+    kafka = view.mapping("source.kafka")
+    if kafka is None:
+        return
+    given = [name for name in ("topics", "topicPattern") if kafka.get(name) is not None]
+    if len(given) != 1:
+        yield Broken(
+            ("source", "kafka"), f"has {' and '.join(given) or 'none'}", "exactly one of topics and topicPattern"
+        )
+
+
+def _starting_offsets(view: View) -> Iterator[Broken]:
+    text = view.text("source.kafka.startingOffsets")
+    if text is None or not text.lstrip().startswith("{"):
+        return
+    location = ("source", "kafka", "startingOffsets")
+    allowed = 'JSON text {"TOPIC":{"PARTITION":OFFSET}} with offsets from 0, or -1 for latest, -2 for earliest'
+    try:
+        topics = json.loads(text)
+    except ValueError as error:
+        yield Broken(location, f"is not JSON: {error}", allowed)
+        return
+    for topic, offsets in topics.items():
+        if not isinstance(offsets, dict) or not offsets:
+            yield Broken(location, f"has no partitions for the topic {topic}", allowed)
+            continue
+        for partition, offset in offsets.items():
+            if not (partition.isascii() and partition.isdecimal()):
+                yield Broken(location, f"names {partition!r} as a partition of the topic {topic}", allowed)
+            elif type(offset) is not int or offset < -2:
+                yield Broken(location, f"has the offset {offset!r} for {topic} partition {partition}", allowed)
+
+
+def _format_for_kafka(view: View) -> Iterator[Broken]:
+    source = view.mapping("source")
+    if source is None:
+        return
+    has_format = view.value("format") is not None
+    if source.get("kafka") is not None and not has_format:
+        yield Broken(("format",), "is required for source.kafka", "type (json or avro) and schema")
+    others = [name for name in ("files", "rate") if source.get(name) is not None]
+    if has_format and others and source.get("kafka") is None:
+        yield Broken(("format",), f"is not allowed with source.{others[0]}: only Kafka records need decoding")
+
+
+def _avro_schema(view: View) -> Iterator[Broken]:
+    text = view.text("format.schema")
+    if view.value("format.type") != "avro" or text is None:
+        return
+    try:
+        json.loads(text)
+    except ValueError as error:
+        yield Broken(("format", "schema"), f"is not JSON: {error}", "an Avro schema as JSON text")
+
+
+def _schema_of_text_files(view: View) -> Iterator[Broken]:
+    kind = view.value("source.files.format")
+    if kind in {"json", "csv"} and view.value("source.files.schema") is None:
+        yield Broken(("source", "files", "schema"), f"is required for format {kind}", "columns as Spark SQL DDL")
+
+
+def _no_duplicates(view: View) -> Iterator[Broken]:
+    for path in ("source.kafka.topics", "table.recordKey", "table.partitionBy", "table.index.hashFields"):
+        seen: set[str] = set()
+        for position, item in enumerate(view.texts(path) or ()):
+            if item in seen:
+                yield Broken((*path.split("."), position), f"names {item} a second time", "each name once")
+            seen.add(item)
+
+
+def _hash_fields(view: View) -> Iterator[Broken]:
+    record_key = view.texts("table.recordKey")
+    if record_key is None:
+        return
+    for position, column in enumerate(view.texts("table.index.hashFields") or ()):
+        if column not in record_key:
+            allowed = f"columns of table.recordKey: {', '.join(record_key)}"
+            yield Broken(("table", "index", "hashFields", position), f"names {column}, which is no key column", allowed)
+
+
+def _reserved_columns(view: View) -> Iterator[Broken]:
+    for path in ("table.recordKey", "table.partitionBy"):
+        for position, column in enumerate(view.texts(path) or ()):
+            if column.startswith("_hoodie_"):
+                yield Broken(
+                    (*path.split("."), position), f"is {column}", "a column of the data, not one of Hudi's own"
+                )
+
+
+def _refused_names(view: View) -> Iterator[Broken]:
+    for path, refused in (
+        ("source.kafka.options", KAFKA_OPTIONS),
+        ("source.files.options", FILES_OPTIONS),
+        ("spark.conf", SPARK_SETTINGS),
+    ):
+        instead = {name.lower(): advice for name, advice in refused.items()}
+        for name in view.mapping(path) or ():
+            if name.lower() in instead:
+                yield Broken((*path.split("."), name), f"cannot be set here: {instead[name.lower()]}")
+            elif path == "spark.conf" and not name.startswith("spark."):
+                yield Broken((*path.split("."), name), "is no Spark setting", "names that start with spark.")
+
+
+def _table_properties(view: View) -> Iterator[Broken]:
+    for name in view.mapping("table.properties") or ():
+        location = ("table", "properties", name)
+        if not name.startswith("hoodie."):
+            yield Broken(location, "is no Hudi table property", "names that start with hoodie.")
+        elif name.startswith(TABLE_PROPERTIES):
+            yield Broken(location, "cannot be set here: it follows from other fields of the spec")
+
+
+def _plain_paths(view: View) -> Iterator[Broken]:
+    for path in ("source.files.path", "table.path", "errors.deadLetterPath", "checkpoint.path"):
+        if {".", ".."} & set((view.text(path) or "").split("/")):
+            yield Broken(tuple(path.split(".")), "has . or .. as a part of the path", "the plain path")
+
+
+def _paths_apart(view: View) -> Iterator[Broken]:
+    table = view.text("table.path")
+    if table is None:
+        return
+    for path in ("source.files.path", "errors.deadLetterPath", "checkpoint.path"):
+        other = view.text(path)
+        if other is not None and f"{other}/".startswith(f"{table}/"):
+            yield Broken(tuple(path.split(".")), "lies in the table", f"a path outside of table.path {table}")
+
+
+def _dead_letter_mode(view: View) -> Iterator[Broken]:
+    if view.value("errors.mode") == "fail" and view.value("errors.deadLetterPath") is not None:
+        yield Broken(("errors", "deadLetterPath"), "is not allowed with errors.mode fail", "errors.mode deadLetter")
+
+
+def _times(view: View) -> Iterator[Broken]:
+    interval = view.duration("commit.interval")
+    if view.value("commit.mode") != "interval" or interval is None:
+        return
+    written = format_duration(interval)
+    trigger = view.duration("commit.trigger")
+    if trigger is not None and interval < trigger:
+        allowed = f"at least commit.trigger, {format_duration(trigger)}"
+        yield Broken(("commit", "interval"), f"is {written}", allowed)
+    for path in ("health.maxCommitLag", "health.maxInflightAge"):
+        limit = view.duration(path)
+        if limit is not None and limit <= interval:
+            allowed = f"more than commit.interval, {written}"
+            yield Broken(tuple(path.split(".")), f"is {format_duration(limit)}", allowed)
+
+
+_RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
+    _one_source,
+    _topics,
+    _starting_offsets,
+    _format_for_kafka,
+    _avro_schema,
+    _schema_of_text_files,
+    _no_duplicates,
+    _hash_fields,
+    _reserved_columns,
+    _refused_names,
+    _table_properties,
+    _plain_paths,
+    _paths_apart,
+    _dead_letter_mode,
+    _times,
+)

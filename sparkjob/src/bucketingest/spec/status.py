@@ -1,0 +1,103 @@
+"""What the operator reports about a pipeline in the resource's status."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bucketingest.spec.base import SpecModel
+from bucketingest.spec.scalars import SmallText, Whole
+
+Phase = Literal["Pending", "Starting", "Running", "Idle", "Recovering", "Suspended", "Stalled", "Completed"]
+Sentence = Annotated[str, Field(max_length=4096)]
+Count = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
+InstantTime = Annotated[str, Field(pattern=r"^[0-9]{17}$", max_length=17)]
+
+ATTEMPTS_MAX = 10
+"""Attempts that the status keeps, the newest ones."""
+
+
+class Condition(SpecModel):
+    """One aspect of the pipeline's state, in the form that Kubernetes tools know."""
+
+    type: SmallText = Field(
+        description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy or TimelineClean.",
+    )
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether the condition holds.")
+    reason: SmallText = Field(description="One CamelCase word why.")
+    message: Sentence = Field(default="", description="A sentence for people.")
+    observed_generation: Count | None = Field(
+        default=None, alias="observedGeneration", description="Generation of the spec that this was found for."
+    )
+    last_transition_time: datetime = Field(alias="lastTransitionTime", description="When status last changed.")
+
+
+class LastCommit(SpecModel):
+    """The last completed instant of this pipeline."""
+
+    instant: InstantTime = Field(description="Request time of the instant, yyyyMMddHHmmssSSS in UTC.")
+    time: datetime = Field(description="When the instant was completed.")
+    rows: Count = Field(description="Rows that the instant wrote, deletes included.")
+    latency_seconds: Annotated[float, Field(ge=0)] | None = Field(
+        default=None,
+        alias="latencySeconds",
+        description="Seconds from the arrival of the instant's oldest row in the source to its completion.",
+    )
+
+
+class Lag(SpecModel):
+    """Input that is not yet visible in the table."""
+
+    offsets: Count | None = Field(default=None, description="Offsets between the source's end and the last commit.")
+    seconds: Annotated[float, Field(ge=0)] | None = Field(
+        default=None, description="Age in seconds of the oldest input that is not committed."
+    )
+
+
+class Inflight(SpecModel):
+    """The instant that is open now."""
+
+    instant: InstantTime = Field(description="Request time of the instant, yyyyMMddHHmmssSSS in UTC.")
+    since: datetime = Field(description="When it was opened.")
+
+
+class Attempt(SpecModel):
+    """One driver pod of the pipeline."""
+
+    number: Count = Field(description="Number of the attempt, from 1, never used twice.")
+    pod: SmallText | None = Field(default=None, description="Name of the driver pod.")
+    started_at: datetime | None = Field(default=None, alias="startedAt", description="When the pod was created.")
+    ended_at: datetime | None = Field(default=None, alias="endedAt", description="When the attempt was over.")
+    outcome: SmallText | None = Field(
+        default=None, description="One CamelCase word how it ended; absent while it runs."
+    )
+    message: Sentence | None = Field(default=None, description="What the job said about its end.")
+
+
+class Status(SpecModel):
+    """What the operator last saw and did."""
+
+    observed_generation: Count | None = Field(
+        default=None, alias="observedGeneration", description="Generation of the spec that the status answers."
+    )
+    phase: Phase | None = Field(default=None, description="The state in one word.")
+    conditions: tuple[Condition, ...] | None = Field(
+        default=None,
+        description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean.",
+        max_length=16,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    last_commit: LastCommit | None = Field(
+        default=None, alias="lastCommit", description="The last completed instant of this pipeline."
+    )
+    inflight: Inflight | None = Field(default=None, description="The instant that is open now.")
+    lag: Lag | None = Field(default=None, description="Input that is not yet visible in the table.")
+    attempt: Whole | None = Field(default=None, description="Number of the newest attempt.", ge=0, le=2**63 - 1)
+    attempts: tuple[Attempt, ...] | None = Field(
+        default=None,
+        description=f"The newest attempts, at most {ATTEMPTS_MAX}, oldest first.",
+        max_length=ATTEMPTS_MAX,
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
