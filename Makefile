@@ -132,7 +132,7 @@ $(HUDI_BUNDLE): tools/jars/hudi-spark-3.5/pom.xml | mvn
 	touch $@
 
 $(VERSITYGW): tools/versitygw/go.mod tools/versitygw/go.sum
-	@command -v go >/dev/null || { echo "Go is missing. On Debian or Ubuntu: sudo apt-get install golang-go" >&2; exit 1; }
+	@command -v go >/dev/null || { echo "Go 1.21 or newer is missing: see go.dev/dl" >&2; exit 1; }
 	mkdir -p $(@D)
 	cd tools/versitygw && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags '-s -w' -o $@ github.com/versity/versitygw/cmd/versitygw
 
