@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from bucketingest.storage import AlreadyExists, InvalidLocation, Level, NotFound, Storage, verify_create_if_absent
 
 ODD_NAMES = [
@@ -63,7 +64,7 @@ class StorageBehaviour:
     RACERS = 8
 
     @pytest.fixture
-    def storage(self) -> Iterator[Storage]:
+    def storage(self) -> Storage:
         raise NotImplementedError
 
     def test_an_object_created_can_be_read_back(self, storage: Storage) -> None:

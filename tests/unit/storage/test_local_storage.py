@@ -9,15 +9,15 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from bucketingest.storage import AlreadyExists, InvalidLocation, Storage, StorageUnavailable, open_storage
-from bucketingest.storage import local_files
+
+from bucketingest.storage import AlreadyExists, InvalidLocation, Storage, StorageUnavailable, local_files, open_storage
 from support.storage_behaviour import ODD_NAMES, StorageBehaviour
 
 
 class TestDurable(StorageBehaviour):
     @pytest.fixture
-    def storage(self, tmp_path: pathlib.Path) -> Iterator[Storage]:
-        yield open_storage(str(tmp_path / "a root=%20"))
+    def storage(self, tmp_path: pathlib.Path) -> Storage:
+        return open_storage(str(tmp_path / "a root=%20"))
 
 
 class TestWithoutUnnamedFiles(StorageBehaviour):
@@ -28,6 +28,10 @@ class TestWithoutUnnamedFiles(StorageBehaviour):
         monkeypatch.setattr(local_files, "_O_TMPFILE", None)
         yield open_storage(f"file://{tmp_path}/root", {"durable": "false"})
         assert [path for path in tmp_path.rglob("*") if path.name.startswith(local_files.STAGED_PREFIX)] == []
+
+
+def names_in(directory: pathlib.Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
 
 
 @pytest.fixture
@@ -43,8 +47,8 @@ def storage(root: pathlib.Path) -> Storage:
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_the_name_on_disk_is_exactly_the_path(storage: Storage, root: pathlib.Path, name: str) -> None:
     storage.create(f"{name}/{name}", b"x")
-    assert os.listdir(root) == [name]
-    assert os.listdir(root / name) == [name]
+    assert names_in(root) == [name]
+    assert names_in(root / name) == [name]
     assert storage.absolute(f"{name}/{name}") == f"{root}/{name}/{name}"
 
 
@@ -58,7 +62,7 @@ def test_every_way_of_writing_a_local_root_means_the_same(root: pathlib.Path, pr
 
 def test_a_root_is_not_url_decoded(tmp_path: pathlib.Path) -> None:
     open_storage(f"file://{tmp_path}/a%20b").create("c", b"")
-    assert os.listdir(tmp_path) == ["a%20b"]
+    assert names_in(tmp_path) == ["a%20b"]
 
 
 def test_nothing_but_the_object_is_on_disk_after_writes(storage: Storage, root: pathlib.Path) -> None:
@@ -66,7 +70,7 @@ def test_nothing_but_the_object_is_on_disk_after_writes(storage: Storage, root: 
     storage.put("d/created", b"y")
     with pytest.raises(AlreadyExists):
         storage.create("d/created", b"z")
-    assert os.listdir(root / "d") == ["created"]
+    assert names_in(root / "d") == ["created"]
 
 
 @pytest.mark.parametrize("unnamed", [True, False])
@@ -85,7 +89,7 @@ def test_a_full_disk_leaves_the_old_state_and_says_so(
     path = "d/old" if method == "put" else "d/new"
     with pytest.raises(StorageUnavailable, match=r"d/(old|new).*No space left"):
         getattr(storage, method)(path, b"new")
-    assert os.listdir(root / "d") == ["old"]
+    assert names_in(root / "d") == ["old"]
     assert storage.get("d/old") == b"old"
 
 
@@ -105,9 +109,8 @@ def test_content_is_flushed_before_its_name_appears_and_the_directories_after(
     target = root / "new" / "deeper" / "object"
 
     def recorded(descriptor: int) -> None:
-        kind = "directory" if os.path.isdir(f"/proc/self/fd/{descriptor}") else "file"
-        where = os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")) if kind == "directory" else "content"
-        events.append((where, target.exists()))
+        what = pathlib.Path(f"/proc/self/fd/{descriptor}")
+        events.append((what.readlink().name if what.is_dir() else "content", target.exists()))
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", recorded)
@@ -121,7 +124,7 @@ def test_a_deletion_is_flushed_once_per_directory(storage: Storage, monkeypatch:
     for path in ("a/1", "a/2", "b/1"):
         storage.create(path, b"")
     flushed: list[str] = []
-    monkeypatch.setattr(local_files, "flush_directory", lambda path: flushed.append(os.path.basename(path)))
+    monkeypatch.setattr(local_files, "flush_directory", lambda path: flushed.append(pathlib.Path(path).name))
     storage.delete_many(["a/1", "a/2", "b/1", "b/absent"])
     assert sorted(flushed) == ["a", "b"]
 
@@ -135,7 +138,7 @@ def test_scratch_storages_flush_nothing(root: pathlib.Path, monkeypatch: pytest.
 
 
 def _create_in_process(
-    root: str, number: int, barrier: "multiprocessing.synchronize.Barrier", wins: "multiprocessing.Queue[int]"
+    root: str, number: int, barrier: multiprocessing.synchronize.Barrier, wins: multiprocessing.Queue[int]
 ) -> None:
     storage = open_storage(root)
     barrier.wait()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
 
 import pytest
+
 from bucketingest.storage import InvalidLocation, Storage, open_storage
 from support.storage_behaviour import ODD_NAMES, StorageBehaviour
 
 
 class TestMemory(StorageBehaviour):
     @pytest.fixture
-    def storage(self) -> Iterator[Storage]:
-        yield open_storage(f"memory://{uuid.uuid4()}/a root=%20#")
+    def storage(self) -> Storage:
+        return open_storage(f"memory://{uuid.uuid4()}/a root=%20#")
 
 
 def test_the_same_name_is_the_same_storage() -> None:

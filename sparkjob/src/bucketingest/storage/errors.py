@@ -1,7 +1,5 @@
 """The error family of the storage layer, so that callers decide by type and never by a store's own exceptions."""
 
-# ruff: noqa: N818 - the names say what is the case; each is an error by its base class
-
 from __future__ import annotations
 
 from bucketingest.errors import BucketIngestError

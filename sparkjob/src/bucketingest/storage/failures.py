@@ -89,7 +89,8 @@ def translated(where: str, what: str, error: Exception, secrets: Secrets) -> Sto
         return NotFound(f"{start}there is no such object")
     if isinstance(error, _UNSUPPORTED_TYPES) or _status(full) == _NOT_IMPLEMENTED_STATUS:
         return InvalidLocation(f"{start}the store does not support this call ({reason}); use another store")
-    if isinstance(error, _INVALID_TYPES) or _is_absence(error) or _is_final(full, code):
+    # Opening contacts nothing: whatever fails then lies in the URL and the options.
+    if what == "open" or isinstance(error, _INVALID_TYPES) or _is_absence(error) or _is_final(full, code):
         return InvalidLocation(f"{start}{reason}; correct the URL, the options or the path")
     return StorageUnavailable(f"{start}{reason}; check that the store is reachable, then try again")
 

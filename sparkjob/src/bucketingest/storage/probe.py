@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from bucketingest.storage.errors import AlreadyExists, CreateIfAbsentBroken
+from bucketingest.storage.errors import AlreadyExists, CreateIfAbsentBroken, StorageError
 from bucketingest.storage.interface import Storage
 
 _PROBE_PREFIX = ".bucketingest-probe-"
@@ -17,22 +17,25 @@ def verify_create_if_absent(storage: Storage, prefix: str) -> None:
     """
     name = f"{_PROBE_PREFIX}{uuid.uuid4().hex}"
     path = f"{prefix.rstrip('/')}/{name}" if prefix else name
+    storage.create(path, b"first")
+    finding = _second_create(storage, path)
     try:
-        storage.create(path, b"first")
-        try:
-            storage.create(path, b"second")
-        except AlreadyExists:
-            if storage.get(path) == b"first":
-                return
-            raise CreateIfAbsentBroken(_message(storage, path, "a refused create changed the object")) from None
-        raise CreateIfAbsentBroken(_message(storage, path, "two creates of one name both succeeded"))
-    finally:
         storage.delete(path)
+    except StorageError:
+        if finding is None:  # Otherwise the finding matters more than a probe left behind.
+            raise
+    if finding is not None:
+        raise CreateIfAbsentBroken(
+            f"{storage.absolute(path)}: create-if-absent does not work: {finding}."
+            " Two writers could commit over each other;"
+            " use a store with conditional writes (S3, GCS, Azure, recent MinIO or Ceph, a POSIX file system)"
+        )
 
 
-def _message(storage: Storage, path: str, finding: str) -> str:
-    return (
-        f"{storage.absolute(path)}: create-if-absent does not work: {finding}."
-        " Two writers could commit over each other;"
-        " use a store with conditional writes (S3, GCS, Azure, recent MinIO or Ceph, a POSIX file system)"
-    )
+def _second_create(storage: Storage, path: str) -> str | None:
+    """What is wrong when the taken name is created again, or None."""
+    try:
+        storage.create(path, b"second")
+    except AlreadyExists:
+        return None if storage.get(path) == b"first" else "a refused create changed the object"
+    return "two creates of one name both succeeded"
