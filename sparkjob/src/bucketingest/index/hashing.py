@@ -50,18 +50,13 @@ def java_string_hash(values: pa.Array) -> Hashes:
         of_unique = java_string_hash(values.dictionary)
         return np.where(codes < 0, np.int32(0), of_unique[codes]) if len(of_unique) else np.zeros(len(values), np.int32)
     values = _plain_strings(values)
-    offsets, data = _offsets_and_bytes(values)
-    hashes = np.zeros(len(values), dtype=np.uint32)
-    row = 0
-    while row < len(values):
-        stop = int(np.searchsorted(offsets, offsets[row] + _BLOCK, side="right")) - 1
-        if stop <= row:
-            hashes[row] = _hash_of_long_string(data[offsets[row] : offsets[row + 1]], row)
-            row += 1
-            continue
-        stop = min(stop, len(values))
-        hashes[row:stop] = _hash_of_block(data, offsets[row : stop + 1], row)
-        row = stop
+    try:
+        hashes = _hash_bytes(values)
+    except InvalidKeyText:
+        if not values.null_count:
+            raise
+        # Arrow lets anything stand under a null: copied without it, what remains is either text or really broken.
+        return _hash_bytes(pc.fill_null(values, "")).view(np.int32)
     if values.null_count:
         hashes[_null_mask(values)] = 0
     return hashes.view(np.int32)
@@ -172,6 +167,23 @@ def _codes(encoded: pa.Array) -> npt.NDArray[np.int64]:
     indices = encoded.indices
     filled = pc.fill_null(pc.cast(indices, pa.int64()), -1)
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _hash_bytes(values: pa.Array) -> npt.NDArray[np.uint32]:
+    """Hash of the bytes that the offsets enclose, null or not; uint32[n]."""
+    offsets, data = _offsets_and_bytes(values)
+    hashes = np.zeros(len(values), dtype=np.uint32)
+    row = 0
+    while row < len(values):
+        stop = int(np.searchsorted(offsets, offsets[row] + _BLOCK, side="right")) - 1
+        if stop <= row:
+            hashes[row] = _hash_of_long_string(data[offsets[row] : offsets[row + 1]], row)
+            row += 1
+            continue
+        stop = min(stop, len(values))
+        hashes[row:stop] = _hash_of_block(data, offsets[row : stop + 1], row)
+        row = stop
+    return hashes
 
 
 def _hash_of_block(

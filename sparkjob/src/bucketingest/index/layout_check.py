@@ -56,8 +56,8 @@ def verify_bucket_layout(
         row = int(wrong[0])
         raise BucketLayoutMismatch(
             f"record key {record_keys[row]!r} is in bucket {found[row]} (file group {pairs[row][1]}), but {buckets} "
-            f"buckets, hash {hash} and hash fields {list(rule.hash_fields)} put it into bucket {expected[row]}; {len(wrong)} of "
-            f"{len(pairs)} keys looked at are elsewhere. {_hint(hashes, found)}"
+            f"buckets, hash {hash} and hash fields {list(rule.hash_fields)} put it into bucket {expected[row]}; "
+            f"{len(wrong)} of {len(pairs)} keys looked at are elsewhere. {_hint(hashes, found)}"
         )
     return len(pairs)
 

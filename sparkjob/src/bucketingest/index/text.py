@@ -111,4 +111,7 @@ def _java_scientific(value: np.floating) -> str:
     if np.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     mantissa, exponent = np.format_float_scientific(value, unique=True, trim="0").split("e")
+    if mantissa.endswith(".0"):
+        # Java shows two digits at least, and then the nearest two: the smallest double is 4.9E-324, not 5.0E-324.
+        mantissa, exponent = f"{float(value):.1e}".split("e")
     return f"{mantissa}E{int(exponent)}"

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bucketingest.index.errors import InvalidKeyRule, MissingKeyColumn, UnsupportedKeyType
+from bucketingest.index.partition_path import DEFAULT_PARTITION, PartitionPathRule, PartitionPaths, refusal
+from support.hudi_vectors import keygen_vectors
+
+VECTORS = keygen_vectors()
+
+
+def paths_of(columns: dict[str, pa.Array | list[object]], *, hive_style: bool = False) -> PartitionPaths:
+    return PartitionPathRule(tuple(columns), hive_style).paths(pa.record_batch(columns))
+
+
+def paths_hudi_made(case: str) -> list[str]:
+    return sorted(path for _, _, path in VECTORS[case].rows)
+
+
+def test_null_empty_and_odd_strings_make_hudis_paths() -> None:
+    found = paths_of({"region": ["x=y z%é", None, "a/b", ""]})
+    assert sorted(found.paths.to_pylist()) == paths_hudi_made("partnull")
+    assert found.refused is None
+
+
+def test_hive_style_names_the_field() -> None:
+    assert sorted(paths_of({"region": [None, "us"]}, hive_style=True).paths.to_pylist()) == paths_hudi_made("hive")
+
+
+def test_several_fields_make_several_levels() -> None:
+    assert paths_of({"region": ["us"], "i": pa.array([5], pa.int32())}).paths.to_pylist() == paths_hudi_made("multi")
+
+
+def test_a_date_and_a_timestamp_have_their_record_key_text() -> None:
+    event = pa.array([datetime(2024, 1, 2, 3, 4, 5, 678900, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    assert paths_of({"dt": [date(2024, 1, 2)]}).paths.to_pylist() == paths_hudi_made("partdate")
+    assert paths_of({"evt": event}).paths.to_pylist() == paths_hudi_made("partts")
+
+
+def test_a_table_without_partition_fields_has_the_empty_path() -> None:
+    found = PartitionPathRule(()).paths(pa.record_batch({"x": [1, 2, 3]}))
+    assert found.paths.to_pylist() == [""] * 3
+    assert found.refused is None
+
+
+def test_a_batch_without_rows_has_no_paths() -> None:
+    found = paths_of({"a": pa.array([], pa.string()), "b": pa.array([], pa.int64())})
+    assert len(found.paths) == 0
+    assert found.refused is None
+
+
+values = st.none() | st.sampled_from(["", "a", "b", "a/b", "b/a", "é", DEFAULT_PARTITION])
+
+
+@given(st.lists(st.tuples(values, values, st.none() | st.integers(0, 3)), max_size=20), st.booleans())
+def test_paths_are_those_of_each_row_and_each_has_one_code(
+    rows: list[tuple[str | None, str | None, int | None]], hive_style: bool
+) -> None:
+    columns = [
+        pa.array([row[i] for row in rows], kind) for i, kind in enumerate((pa.string(), pa.string(), pa.int64()))
+    ]
+    columns[1] = columns[1].dictionary_encode()
+    found = PartitionPathRule(("p", "q", "r"), hive_style).paths(pa.record_batch(columns, ["p", "q", "r"]))
+    expected = [
+        "/".join(
+            (f"{name}=" if hive_style else "") + (str(value) if value not in {None, ""} else DEFAULT_PARTITION)
+            for name, value in zip("pqr", row, strict=True)
+        )
+        for row in rows
+    ]
+    assert found.paths.to_pylist() == expected
+    assert found.paths.type == pa.dictionary(pa.int32(), pa.string())
+    assert sorted(found.paths.dictionary.to_pylist()) == sorted(set(expected))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("/etc", "absolute"), ("..", "level '..'"), ("a/../../b", "level '..'"), ("./a", "level '.'"),
+        ("a//b", "empty level"), ("a/", "empty level"), (".hoodie", "Hudi's own"),
+        ("a/.hoodie_partition_metadata", "Hudi's own"), ("a\nb", "control character"), ("a\x00", "control character"),
+        ("a\x85b", "control character"), ("é" * 513, "more than 1024 bytes"),
+    ],
+)  # fmt: skip
+def test_a_dangerous_value_is_refused_with_its_reason_and_others_are_not(value: str, reason: str) -> None:
+    found = paths_of({"p": ["us", value, None, value]})
+    assert found.refused is not None
+    assert found.refused.to_pylist() == [False, True, False, True]
+    assert reason in (found.reason_of_row(1) or "")
+    assert found.reason_of_row(0) is None
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    offsets = pa.py_buffer(np.array([0, 2, 4], np.int32))
+    broken = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"us\xff\xfe")])
+    found = paths_of({"p": broken})
+    assert found.refused is not None
+    assert found.refused.to_pylist() == [False, True]
+    assert "not valid UTF-8" in (found.reason_of_row(1) or "")
+    found.paths.dictionary.validate(full=True)
+
+
+@pytest.mark.parametrize("path", ["us", "a/b", "x=y z%é", ".hidden", "a..b", "region=..", "é" * 512, "a:b"])
+def test_harmless_paths_are_not_refused(path: str) -> None:
+    assert refusal(path) is None
+
+
+def test_fields_that_cannot_be_a_path_are_refused_at_plan_time() -> None:
+    schema = pa.schema([("tags", pa.list_(pa.string()))])
+    with pytest.raises(UnsupportedKeyType, match="'tags'"):
+        PartitionPathRule(("tags",)).check(schema)
+    with pytest.raises(MissingKeyColumn, match="'region'"):
+        PartitionPathRule(("region",)).check(schema)
+    with pytest.raises(InvalidKeyRule, match="twice"):
+        PartitionPathRule(("p", "p"))
