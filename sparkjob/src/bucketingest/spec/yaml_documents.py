@@ -70,9 +70,7 @@ def read_documents(text: str, source: str) -> list[Document]:
         raise SpecError([problem], source) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        problem = Problem(
-            "", f"is not valid YAML: character U+{ord(str(error.character)):04X} is not allowed", line=line
-        )
+        problem = Problem("", f"is not valid YAML: character U+{int(error.character):04X} is not allowed", line=line)
         raise SpecError([problem], source) from None
 
 

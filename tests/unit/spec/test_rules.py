@@ -1,0 +1,246 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Find = Callable[[dict[str, Any]], list[str]]
+RATE = {"rate": {"rowsPerSecond": 5}}
+
+
+def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
+    assert problems({}) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param(
+            {"spec.source": {}, "spec.format": None},
+            "spec.source: has none; allowed: exactly one of kafka, files, rate",
+            id="no source",
+        ),
+        pytest.param(
+            {"spec.source.rate": RATE["rate"]},
+            "spec.source: has kafka and rate; allowed: exactly one of kafka, files, rate",
+            id="two sources",
+        ),
+        pytest.param(
+            {"spec.source.kafka.topicPattern": "o.*"},
+            "spec.source.kafka: has topics and topicPattern; allowed: exactly one of topics and topicPattern",
+            id="topics and pattern",
+        ),
+        pytest.param(
+            {"spec.source.kafka.topics": None},
+            "spec.source.kafka: has none; allowed: exactly one of topics and topicPattern",
+            id="no topics",
+        ),
+        pytest.param(
+            {"spec.format": None},
+            "spec.format: is required for source.kafka; allowed: type (json or avro) and schema",
+            id="kafka without format",
+        ),
+        pytest.param(
+            {"spec.source": RATE},
+            "spec.format: is not allowed with source.rate: only Kafka records need decoding",
+            id="rate with format",
+        ),
+        pytest.param(
+            {"spec.source": {"files": {"path": "/in", "format": "csv"}}, "spec.format": None},
+            "spec.source.files.schema: is required for format csv; allowed: columns as Spark SQL DDL",
+            id="csv without schema",
+        ),
+        pytest.param(
+            {"spec.format": {"type": "avro", "schema": "a STRING"}},
+            "spec.format.schema: is not JSON: Expecting value: line 1 column 1 (char 0); "
+            "allowed: an Avro schema as JSON text",
+            id="DDL as Avro schema",
+        ),
+        pytest.param(
+            {"spec.table.recordKey": ["a", "a"]},
+            "spec.table.recordKey[1]: names a a second time; allowed: each name once",
+            id="key column twice",
+        ),
+        pytest.param(
+            {"spec.table.recordKey": ["_hoodie_record_key"]},
+            "spec.table.recordKey[0]: is _hoodie_record_key; allowed: a column of the data, not one of Hudi's own",
+            id="meta column as key",
+        ),
+        pytest.param(
+            {"spec.table.recordKey": []},
+            "spec.table.recordKey: has 0 items; allowed: a list of 1 to 16 items, each a column name of letters, "
+            "digits and _, at most 128 characters",
+            id="no key column",
+        ),
+        pytest.param(
+            {"spec.table.index.hashFields": ["b", "c"]},
+            "spec.table.index.hashFields[1]: names c, which is no key column; "
+            "allowed: columns of table.recordKey: a, b",
+            id="hash field that is no key",
+        ),
+        pytest.param(
+            {"spec.table.path": "s3://lake/x/../orders"},
+            "spec.table.path: has . or .. as a part of the path; allowed: the plain path",
+            id="dots in path",
+        ),
+        pytest.param(
+            {"spec.errors.deadLetterPath": "s3://lake/orders/bad"},
+            "spec.errors.deadLetterPath: lies in the table; allowed: a path outside of table.path s3://lake/orders",
+            id="dead letters in the table",
+        ),
+        pytest.param(
+            {"spec.checkpoint.path": "s3://lake/orders"},
+            "spec.checkpoint.path: lies in the table; allowed: a path outside of table.path s3://lake/orders",
+            id="checkpoint in the table",
+        ),
+        pytest.param(
+            {"spec.errors": {"mode": "fail", "deadLetterPath": "s3://lake/bad"}},
+            "spec.errors.deadLetterPath: is not allowed with errors.mode fail; allowed: errors.mode deadLetter",
+            id="dead letter path without mode",
+        ),
+        pytest.param(
+            {"spec.commit.interval": "1s"},
+            "spec.commit.interval: is 1s; allowed: at least commit.trigger, 2s",
+            id="interval shorter than the default trigger",
+        ),
+        pytest.param(
+            {"spec.commit.interval": "7m"},
+            "spec.health.maxCommitLag: is 5m; allowed: more than commit.interval, 7m",
+            id="default commit lag shorter than interval",
+        ),
+        pytest.param(
+            {"spec.health.maxInflightAge": "30s"},
+            "spec.health.maxInflightAge: is 30s; allowed: more than commit.interval, 30s",
+            id="every instant stuck",
+        ),
+    ],
+)
+def test_a_broken_rule_is_told_in_these_words(problems: Find, changes: dict[str, Any], message: str) -> None:
+    assert problems(changes) == [message]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("subscribe", "use topics"),
+        ("kafka.bootstrap.servers", "use bootstrapServers"),
+        ("startingoffsets", "use startingOffsets of the source"),
+        ("KAFKA.ENABLE.AUTO.COMMIT", "offsets are kept in the table's timeline"),
+    ],
+)
+def test_kafka_options_that_we_set_are_refused_in_any_spelling(problems: Find, name: str, why: str) -> None:
+    field = f"options.{name}" if "." not in name else f'options["{name}"]'
+    assert problems({"spec.source.kafka.options": {name: "x"}}) == [
+        f"spec.source.kafka.{field}: cannot be set here: {why}"
+    ]
+
+
+def test_other_kafka_options_pass(problems: Find) -> None:
+    options = {"failOnDataLoss": "false", "kafka.security.protocol": "SSL", "kafka.group.id": "x", "minPartitions": "8"}
+    assert problems({"spec.source.kafka.options": options}) == []
+
+
+@pytest.mark.parametrize("name", ["hoodie.table.name", "hoodie.metadata.enable", "hoodie.record.merge.mode"])
+def test_table_properties_that_we_decide_are_refused(problems: Find, name: str) -> None:
+    assert problems({"spec.table.properties": {name: "x"}}) == [
+        f'spec.table.properties["{name}"]: cannot be set here: it follows from other fields of the spec'
+    ]
+
+
+def test_table_properties_are_hudis(problems: Find) -> None:
+    assert problems({"spec.table.properties": {"hoodie.cleaner.policy": "KEEP_LATEST_COMMITS"}}) == []
+    assert problems({"spec.table.properties": {"owner": "me"}}) == [
+        "spec.table.properties.owner: is no Hudi table property; allowed: names that start with hoodie."
+    ]
+
+
+def test_spark_settings_that_other_fields_set_are_refused(problems: Find) -> None:
+    assert problems({"spec.spark.conf": {"spark.executor.memory": "1g", "x": "1", "spark.ui.enabled": "false"}}) == [
+        'spec.spark.conf["spark.executor.memory"]: cannot be set here: use spark.executor.memory of the spec',
+        "spec.spark.conf.x: is no Spark setting; allowed: names that start with spark.",
+    ]
+
+
+@pytest.mark.parametrize("text", ["earliest", "latest", '{"orders":{"0":23,"1":-2}}', ' {"a":{"0":0}} '])
+def test_starting_offsets_may_be_words_or_json(problems: Find, text: str) -> None:
+    assert problems({"spec.source.kafka.startingOffsets": text}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("{orders: 1}", "is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ('{"orders": 5}', "has no partitions for the topic orders"),
+        ('{"orders": {"x": 5}}', "names 'x' as a partition of the topic orders"),
+        ('{"orders": {"0": -3}}', "has the offset -3 for orders partition 0"),
+        ('{"orders": {"0": true}}', "has the offset True for orders partition 0"),
+    ],
+)
+def test_starting_offsets_that_spark_would_not_take_are_told(problems: Find, text: str, wrong: str) -> None:
+    allowed = 'JSON text {"TOPIC":{"PARTITION":OFFSET}} with offsets from 0, or -1 for latest, -2 for earliest'
+    assert problems({"spec.source.kafka.startingOffsets": text}) == [
+        f"spec.source.kafka.startingOffsets: {wrong}; allowed: {allowed}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/data/orders",
+        "file:///data/My Data",
+        "s3://lake/a",
+        "s3a://lake/a/b",
+        "gs://b/x=1",
+        "az://c/x",
+        "abfss://c@a.dfs.core.windows.net/x",
+    ],
+)
+def test_these_table_paths_are_taken(problems: Find, path: str) -> None:
+    assert problems({"spec.table.path": path}) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["orders", "/", "s3://lake", "s3://lake/", "s3://lake/a/", "hdfs://n/x", "s3://b//x", "/a?b", "/a\nb", ""]
+)
+def test_these_table_paths_are_refused(problems: Find, path: str) -> None:
+    (message,) = problems({"spec.table.path": path})
+    assert message.startswith(f"spec.table.path: is {json.dumps(path)}; allowed: an absolute local path or")
+
+
+@pytest.mark.parametrize(
+    ("buckets", "wrong"),
+    [
+        (0, "is 0"),
+        (100_000_000, "is 100000000"),
+        (-1, "is -1"),
+        (1.5, "is 1.5 (a number)"),
+        ("64", 'is "64"'),
+        (True, "is true (a boolean)"),
+    ],
+)
+def test_buckets_are_integers_that_fit_the_file_id(problems: Find, buckets: object, wrong: str) -> None:
+    assert problems({"spec.table.index.buckets": buckets}) == [
+        f"spec.table.index.buckets: {wrong}; allowed: an integer from 1 to 99999999"
+    ]
+
+
+@pytest.mark.parametrize("name", ["Orders", "1a", "a_b", "a-", "a.b", "", "a" * 53])
+def test_names_that_cannot_name_a_pod_or_a_service_are_refused(problems: Find, name: str) -> None:
+    (message,) = problems({"metadata.name": name})
+    assert message.startswith("metadata.name: ")
+
+
+def test_a_wrong_field_does_not_hide_a_broken_rule(problems: Find) -> None:
+    found = problems({"spec.table.index.buckets": 0, "spec.table.recordKey": ["a", "a"], "spec.format": None})
+    assert [message.split(": ")[0] for message in found] == [
+        "spec.table.index.buckets",
+        "spec.format",
+        "spec.table.recordKey[1]",
+    ]
+
+
+def test_values_that_may_be_secret_are_not_shown(problems: Find) -> None:
+    (message,) = problems({"spec.source.kafka.options": {"kafka.sasl.jaas.config": 4711}})
+    assert "4711" not in message
+    (message,) = problems({"spec.source.kafka.options": {"kafka.sasl.jaas.config": "x" * 9000}})
+    assert "xx" not in message
