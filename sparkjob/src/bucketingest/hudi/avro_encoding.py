@@ -153,13 +153,13 @@ def _add_nested(builder: RowBuilder, array: pa.Array, present: Words | None) -> 
             add_column(rows, child, nullable=field.nullable)
         builder.add_binary(_only_present(rows.finish(), array))
     elif pa.types.is_map(kind):
-        entries = array.flatten()
-        items = RowBuilder(len(entries))
-        key, value = entries.flatten()
-        _check_nulls(kind.item_field, value.null_count if not kind.item_field.nullable else 0)
+        lists = _map_as_lists(array)
+        key, value = lists.flatten().flatten()
+        _check_nulls(kind.item_field, value.null_count)
+        items = RowBuilder(len(key))
         add_column(items, key, nullable=False)
         add_column(items, value, nullable=kind.item_field.nullable)
-        _add_items(builder, array, items.finish(), present)
+        _add_items(builder, lists, items.finish(), present)
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         values = array.flatten()
         _check_nulls(kind.value_field, values.null_count)
@@ -168,6 +168,14 @@ def _add_nested(builder: RowBuilder, array: pa.Array, present: Words | None) -> 
         _add_items(builder, array, items.finish(), present)
     else:
         raise SchemaError(f"type {kind} cannot be encoded; see the types of arrow_to_avro")
+
+
+def _map_as_lists(array: pa.Array) -> pa.Array:
+    """The same memory as lists of key-value structs: pyarrow can flatten those, but not maps."""
+    fields = [pa.field("key", array.type.key_type, nullable=False), array.type.item_field]
+    entries = pa.StructArray.from_arrays([array.keys, array.items], fields=fields)
+    lists = pa.list_(pa.struct(fields))
+    return pa.Array.from_buffers(lists, len(array), array.buffers()[:2], array.null_count, array.offset, [entries])
 
 
 def _only_present(rows: pa.Array, like: pa.Array) -> pa.Array:

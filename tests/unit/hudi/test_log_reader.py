@@ -1,0 +1,90 @@
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from support.log_files import DELETED_KEYS, JAVA_TABLES, KEYS_WITHOUT_TAGS, UPSERTED_KEYS_IN_LOGS, log_files
+
+from bucketingest.hudi.errors import CorruptLog
+from bucketingest.hudi.log_format import BlockType, HeaderKey, frame_block
+from bucketingest.hudi.log_reader import Delete, LogContent, read_log
+from bucketingest.hudi.schema import META_COLUMNS
+
+
+def contents(table: str) -> list[LogContent]:
+    return [content for path, data in log_files(table) for content in read_log(data, source=path)]
+
+
+@pytest.mark.parametrize("table", JAVA_TABLES)
+def test_rows_hudi_wrote_are_read(table: str) -> None:
+    rows = [row for content in contents(table) if content.rows for row in content.rows.to_pylist()]
+    by_key = {row["_hoodie_record_key"]: row for row in rows}
+    assert by_key.keys() == UPSERTED_KEYS_IN_LOGS
+    row = by_key["key-0004"]
+    file_id, instant = row.pop("_hoodie_file_name"), row.pop("_hoodie_commit_time")
+    assert file_id.startswith("00000001-")
+    assert row.pop("_hoodie_commit_seqno").startswith(f"{instant}_5_")
+    assert row == {
+        "_hoodie_record_key": "key-0004",
+        "_hoodie_partition_path": "us",
+        "id": "key-0004",
+        "name": "name4-v2",
+        "amt": 8.0,
+        "n": 4,
+        "big": 40_000_000_000,
+        "d": Decimal("1.00"),
+        "dt": dt.date(2024, 1, 5),
+        "evt": dt.datetime(2024, 1, 1, 0, 0, 4, 123456, tzinfo=dt.UTC),
+        "flag": True,
+        "tags": ["t4", "x"],
+        "ts": 1002,
+        "region": "us",
+    }
+
+
+@pytest.mark.parametrize("table", JAVA_TABLES)
+def test_rows_have_their_meta_columns_first_and_null_where_hudi_wrote_null(table: str) -> None:
+    tables = [content.rows for content in contents(table) if content.rows]
+    assert all(tuple(rows.column_names[:5]) == META_COLUMNS for rows in tables)
+    assert {row["id"] for rows in tables for row in rows.to_pylist() if row["tags"] is None} == KEYS_WITHOUT_TAGS
+
+
+@pytest.mark.parametrize("table", JAVA_TABLES)
+def test_deletes_hudi_wrote_are_read(table: str) -> None:
+    deletes = {delete for content in contents(table) for delete in content.deletes}
+    assert deletes == {Delete(key, "eu", 0, "IntWrapper") for key in DELETED_KEYS}
+
+
+def test_each_block_is_read_with_its_instant() -> None:
+    found = contents("java_v9_parquet")
+    assert {(c.block.type, c.block.instant_time) for c in found} == {
+        (BlockType.PARQUET, "20261121081719103"),
+        (BlockType.DELETE, "20261121081720544"),
+    }
+
+
+def framed(kind: BlockType, content: bytes) -> bytes:
+    headers = {HeaderKey.SCHEMA: '{"type":"record","name":"r","fields":[{"name":"n","type":"long"}]}'}
+    return b"".join(frame_block(kind, headers, [content]))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (framed(BlockType.AVRO_DATA, b"\0\0\0\2\0\0\0\0"), "version 2; only 3"),
+        (framed(BlockType.AVRO_DATA, b"\0\0\0\3\0\0\0\1\0\0\0\7\2"), "cut short: its row 0 has 7 bytes"),
+        (framed(BlockType.AVRO_DATA, b"\0\0\0\3\0\0\0\1\0\0\0\1\2\2"), "1 bytes after its 1 rows"),
+        (framed(BlockType.AVRO_DATA, b"\0\0"), "cannot be decoded"),
+        (framed(BlockType.DELETE, b"\0\0\0\3\0\0\0\2\0"), "have 2 bytes, but they have 1"),
+        (framed(BlockType.PARQUET, b"PAR1 or not"), "cannot be decoded"),
+        (framed(BlockType.CDC, b""), "of type CDC"),
+    ],
+)
+def test_content_that_is_not_what_the_block_says_is_corrupt(data: bytes, said: str) -> None:
+    with pytest.raises(CorruptLog, match=f"some.log: the block at byte 0 .*{said}"):
+        list(read_log(data, source="some.log"))
+
+
+def test_an_avro_block_is_read_with_the_schema_in_its_header() -> None:
+    (content,) = read_log(framed(BlockType.AVRO_DATA, b"\0\0\0\3\0\0\0\2\0\0\0\1\2\0\0\0\1\3"))
+    assert content.rows == pa.table({"n": [1, -2]}, schema=pa.schema([pa.field("n", pa.int64(), nullable=False)]))

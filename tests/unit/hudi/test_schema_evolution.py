@@ -1,0 +1,77 @@
+import re
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.hudi.schema import arrow_to_avro, avro_to_arrow, with_meta_columns
+from bucketingest.hudi.schema_evolution import Fit, SchemaComparison, compare_schemas
+
+ID = pa.field("id", pa.string(), nullable=False)
+AMOUNT = pa.field("amount", pa.decimal128(10, 2))
+ADDRESS = pa.field("address", pa.struct([pa.field("city", pa.string()), pa.field("zip", pa.list_(pa.int32()))]))
+
+
+def compared(table: list[pa.Field], incoming: list[pa.Field], *, incoming_name: str = "t") -> SchemaComparison:
+    ours, theirs = arrow_to_avro(pa.schema(table), table_name="t"), pa.schema(incoming)
+    return compare_schemas(with_meta_columns(ours), arrow_to_avro(theirs, table_name=incoming_name))
+
+
+def test_the_same_columns_in_another_order_and_of_another_record_name_are_the_same() -> None:
+    result = compared([ID, AMOUNT, ADDRESS], [ADDRESS, AMOUNT, ID], incoming_name="other")
+    assert result.fit is Fit.SAME
+    assert avro_to_arrow(result.schema).names == ["id", "amount", "address"]
+    assert (result.added, result.missing, result.reasons) == ((), (), ())
+
+
+def test_new_nullable_columns_are_appended() -> None:
+    result = compared([ID], [pa.field("note", pa.string()), ID, AMOUNT])
+    assert (result.fit, result.added) == (Fit.EVOLVED, ("note", "amount"))
+    assert avro_to_arrow(result.schema).names == ["id", "note", "amount"]
+
+
+def test_a_nullable_column_the_input_lacks_is_to_be_filled_with_null() -> None:
+    result = compared([ID, AMOUNT], [ID])
+    assert (result.fit, result.missing) == (Fit.SAME, ("amount",))
+    assert avro_to_arrow(result.schema).names == ["id", "amount"]
+
+
+def test_a_value_that_is_always_there_fits_a_nullable_column() -> None:
+    assert compared([pa.field("id", pa.string())], [ID]).fit is Fit.SAME
+
+
+@pytest.mark.parametrize(
+    ("table", "incoming", "reason"),
+    [
+        ([ID, AMOUNT], [ID, AMOUNT.with_type(pa.decimal128(12, 2))], r"'amount' is decimal\(10,2\) .* decimal\(12,2\)"),
+        ([ID], [ID.with_type(pa.int64())], "'id' is string in the table but long in the input; cast it"),
+        ([ID], [ID.with_nullable(True)], "'id' is required by the table but nullable in the input"),
+        ([ID], [AMOUNT], "'id' is required by the table but missing"),
+        ([ID], [ID, pa.field("n", pa.int32(), nullable=False)], "'n' is new and not nullable"),
+        (
+            [ADDRESS],
+            [pa.field("address", pa.struct([pa.field("city", pa.string())]))],
+            r"'address' has fields \['city', 'zip'\] in the table but \['city'\]",
+        ),
+        (
+            [pa.field("l", pa.list_(pa.field("element", pa.int32(), nullable=False)))],
+            [pa.field("l", pa.list_(pa.int32()))],
+            r"'l\.element' is required",
+        ),
+        (
+            [pa.field("m", pa.map_(pa.string(), pa.timestamp("us")))],
+            [pa.field("m", pa.map_(pa.string(), pa.timestamp("us", tz="UTC")))],
+            r"'m\.value' is local-timestamp-micros in the table but timestamp-micros",
+        ),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_with_the_column(
+    table: list[pa.Field], incoming: list[pa.Field], reason: str
+) -> None:
+    result = compared(table, incoming)
+    assert result.fit is Fit.REFUSED
+    assert re.search(reason, "; ".join(result.reasons))
+
+
+def test_every_reason_is_listed() -> None:
+    result = compared([ID, AMOUNT], [ID.with_type(pa.int64()), AMOUNT.with_type(pa.float64())])
+    assert len(result.reasons) == 2
