@@ -1,0 +1,125 @@
+"""Refusals: each way to ruin a table has its reason, and a sound table has none."""
+
+import pickle
+
+import pytest
+
+from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.properties import parse
+from bucketingest.hudi.table import HoodieTable, TableDefinition, table_properties
+from bucketingest.hudi.table_checks import check_table, metadata_table_refusals, refusals
+from bucketingest.storage.opening import open_storage
+from support.fixtures import properties_fixture
+
+EXPECTED = TableDefinition("t", ("id",), ("region",), "ts", buckets=4)
+
+TABLES_OF_HUDI = {
+    "t8avro": TableDefinition("t8avro", ("id",), ("region",), "ts"),
+    "t9avro": TableDefinition("t9avro", ("id",), ("region",), "ts"),
+    "np9": TableDefinition("np9", ("id",), (), "ts"),
+    "multi8": TableDefinition("multi8", ("id", "sub"), ("region", "d"), "ts"),
+    "commit9": TableDefinition("commit9", ("id",), ("region",)),
+    "hive9": TableDefinition("hive9", ("id",), ("region",), "ts", hive_style_partitioning=True),
+    "sqlt": TableDefinition("sqlt", ("id",), ("region",), "ts", hive_style_partitioning=True),
+}
+
+
+@pytest.mark.parametrize("name", TABLES_OF_HUDI)
+def test_a_table_that_hudi_made_is_accepted(name: str) -> None:
+    assert refusals(parse(properties_fixture(name)), TABLES_OF_HUDI[name]) == []
+
+
+def test_a_table_of_ours_is_accepted() -> None:
+    assert refusals(table_properties(EXPECTED), EXPECTED) == []
+
+
+CHANGES = [
+    ("hoodie.table.metadata.partitions", "files,column_stats", "metadata table is on"),
+    ("hoodie.table.metadata.partitions.inflight", "files", "metadata table is on"),
+    ("hoodie.table.version", "6", "upgrade"),
+    ("hoodie.table.version", "10", "release that knows"),
+    ("hoodie.table.type", "COPY_ON_WRITE", "MERGE_ON_READ"),
+    ("hoodie.timeline.layout.version", "1", "upgrade"),
+    ("hoodie.timeline.path", "elsewhere", "moved timeline"),
+    ("hoodie.table.checksum", "1", "checksum"),
+    ("hoodie.table.recordkey.fields", "other", "record key asked for: id"),
+    ("hoodie.table.partition.fields", "dt", "partition fields asked for: region"),
+    ("hoodie.table.partition.fields", "", r"partition\.fields=\(none\)"),
+    ("hoodie.table.ordering.fields", "ts,seq", "ordering field asked for: ts"),
+    ("hoodie.table.keygenerator.type", "CUSTOM", "made by SIMPLE"),
+    ("hoodie.datasource.write.hive_style_partitioning", "true", "other partitions"),
+    ("hoodie.datasource.write.partitionpath.urlencode", "true", "encoded partition paths"),
+    ("hoodie.datasource.write.drop.partition.columns", "true", "partition columns"),
+    ("hoodie.table.cdc.enabled", "true", "change log"),
+    ("hoodie.populate.meta.fields", "false", "meta columns"),
+    ("hoodie.table.base.file.format", "ORC", "Parquet"),
+    ("hoodie.table.log.file.format", "HFILE", "inline log format"),
+    ("hoodie.table.multiple.base.file.formats.enable", "true", "Parquet"),
+    ("hoodie.partition.metafile.use.base.format", "true", "Parquet files"),
+    ("hoodie.record.merge.mode", "COMMIT_TIME_ORDERING", "merge"),
+    ("hoodie.record.merge.mode", "CUSTOM", "merge"),
+    ("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS", "partial"),
+    ("hoodie.bootstrap.base.path", "/old", "bootstrapped"),
+    ("hoodie.table.timeline.timezone", "MARS", "UTC and LOCAL"),
+    ("hoodie.table.format", "iceberg", "native"),
+    ("bucketingest.bucket.count", "8", "asked for 4"),
+    ("bucketingest.bucket.hash", "murmur3", "asked for hudi"),
+    ("bucketingest.bucket.hash.fields", "sub", "asked for id"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "words"), CHANGES)
+def test_each_unfit_property_gives_one_reason_that_names_it(key: str, value: str, words: str) -> None:
+    reasons = refusals(table_properties(EXPECTED) | {key: value}, EXPECTED)
+    assert len(reasons) == 1
+    assert f".hoodie/hoodie.properties: {key}={value or '(none)'}" in reasons[0]
+    with pytest.raises(UnsupportedTable, match=words):
+        raise UnsupportedTable("here", reasons)
+
+
+@pytest.mark.parametrize("key", ["hoodie.record.merge.mode", "hoodie.timeline.layout.version", "hoodie.table.type"])
+def test_a_property_that_readers_need_must_be_there(key: str) -> None:
+    properties = table_properties(EXPECTED)
+    del properties[key]
+    reasons = refusals(properties, EXPECTED)
+    assert len(reasons) == 1
+    assert key in reasons[0]
+    assert "missing" in reasons[0]
+
+
+def test_a_table_without_checksum_is_accepted() -> None:
+    properties = table_properties(EXPECTED)
+    del properties["hoodie.table.checksum"]
+    assert refusals(properties, EXPECTED) == []
+
+
+def test_version_6_is_refused_for_version_and_layout() -> None:
+    expected = TableDefinition("t6avro", ("id",), ("region",), "ts")
+    properties = table_properties(expected) | {"hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"}
+    assert len(refusals(properties, expected)) == 2
+
+
+def test_a_table_of_hudi_cannot_be_hashed_otherwise() -> None:
+    expected = TableDefinition("t9avro", ("id",), ("region",), "ts", hash="murmur3")
+    reasons = refusals(parse(properties_fixture("t9avro")), expected)
+    assert ["ask for hash hudi" in reason for reason in reasons] == [True]
+
+
+def test_all_reasons_come_in_one_error_that_survives_pickling() -> None:
+    storage = open_storage("memory://all_reasons")
+    storage.create(".hoodie/.bucket_index/consistent_hashing_metadata/us/1.hashing_meta", b"")
+    properties = table_properties(EXPECTED) | {"hoodie.table.version": "6", "hoodie.table.cdc.enabled": "true"}
+    with pytest.raises(UnsupportedTable) as raised:
+        check_table(HoodieTable(storage, properties), EXPECTED)
+    assert len(raised.value.reasons) == 3
+    assert "consistent" in raised.value.reasons[2]
+    assert pickle.loads(pickle.dumps(raised.value)).reasons == raised.value.reasons
+
+
+def test_a_sound_table_passes_the_check() -> None:
+    check_table(HoodieTable(open_storage("memory://sound"), table_properties(EXPECTED)), EXPECTED)
+
+
+def test_the_metadata_table_can_be_asked_for_alone() -> None:
+    assert metadata_table_refusals(table_properties(EXPECTED)) == []
+    assert metadata_table_refusals({"hoodie.table.metadata.partitions": "files"})
