@@ -1,0 +1,24 @@
+"""Markers: one empty file per data file, where Hudi's rollback looks."""
+
+from bucketingest.hudi.markers import create_marker, delete_markers, marked_files, marker_path
+from bucketingest.storage.opening import open_storage
+
+T = "20261121081713004"
+
+
+def test_a_marker_says_partition_file_and_create() -> None:
+    assert marker_path(T, "us/5", ".f.log.1_0-0-0") == f".hoodie/.temp/{T}/us/5/.f.log.1_0-0-0.marker.CREATE"
+    assert marker_path(T, "", "f.parquet") == f".hoodie/.temp/{T}/f.parquet.marker.CREATE"
+
+
+def test_marked_files_are_listed_until_the_markers_go() -> None:
+    storage = open_storage("memory://markers")
+    create_marker(storage, T, "us", "a")
+    create_marker(storage, T, "us", "a")
+    create_marker(storage, T, "", "b")
+    create_marker(storage, "20261121081714512", "us", "other")
+    storage.create(f".hoodie/.temp/{T}/MARKERS.type", b"TIMELINE_SERVER_BASED")
+    assert marked_files(storage, T) == {"us/a", "b"}
+    delete_markers(storage, T)
+    assert marked_files(storage, T) == frozenset()
+    assert [info.path for info in storage.list(".hoodie/.temp")] == [marker_path("20261121081714512", "us", "other")]
