@@ -60,11 +60,11 @@ class CrashingStorage:
         for path in paths:
             self.delete(path)
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         self._check()
         return self._inner.list(prefix)
 
-    def list_level(self, prefix: str) -> Level:
+    def list_level(self, prefix: str = "") -> Level:
         self._check()
         return self._inner.list_level(prefix)
 
