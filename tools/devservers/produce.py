@@ -47,6 +47,7 @@ def produce(
             "batch.size": 1 << 20,
             "enable.idempotence": True,  # a retry neither doubles nor reorders
             "delivery.report.only.error": True,
+            "log_level": 3,  # retries at the start are expected
         }
     )
     sent = 0
