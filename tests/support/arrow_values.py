@@ -111,16 +111,16 @@ def to_avro(kind: pa.DataType, value: Any) -> Any:
     return value
 
 
-def from_avro(kind: pa.DataType, value: Any) -> Any:
-    """What an Avro decoder gave, as the Python value it came from: timestamps as microseconds again."""
+def as_given(kind: pa.DataType, value: Any) -> Any:
+    """What an Avro decoder or Arrow gave, as the Python value it came from: timestamps as microseconds again."""
     if value is None:
         return None
     if pa.types.is_timestamp(kind):
         return (value.replace(tzinfo=dt.UTC) - EPOCH) // dt.timedelta(microseconds=1)
     if pa.types.is_map(kind):
-        return {key: from_avro(kind.item_type, item) for key, item in value.items()}
+        return {key: as_given(kind.item_type, item) for key, item in dict(value).items()}
     if pa.types.is_struct(kind):
-        return {child.name: from_avro(child.type, value[child.name]) for child in kind}
+        return {child.name: as_given(child.type, value[child.name]) for child in kind}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [from_avro(kind.value_type, item) for item in value]
+        return [as_given(kind.value_type, item) for item in value]
     return value

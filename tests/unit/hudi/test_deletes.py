@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.log_files import DELETED_KEYS, FIXTURES, log_files
 
 from bucketingest.hudi.deletes import delete_content
 from bucketingest.hudi.errors import SchemaError
 from bucketingest.hudi.log_blocks import delete_block
 from bucketingest.hudi.log_format import BlockType, HeaderKey, read_blocks
 from bucketingest.hudi.log_reader import Delete, read_log
+from support.log_files import DELETED_KEYS, FIXTURES, log_files
 
 SCHEMA = fastavro.parse_schema(json.loads((FIXTURES / "avsc" / "HoodieDeleteRecordList.avsc").read_text()))
 

@@ -5,8 +5,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.arrow_values import arrow_types
-from support.log_files import JAVA_TABLES, log_files
 
 from bucketingest.hudi.errors import SchemaError
 from bucketingest.hudi.log_format import HeaderKey, read_blocks
@@ -16,9 +14,10 @@ from bucketingest.hudi.schema import (
     avro_to_arrow,
     decimal_bytes,
     schema_json,
-    storage_schema,
     with_meta_columns,
 )
+from support.arrow_values import arrow_types
+from support.log_files import JAVA_TABLES, log_files
 
 FIXTURE_COLUMNS = pa.schema(
     {
@@ -134,15 +133,6 @@ def test_any_storable_schema_is_valid_avro_and_comes_back(kinds: list[tuple[pa.D
     fastavro.parse_schema(json.loads(schema_json(avro)))
     back = avro_to_arrow(avro)
     assert arrow_to_avro(back, table_name="t") == avro
-
-
-@given(arrow_types())
-def test_the_stored_type_of_a_column_is_that_of_its_avro_type(kind: pa.DataType) -> None:
-    schema = pa.schema([pa.field("c", kind)])
-    stored = storage_schema(schema)
-    assert arrow_to_avro(stored, table_name="t") == arrow_to_avro(schema, table_name="t")
-    assert "int8" not in str(stored.types)
-    assert "int16" not in str(stored.types)
 
 
 @pytest.mark.parametrize(("precision", "size"), [(1, 1), (2, 1), (3, 2), (9, 4), (10, 5), (18, 8), (19, 9), (38, 16)])

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from bucketingest.hudi.avro_rows import RowBuilder, Words, binary_array, binary_offsets, byte_mask, zigzag
 from bucketingest.hudi.errors import SchemaError
 from bucketingest.hudi.schema import decimal_bytes
+from bucketingest.hudi.stored_form import check_nulls
 
 _CHUNK_ROWS: Final = 16_384
 """Rows encoded at once: the intermediate arrays of one column stay in the processor's cache."""
@@ -35,7 +36,7 @@ def encode_rows(table: pa.Table, *, framed: bool = False) -> Iterator[pa.Array]:
     for batch in _chunks(table):
         builder = RowBuilder(batch.num_rows)
         for field, column in zip(batch.schema, batch.columns, strict=True):
-            _check_nulls(field, column.null_count)
+            check_nulls(field, column.null_count)
             add_column(builder, column, nullable=field.nullable)
         yield builder.finish(framed=framed)
 
@@ -53,11 +54,6 @@ def _halved(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     half = batch.num_rows // 2
     yield from _halved(batch.slice(0, half))
     yield from _halved(batch.slice(half))
-
-
-def _check_nulls(field: pa.Field, nulls: int) -> None:
-    if nulls and not field.nullable:
-        raise SchemaError(f"column {field.name!r} is not nullable but has {nulls} nulls; declare it nullable")
 
 
 def add_column(builder: RowBuilder, array: pa.Array, *, nullable: bool, tag: int = _VALUE_TAG) -> None:
@@ -149,20 +145,20 @@ def _add_nested(builder: RowBuilder, array: pa.Array, present: Words | None) -> 
         rows = RowBuilder(len(array))
         for field, child in zip(kind, array.flatten(), strict=True):
             # Flattening gives a child the nulls of its struct, too: more than those are its own.
-            _check_nulls(field, child.null_count - array.null_count if not field.nullable else 0)
+            check_nulls(field, child.null_count - array.null_count if not field.nullable else 0)
             add_column(rows, child, nullable=field.nullable)
         builder.add_binary(_only_present(rows.finish(), array))
     elif pa.types.is_map(kind):
         lists = _map_as_lists(array)
         key, value = lists.flatten().flatten()
-        _check_nulls(kind.item_field, value.null_count)
+        check_nulls(kind.item_field, value.null_count)
         items = RowBuilder(len(key))
         add_column(items, key, nullable=False)
         add_column(items, value, nullable=kind.item_field.nullable)
         _add_items(builder, lists, items.finish(), present)
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         values = array.flatten()
-        _check_nulls(kind.value_field, values.null_count)
+        check_nulls(kind.value_field, values.null_count)
         items = RowBuilder(len(values))
         add_column(items, values, nullable=kind.value_field.nullable)
         _add_items(builder, array, items.finish(), present)

@@ -17,7 +17,8 @@ from bucketingest.hudi.avro_encoding import encode_rows
 from bucketingest.hudi.avro_rows import binary_data
 from bucketingest.hudi.deletes import delete_content
 from bucketingest.hudi.log_format import BlockType, Buffer, HeaderKey, frame_block
-from bucketingest.hudi.schema import META_COLUMNS, storage_schema
+from bucketingest.hudi.schema import META_COLUMNS
+from bucketingest.hudi.stored_form import stored_form
 
 _AVRO_BLOCK_VERSION: Final = 3
 _ROLLBACK_COMMAND: Final = "3"
@@ -39,19 +40,20 @@ def parquet_data_block(
 
 
 def parquet_bytes(table: pa.Table, *, compression: str = "zstd", level: int | None = 1) -> pa.Buffer:
-    """The rows as a whole Parquet file that parquet-mr (Spark 3.5) and parquet-rs (hudi-rs) read."""
-    stored = storage_schema(table.schema)
-    if not stored.equals(table.schema, check_metadata=True):
-        table = table.cast(stored)
+    """The rows as a whole Parquet file that parquet-mr (Spark 3.5) and parquet-rs (hudi-rs) read.
+
+    Raises `SchemaError` if a column that is not nullable holds nulls.
+    """
+    table = stored_form(table)
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
-        stored,
+        table.schema,
         version="2.6",
         data_page_version="1.0",
         compression=compression,
         compression_level=level,
-        use_dictionary=[field.name for field in stored if pa.types.is_dictionary(field.type)],
+        use_dictionary=[field.name for field in table.schema if pa.types.is_dictionary(field.type)],
         write_statistics=False,
         store_schema=False,
     ) as writer:

@@ -91,32 +91,6 @@ def schema_json(schema: AvroSchema) -> str:
     return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
 
 
-def storage_schema(schema: pa.Schema) -> pa.Schema:
-    """The Arrow schema in which rows of ``schema`` are stored: small integers widened to int32, dictionaries kept.
-
-    Hudi's Avro schema knows only ``int`` and ``long``; a Parquet block annotated with 8 or 16 bits would disagree with
-    the schema in its own header. Key-value metadata is dropped.
-    """
-    return pa.schema([pa.field(f.name, _stored_type(f.type), f.nullable) for f in schema])
-
-
-def _stored_type(kind: pa.DataType) -> pa.DataType:
-    if kind in (pa.int8(), pa.int16()):
-        return pa.int32()
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _stored_type(f.type), f.nullable) for f in kind])
-    if pa.types.is_list(kind):
-        item = kind.value_field
-        return pa.list_(pa.field("element", _stored_type(item.type), item.nullable))
-    if pa.types.is_large_list(kind):
-        item = kind.value_field
-        return pa.large_list(pa.field("element", _stored_type(item.type), item.nullable))
-    if pa.types.is_map(kind):
-        item = kind.item_field
-        return pa.map_(kind.key_type, pa.field("value", _stored_type(item.type), item.nullable))
-    return kind
-
-
 def _sanitised(table_name: str) -> str:
     """Hudi's own replacement of characters Avro names cannot have [Hudi 1.2.0, HoodieAvroUtils.sanitizeName]."""
     if not table_name:
