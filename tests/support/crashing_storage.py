@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from bucketingest.storage.interface import Data, Level, ObjectInfo, Storage
 
 
-class Crash(Exception):  # noqa: N818 - what happens, not what is wrong
+class Crash(Exception):
     """The process is gone. No code under test catches it."""
 
 

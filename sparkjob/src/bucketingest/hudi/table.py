@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from bucketingest.hudi import properties as java_properties
@@ -182,10 +183,8 @@ def create_table(storage: Storage, definition: TableDefinition, schema: str | No
     Whoever needs the table to be as defined checks it afterwards (`check_table`), whichever it was.
     """
     text = java_properties.serialise(table_properties(definition, schema), ("Properties of a Hudi table",))
-    try:
+    with suppress(AlreadyExists):
         storage.create(PROPERTIES_PATH, text.encode("ascii"))
-    except AlreadyExists:
-        pass
     return load_table(storage)
 
 

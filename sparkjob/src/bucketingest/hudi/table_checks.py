@@ -46,7 +46,7 @@ _REQUIRED_VALUES: dict[str, tuple[str, str | None, str]] = {
 
 
 def refusals(properties: _Properties, expected: TableDefinition) -> list[str]:
-    """Every reason why a table with these properties must not be written to as `expected`; empty if there is none. Pure.
+    """Every reason why a table with these properties must not be written to as `expected`; empty if none. Pure.
 
     Each reason says what was found, where, and what to do.
     """
@@ -55,7 +55,7 @@ def refusals(properties: _Properties, expected: TableDefinition) -> list[str]:
 
 
 def metadata_table_refusals(properties: _Properties) -> list[str]:
-    """Reason to refuse a table whose metadata table is on; to be asked again, of fresh properties, before every commit."""
+    """Reason to refuse a table whose metadata table is on; ask again, of fresh properties, before every commit."""
     return [f"{PROPERTIES_PATH}: {reason}" for reason in _metadata_table(properties)]
 
 
@@ -131,8 +131,8 @@ def _keys(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
     wanted = str(expected.hive_style_partitioning).lower()
     if expected.partition_fields and hive_style != wanted:
         yield (
-            f"hoodie.datasource.write.hive_style_partitioning={hive_style}, asked for {wanted}: rows would land in other "
-            "partitions; ask for the table's own"
+            f"hoodie.datasource.write.hive_style_partitioning={hive_style}, asked for {wanted}: rows would land in "
+            "other partitions; ask for the table's own"
         )
 
 
@@ -147,8 +147,8 @@ def _ordering(properties: _Properties, expected: TableDefinition) -> Iterator[st
     mode = properties.get("hoodie.record.merge.mode")
     if mode != expected.merge_mode:
         yield (
-            f"hoodie.record.merge.mode={mode or '(missing)'}, but what was asked for needs {expected.merge_mode}; readers "
-            "merge by the table's own mode, and fail without one"
+            f"hoodie.record.merge.mode={mode or '(missing)'}, but what was asked for needs {expected.merge_mode}; "
+            "readers merge by the table's own mode, and fail without one"
         )
     partial = properties.get("hoodie.table.partial.update.mode", "")
     if partial:
@@ -157,7 +157,7 @@ def _ordering(properties: _Properties, expected: TableDefinition) -> Iterator[st
 
 def _buckets(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
     if BUCKET_COUNT not in properties:
-        # Hudi made the table: its hash is the only one Hudi's writers know. The count is checked against rows elsewhere.
+        # Hudi made the table: its hash is the only one Hudi's writers know. The count is checked against rows.
         if expected.hash != "hudi":
             yield (
                 f"no {BUCKET_HASH}: another writer made the table, so its keys are hashed as Hudi does, but hash "
