@@ -6,6 +6,7 @@ from bucketingest.hudi import properties as java_properties
 from bucketingest.hudi.errors import InvalidTable, TableNotFound
 from bucketingest.hudi.naming import PROPERTIES_PATH
 from bucketingest.hudi.table import TableDefinition, create_table, load_table, table_properties
+from bucketingest.hudi.timeline import Timeline
 from bucketingest.storage.interface import Storage
 from bucketingest.storage.opening import open_storage
 from support.fixtures import properties_fixture
@@ -93,3 +94,9 @@ def test_further_properties_are_written_unless_they_contradict(storage: Storage)
 def test_only_versions_8_and_9_are_created(version: int) -> None:
     with pytest.raises(InvalidTable, match=str(version)):
         table_properties(TableDefinition("t", ONE, version=version))
+
+
+def test_a_new_table_has_a_timeline_directory_because_readers_fail_without_one(storage: Storage) -> None:
+    create_table(storage, TableDefinition("t", ONE))
+    assert storage.list_level(".hoodie/timeline").objects
+    assert Timeline.load(storage).instants == ()

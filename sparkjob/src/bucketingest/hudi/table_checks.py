@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from itertools import chain
 
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_PATH
+from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_PATH, TIMELINE_DIRECTORY
 from bucketingest.hudi.properties import checksum
 from bucketingest.hudi.table import BUCKET_COUNT, BUCKET_HASH, BUCKET_HASH_FIELDS, HoodieTable, TableDefinition
+from bucketingest.hudi.time_zone import offset_from_utc
 
 SUPPORTED_VERSIONS = (8, 9)
 BUCKET_INDEX_DIRECTORY = f"{HOODIE_DIRECTORY}/.bucket_index"
@@ -67,8 +69,26 @@ def check_table(table: HoodieTable, expected: TableDefinition) -> None:
         "buckets this writer cannot compute; use a table with the simple bucket index"
         for path in table.storage.list_level(BUCKET_INDEX_DIRECTORY).directories
     )
+    reasons.extend(_local_time_zone(table))
     if reasons:
         raise UnsupportedTable(table.storage.url, reasons)
+
+
+def _local_time_zone(table: HoodieTable) -> Iterator[str]:
+    """LOCAL, the default of Hudi's writers, is the zone of each writer's JVM, usually UTC.
+
+    Ours count in UTC, so a table is refused only if its files show that it counts otherwise: times would go back.
+    """
+    if table.properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() != "LOCAL":
+        return
+    offset = offset_from_utc(table.storage.list_level(TIMELINE_DIRECTORY).objects)
+    if offset:
+        hours = offset / timedelta(hours=1)
+        yield (
+            f"{PROPERTIES_PATH}: hoodie.table.timeline.timezone=LOCAL and the instants in {TIMELINE_DIRECTORY} are "
+            f"{hours:+g} hours from UTC: this writer counts in UTC, so times would not increase; run the other writers "
+            "in UTC (user.timezone) and wait until the clock has passed the newest instant, or use a new table"
+        )
 
 
 def _metadata_table(properties: _Properties, _expected: TableDefinition | None = None) -> Iterator[str]:
