@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.index.errors import InvalidKeyRule, MissingKeyColumn, UnsupportedKeyType
-from bucketingest.index.hashing import bucket_of_hash
+from bucketingest.index.hashing import bucket_ids, bucket_of_hash
 from bucketingest.index.layout_check import hashes_of_record_keys
 from bucketingest.index.record_key import KeyForm, RecordKeyRule
 from support.hudi_vectors import keygen_vectors
@@ -175,3 +175,18 @@ def test_rules_that_cannot_hold_are_refused(fields: list[str], hash_fields: list
 
 def test_hash_fields_take_the_order_of_the_record_key() -> None:
     assert RecordKeyRule.of(["a", "b", "c"], hash_fields=["c", "a"]).hash_fields == ("a", "c")
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "hash_key"),
+    [
+        (KeyForm.SIMPLE, "id:1,z:2", "1"),
+        (KeyForm.SIMPLE, "x:y,z", "x:y,z"),
+        (KeyForm.COMPLEX, "k,1", "k,1"),
+        (KeyForm.COMPLEX, "x,y:z", "x"),
+        (KeyForm.COMPLEX, "x:y", "id:x:y"),
+    ],
+)
+def test_a_single_key_that_looks_composite_hashes_as_hudi_reads_it(form: KeyForm, value: str, hash_key: str) -> None:
+    keys = RecordKeyRule.of(["id"], form=form).columns(pa.record_batch({"id": ["plain", value]}))
+    assert keys.bucket_ids(1009)[1] == bucket_ids([pa.array([hash_key])], 1009)[0]
