@@ -183,8 +183,8 @@ def create_table(storage: Storage, definition: TableDefinition, schema: str | No
     Whoever needs the table to be as defined checks it afterwards (`check_table`), whichever it was.
     """
     text = java_properties.serialise(table_properties(definition, schema), ("Properties of a Hudi table",))
-    # Hudi's readers fail on a table whose timeline directory does not exist, as it would until the first instant. The file
-    # that makes it comes first; its name, of a form that no instant has, is ignored by every reader.
+    # Hudi's readers fail on a table whose timeline directory does not exist, as it would until the first instant. The
+    # file that makes it comes first; its name, of a form that no instant has, is ignored by every reader.
     with suppress(AlreadyExists):
         storage.create(f"{TIMELINE_DIRECTORY}/.keep", b"")
     with suppress(AlreadyExists):

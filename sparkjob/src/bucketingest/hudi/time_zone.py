@@ -17,8 +17,8 @@ _WITNESSES_MIN = 3
 def offset_from_utc(timeline_files: Iterable[ObjectInfo]) -> timedelta | None:
     """How far the times of a table are ahead of UTC, by completion times in names and modification times of files.
 
-    A completed file is written within seconds of its completion time, so the difference shows the writer's zone. None if
-    that cannot be told: fewer than three completed instants, all within two minutes, or differences that are not one
+    A completed file is written within seconds of its completion time, so the difference shows the writer's zone. None
+    if that cannot be told: fewer than three completed instants, all within two minutes, or differences that are not one
     zone's, as after copying a table. Pure.
     """
     offsets = set()
