@@ -1,11 +1,22 @@
-"""Real servers, one of each per session, started when the first test asks for it."""
+"""Real servers, one of each per session, started when the first test asks for it; the marker of every test here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
+
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark all tests of this folder, so that no module has to."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.integration)
 
 
 @pytest.fixture(scope="session")

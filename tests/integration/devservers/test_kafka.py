@@ -4,7 +4,7 @@ from confluent_kafka import Consumer
 from devservers.kafka import KafkaBroker
 from devservers.produce import ProduceError, produce
 
-pytestmark = [pytest.mark.integration, pytest.mark.kafka]
+pytestmark = pytest.mark.kafka
 
 READ_TIMEOUT_S = 30.0
 

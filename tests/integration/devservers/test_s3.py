@@ -9,7 +9,7 @@ from obstore.store import S3Config, S3Store
 
 from devservers.s3 import S3Server
 
-pytestmark = [pytest.mark.integration, pytest.mark.s3]
+pytestmark = pytest.mark.s3
 
 
 def open_bucket(server: S3Server, name: str) -> S3Store:
