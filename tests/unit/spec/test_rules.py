@@ -244,3 +244,10 @@ def test_values_that_may_be_secret_are_not_shown(problems: Find) -> None:
     assert "4711" not in message
     (message,) = problems({"spec.source.kafka.options": {"kafka.sasl.jaas.config": "x" * 9000}})
     assert "xx" not in message
+
+
+def test_a_wrong_field_does_not_hide_a_rule_that_compares_with_a_default(problems: Find) -> None:
+    assert problems({"spec.table.index.buckets": 0, "spec.commit": {"interval": "1s"}}) == [
+        "spec.table.index.buckets: is 0; allowed: an integer from 1 to 99999999",
+        "spec.commit.interval: is 1s; allowed: at least commit.trigger, 2s",
+    ]
