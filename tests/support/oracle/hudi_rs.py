@@ -5,23 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from hudi import HudiQueryType, HudiReadOptions, HudiTable, HudiTableBuilder
+from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
+
+
+class HudiRsError(Exception):
+    """hudi-rs cannot read the table: its error, or what it panicked with."""
 
 
 def snapshot(path: str | Path) -> pa.Table:
-    """The table as it is now, as hudi-rs sees it, meta columns included."""
+    """The table as it is now, as hudi-rs sees it, meta columns included. Raises HudiRsError."""
     return _read(path, HudiReadOptions().with_query_type(HudiQueryType.Snapshot))
 
 
 def incremental(path: str | Path, begin: str, end: str | None = None) -> pa.Table:
-    """The latest rows of keys changed by commits whose completion time is in (begin, end] (17 digits, or "0")."""
+    """The latest rows of keys changed by commits whose completion time is in (begin, end] (17 digits, or "0").
+
+    Raises HudiRsError.
+    """
     options = HudiReadOptions().with_query_type(HudiQueryType.Incremental).with_start_timestamp(begin)
     return _read(path, options if end is None else options.with_end_timestamp(end))
 
 
 def _read(path: str | Path, options: HudiReadOptions) -> pa.Table:
-    table: HudiTable = HudiTableBuilder.from_base_uri(str(path)).build()
-    batches = table.read(options)
-    if not batches:
-        return table.get_schema_with_meta_fields().empty_table()
+    try:
+        table = HudiTableBuilder.from_base_uri(str(path)).build()
+        batches = table.read(options)
+        if not batches:
+            return table.get_schema_with_meta_fields().empty_table().replace_schema_metadata(None)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic in Rust arrives as a BaseException of no importable class
+        raise HudiRsError(f"hudi-rs cannot read {path}: {error}") from error
     return pa.Table.from_batches(batches).replace_schema_metadata(None)

@@ -136,11 +136,18 @@ def describe_failure(failure: Exception) -> Response:
         java = failure._origin
     if java is None:
         return _failure(type(failure).__name__, [repr(failure)], traceback.format_exc())
-    causes, cause = [str(java.toString())], java.getCause()
+    causes: list[str] = []
+    cause = java
     while cause is not None and len(causes) < CAUSES_MAX:
-        causes.append(str(cause.toString()))
+        causes += _lines_that_tell(str(cause.toString()))
         cause = cause.getCause()
-    return _failure(str(java.getClass().getName()), causes, str(failure))
+    return _failure(str(java.getClass().getName()), list(dict.fromkeys(causes)), str(failure))
+
+
+def _lines_that_tell(message: str) -> list[str]:
+    """The message without the stack trace that Spark puts into it when a task fails, but with that trace's causes."""
+    first, *others = message.splitlines() or [""]
+    return [first, *(line.removeprefix("Caused by: ") for line in others if line.startswith("Caused by: "))]
 
 
 def _failure(kind: str, causes: list[str], trace: str) -> Response:
