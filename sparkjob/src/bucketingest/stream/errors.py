@@ -1,0 +1,25 @@
+"""The error family of the job: what keeps a query from starting or going on, in words for the person who wrote the resource."""
+
+from __future__ import annotations
+
+from bucketingest.errors import BucketIngestError
+
+
+class StreamError(BucketIngestError):
+    """Base of every error raised by `bucketingest.stream`."""
+
+
+class MissingConnector(StreamError):
+    """Spark has no source or function of this kind: a jar is missing."""
+
+
+class InvalidTransform(StreamError):
+    """The schema, the SQL transform or the delete predicate cannot be analysed."""
+
+
+class CheckpointUnreadable(StreamError):
+    """Spark's checkpoint does not say which rows the micro-batch consists of."""
+
+
+class QueryFailed(StreamError):
+    """Spark ended the query with an error."""

@@ -1,0 +1,62 @@
+"""One micro-batch as Spark runs it: rows to messages per file group, shuffled by file group, appended by the write tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from bucketingest.write.bucket_writer import write_task
+from bucketingest.write.dead_letter_writer import write_dead_letters
+from bucketingest.write.errors import ConflictingAttempt
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.shuffle import SHUFFLE_DDL, SHUFFLE_ORDER, pack
+from bucketingest.write.write_status import STATUS_DDL, WriteStatus, statuses_from_arrow
+
+
+def write_micro_batch(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
+    """Write the rows (the plan's columns) and return what every write task reports."""
+    packed = rows.mapInArrow(_pack(plan), SHUFFLE_DDL)
+    shuffled = packed.repartitionById(plan.tasks, F.col("route")).sortWithinPartitions(*SHUFFLE_ORDER)
+    return _collect(shuffled.mapInArrow(_write(plan), STATUS_DDL))
+
+
+def write_undecodable(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
+    """Stage rows that could not be decoded (columns of the dead-letter table) and return what was written."""
+    return _collect(rows.mapInArrow(_write_dead_letters(plan), STATUS_DDL))
+
+
+_Stage = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def _pack(plan: WritePlan) -> _Stage:
+    return lambda batches: pack(batches, plan, _task())
+
+
+def _write(plan: WritePlan) -> _Stage:
+    return lambda batches: write_task(batches, plan, _task())
+
+
+def _write_dead_letters(plan: WritePlan) -> _Stage:
+    return lambda batches: write_dead_letters(batches, plan, _task())
+
+
+def _task() -> int:
+    context = TaskContext.get()
+    assert context is not None, "runs inside a Spark task only"
+    return context.partitionId()
+
+
+def _collect(statuses: DataFrame) -> list[WriteStatus]:
+    try:
+        return statuses_from_arrow(statuses.toArrow())
+    except PySparkException as error:
+        # The tasks' own errors arrive as text.
+        line = next((line for line in str(error).splitlines() if ConflictingAttempt.__name__ in line), None)
+        if line is None:
+            raise
+        raise ConflictingAttempt(line.partition(": ")[2]) from error

@@ -1,0 +1,65 @@
+"""What a running query needs to know of the resource, so that a user's own DataFrame can take the same road without one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal, Self
+
+from bucketingest.hudi.table import TableDefinition
+from bucketingest.spec.model import BucketIngest
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """One table and how it is written. `of` makes it from a BucketIngest; users with their own DataFrame make it directly."""
+
+    name: str
+    """Identity of the pipeline: commits carry it, and a later start continues where the last commit of this name ended."""
+    table_url: str
+    definition: TableDefinition
+    checkpoint_url: str
+    """Directory of Spark's checkpoint."""
+    delete_when: str | None = None
+    """SQL predicate: a row for which it is true deletes its key."""
+    log_block: Literal["parquet", "avro"] = "parquet"
+    memory_bytes: int = 256 * 1024**2
+    """Memory budget of one write task."""
+    write_tasks: int | None = None
+    """None: as many as the session runs at once."""
+    dead_letters_url: str | None = None
+    """Base path of the dead-letter table; None: a row that cannot be written fails the query."""
+    trigger: timedelta | Literal["once"] = timedelta(seconds=2)
+    """Time between starts of micro-batches; zero: as fast as it can; once: all there is, then stop."""
+    max_commit_retries: int = 5
+    storage_options: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, resource: BucketIngest) -> Self:
+        """The pipeline that the resource describes."""
+        spec = resource.spec
+        table = spec.table
+        return cls(
+            name=resource.pipeline,
+            table_url=table.path,
+            definition=TableDefinition(
+                name=resource.table_name,
+                record_key=table.record_key,
+                partition_fields=table.partition_by,
+                ordering_field=table.ordering_field,
+                buckets=table.index.buckets,
+                hash=table.index.hash,
+                hash_fields=resource.hash_fields,
+                version=table.version,
+                hive_style_partitioning=table.hive_style_partitioning,
+                properties=table.properties,
+            ),
+            checkpoint_url=resource.checkpoint_path,
+            delete_when=table.delete_when,
+            log_block=table.log_block,
+            memory_bytes=table.memory_per_task,
+            write_tasks=table.write_tasks,
+            dead_letters_url=resource.dead_letter_path,
+            trigger=spec.commit.trigger,
+            max_commit_retries=spec.commit.max_retries,
+        )

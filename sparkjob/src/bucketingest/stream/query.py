@@ -1,0 +1,131 @@
+"""The function that Spark calls for every micro-batch: finds out which rows it is, and has the coordinator write and commit them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, Observation
+
+from bucketingest.stream.micro_batch import write_micro_batch, write_undecodable
+from bucketingest.stream.pipeline import Pipeline
+from bucketingest.stream.positions import CheckpointPositions
+from bucketingest.stream.progress import ProgressBoard
+from bucketingest.stream.shape import RowShape
+from bucketingest.write.coordinator import Assignment, InstantCoordinator, Outcome
+from bucketingest.write.errors import ConflictingAttempt, InstantAborted
+from bucketingest.write.opening import OpenTable
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.source_range import SourceRange
+from bucketingest.write.write_status import WriteStatus
+
+log = logging.getLogger(__name__)
+
+_ROUNDS_MAX: Final = 3
+"""How often a micro-batch is written, each time in a new instant, before the query fails."""
+
+
+class StopRequested(Exception):  # noqa: N818 - a request, not an error
+    """Ends the query before a micro-batch begins, after the one before was committed and checkpointed."""
+
+
+class MicroBatchFunction:
+    """Spark's `foreachBatch` function. Runs on Spark's callback thread, one call at a time."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        opened: OpenTable,
+        shape: RowShape,
+        coordinator: InstantCoordinator,
+        positions: CheckpointPositions,
+        *,
+        tasks: int,
+    ) -> None:
+        self._pipeline = pipeline
+        self._opened = opened
+        self._shape = shape
+        self._coordinator = coordinator
+        self._positions = positions
+        self._tasks = tasks
+        self.board = ProgressBoard()
+        self.busy = threading.Lock()
+        """Held while a micro-batch is written; who holds it may stop the query without interrupting one."""
+        self.stop_requested = threading.Event()
+        self.failure: BaseException | None = None
+        """What ended the query, as it was raised: Spark hands on its text only."""
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Write and commit one micro-batch."""
+        with self.busy:
+            if self.stop_requested.is_set():
+                raise StopRequested
+            try:
+                self._run(rows, self._positions.range_of(batch_id))
+            except BaseException as error:
+                self.failure = error
+                raise
+
+    def _run(self, rows: DataFrame, source_range: SourceRange) -> None:
+        for rounds_left in reversed(range(_ROUNDS_MAX)):
+            try:
+                outcome = self._coordinator.run(source_range, lambda assignment: self._write(rows, assignment))
+            except (InstantAborted, ConflictingAttempt) as error:
+                log.warning("written again in a new instant", extra={"reason": str(error), "rounds_left": rounds_left})
+                if not rounds_left:
+                    raise
+            else:
+                self._report(source_range, outcome)
+                return
+
+    def _write(self, rows: DataFrame, assignment: Assignment) -> Sequence[WriteStatus]:
+        self.board.batch_started(assignment.instant_time)
+        plan = self._plan(assignment)
+        decoded = self._shape.decoded(rows)
+        if not decoded.can_fail:
+            return write_micro_batch(self._shape.table_rows(decoded.good()), plan)
+        observation = Observation()
+        observed = decoded.observed(observation)
+        statuses = write_micro_batch(self._shape.table_rows(observed.good()), plan)
+        if observation.get["bad"]:
+            statuses += write_undecodable(decoded.bad(), plan)
+        return statuses
+
+    def _plan(self, assignment: Assignment) -> WritePlan:
+        return WritePlan(
+            table_url=self._pipeline.table_url,
+            dead_letters_url=self._pipeline.dead_letters_url,
+            storage_options=self._pipeline.storage_options,
+            pipeline=self._pipeline.name,
+            instant_time=assignment.instant_time,
+            sequence=assignment.sequence,
+            schema=self._opened.row_schema,
+            block_schema_json=self._opened.block_schema_json,
+            rules=self._opened.rules,
+            log_block=self._pipeline.log_block,
+            memory_bytes=self._pipeline.memory_bytes,
+            tasks=self._tasks,
+            file_ids=assignment.file_ids,
+            partitions=assignment.partitions,
+        )
+
+    def _report(self, source_range: SourceRange, outcome: Outcome) -> None:
+        self.board.batch_ended(outcome)
+        if outcome.instant_time is None:
+            return
+        log.info(
+            "committed",
+            extra={
+                "instant": outcome.instant_time,
+                "batch": source_range.batch_id,
+                "rows": outcome.rows,
+                "deletes": outcome.deletes,
+                "rejected": outcome.rejected,
+                "files": outcome.files,
+                "bytes": outcome.size_bytes,
+                "write_seconds": round(outcome.write_seconds, 3),
+                "commit_seconds": round(outcome.commit_seconds, 3),
+            },
+        )

@@ -1,0 +1,71 @@
+"""The Spark session a resource asks for on one machine, with the settings that the write path relies on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from bucketingest.spec.model import BucketIngest
+
+JARS_VARIABLE: Final = "BUCKETINGEST_JARS"
+"""Environment variable: a folder of jars to add (the Kafka source, from_avro)."""
+
+REQUIRED_CONF: Final = {
+    # Timestamps without a zone in SQL are read as UTC on every machine, so the same input makes the same rows.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # The shuffle's partition count is the number of write tasks; nothing may merge or split them.
+    "spark.sql.adaptive.enabled": "false",
+    # Otherwise Spark reads from_json's corrupt-record column without decoding the others.
+    "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+
+_DEFAULT_CONF: Final = {
+    "spark.ui.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "100",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+}
+
+
+def build_session(resource: BucketIngest) -> SparkSession:
+    """The session for `bucketingest run`: local unless `spark.conf` or the environment names a master."""
+    # pyspark takes the workers' interpreter from here; they need this one's packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = resource.spec.spark
+    builder = SparkSession.builder.appName(f"bucketingest {resource.pipeline}")
+    if "spark.master" not in spark.conf and "MASTER" not in os.environ:
+        builder = builder.master("local[*]").config("spark.driver.bindAddress", "127.0.0.1")
+        builder = builder.config("spark.driver.host", "127.0.0.1")
+    # In local mode the driver's JVM does the executors' work too.
+    memory_mib = max(spark.driver.memory, spark.executor.memory if "spark.master" not in spark.conf else 0) // 1024**2
+    conf = {**_DEFAULT_CONF, "spark.driver.memory": f"{memory_mib}m", **spark.conf, **REQUIRED_CONF}
+    if jars := connector_jars():
+        conf["spark.jars"] = ",".join([*filter(None, [conf.get("spark.jars")]), *jars])
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def connector_jars() -> list[str]:
+    """Jars of the folder that the environment variable names, or of the cache folder that `make connectors` fills."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = Path(os.environ.get(JARS_VARIABLE) or cache / "bucketingest" / "jars" / "spark-4.2")
+    return sorted(str(path) for path in _jars(folder))
+
+
+def _jars(folder: Path) -> Iterable[Path]:
+    return folder.glob("*.jar") if folder.is_dir() else ()
+
+
+def prepare(session: SparkSession) -> None:
+    """Set what the write path relies on in a session that somebody else made."""
+    for name, value in REQUIRED_CONF.items():
+        session.conf.set(name, value)

@@ -1,0 +1,71 @@
+"""Where rows come from, as Spark reads them: Kafka, files, or generated rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from bucketingest.spec.model import BucketIngest, FilesSource, KafkaSource, RateSource
+from bucketingest.stream.errors import InvalidTransform, MissingConnector
+
+CORRUPT: Final = "_bucketingest_corrupt"
+"""Column with the text of a record that could not be decoded, null for all others."""
+
+
+def read_source(session: SparkSession, resource: BucketIngest, starting_offsets: str | None) -> DataFrame:
+    """The streaming DataFrame of the resource's source.
+
+    `starting_offsets`: where Kafka is to begin if Spark's checkpoint is new, as the table says; None: as the resource says.
+    """
+    source = resource.spec.source
+    try:
+        if source.kafka is not None:
+            return _kafka(session, source.kafka, starting_offsets)
+        if source.files is not None:
+            return _files(session, source.files)
+        assert source.rate is not None, "the model has exactly one source"
+        return _rate(session, source.rate)
+    except AnalysisException as error:
+        raise _explained(error) from error
+
+
+def _kafka(session: SparkSession, source: KafkaSource, starting_offsets: str | None) -> DataFrame:
+    reader = session.readStream.format("kafka").options(**source.options)
+    if source.topics is not None:
+        reader = reader.option("subscribe", ",".join(source.topics))
+    else:
+        assert source.topic_pattern is not None, "the model has topics or topicPattern"
+        reader = reader.option("subscribePattern", source.topic_pattern)
+    return (
+        reader.option("kafka.bootstrap.servers", source.bootstrap_servers)
+        .option("startingOffsets", starting_offsets or source.starting_offsets)
+        .option("maxOffsetsPerTrigger", source.max_offsets_per_trigger)
+        .load()
+    )
+
+
+def _files(session: SparkSession, source: FilesSource) -> DataFrame:
+    options = {**source.options, "recursiveFileLookup": "true", "maxFilesPerTrigger": str(source.max_files_per_trigger)}
+    if source.format == "parquet":
+        schema = source.schema_text or session.read.option("recursiveFileLookup", "true").parquet(source.path).schema
+        return session.readStream.format("parquet").schema(schema).options(**options).load(source.path)
+    options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    schema = f"{source.schema_text}, {CORRUPT} STRING"
+    return session.readStream.format(source.format).schema(schema).options(**options).load(source.path)
+
+
+def _rate(session: SparkSession, source: RateSource) -> DataFrame:
+    rows = session.readStream.format("rate").option("rowsPerSecond", source.rows_per_second).load()
+    return rows if source.keys is None else rows.withColumn("key", F.col("value") % F.lit(source.keys))
+
+
+def _explained(error: AnalysisException) -> Exception:
+    if "kafka" in str(error).lower() and "data source" in str(error).lower():
+        return MissingConnector(
+            "Spark has no Kafka source: its jars are missing. Run `make connectors`, name a folder that holds them in "
+            "BUCKETINGEST_JARS, or set spark.conf spark.jars.packages"
+        )
+    return InvalidTransform(f"the source cannot be read: {error}")

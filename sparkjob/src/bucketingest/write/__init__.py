@@ -1,0 +1,1 @@
+"""The write path below Spark: Arrow batches in, committed instants out. Nothing here knows which engine feeds it."""

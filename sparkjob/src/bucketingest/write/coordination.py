@@ -1,0 +1,199 @@
+"""The objects by which attempts of a pipeline agree about an instant: epochs, intents, ledger entries, and the decision.
+
+They lie in `.hoodie/.bucketingest/<pipeline>/`, where neither readers nor Hudi's writers look. All are created if absent, so of
+two attempts exactly one decides, and the other learns what was decided.
+
+    epoch/<n>                                  claimed by each attempt at its start
+    instants/<instant>/intent/<sequence>       the source range of a micro-batch, before its tasks start
+    instants/<instant>/ledger/<sequence>       what its tasks wrote, after all have reported
+    instants/<instant>/decision                commit (completion time, bytes of the completed file) or abort (why)
+    instants/<instant>/done                    the decision has been carried out
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bucketingest.storage import AlreadyExists, NotFound, Storage
+from bucketingest.write.errors import FencedOut, WriteError
+from bucketingest.write.source_range import SourceRange
+from bucketingest.write.write_status import WriteStatus
+
+ROOT: Final = ".hoodie/.bucketingest"
+KEPT_INSTANTS: Final = 10
+"""Decided instants whose objects stay: a late attempt must still find the decision."""
+KEPT_EPOCHS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDecision:
+    """The instant completes with exactly this time and these bytes, whoever writes them."""
+
+    completion_time: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AbortDecision:
+    """The instant never completes."""
+
+    reason: str
+
+
+Decision = CommitDecision | AbortDecision
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """A micro-batch whose rows are all in storage."""
+
+    source_range: SourceRange
+    statuses: tuple[WriteStatus, ...]
+
+
+class Coordination:
+    """Reads and writes the coordination objects of one pipeline in one table."""
+
+    def __init__(self, storage: Storage, pipeline: str) -> None:
+        self._storage = storage
+        self._root = f"{ROOT}/{directory_name(pipeline)}"
+
+    def claim_epoch(self, claimant: str) -> int:
+        """Take the next epoch. Every attempt with a lower one is fenced out from now on."""
+        epoch = max(self._epochs(), default=0) + 1
+        claim = json.dumps({"claimant": claimant, "id": str(uuid.uuid4())}).encode()
+        while True:
+            if self._create(self._epoch_path(epoch), claim) is None:
+                self._storage.delete_many(
+                    [self._epoch_path(old) for old in self._epochs() if old <= epoch - KEPT_EPOCHS]
+                )
+                return epoch
+            epoch += 1
+
+    def check_epoch(self, epoch: int) -> None:
+        """Raise FencedOut if a newer attempt has claimed the table."""
+        newest = max(self._epochs(), default=epoch)
+        if newest <= epoch:
+            return
+        claimant = json.loads(self._storage.get(self._epoch_path(newest)))["claimant"]
+        raise FencedOut(
+            f"{self._storage.url}: {claimant} claimed the pipeline after this attempt (epoch {newest} after {epoch}): "
+            "this attempt stops and commits nothing; if both should run, give them different names and tables"
+        )
+
+    def instants(self) -> list[str]:
+        """Request times of the instants that have coordination objects, ascending."""
+        directories = self._storage.list_level(f"{self._root}/instants").directories
+        return sorted(path.rpartition("/")[2] for path in directories)
+
+    def put_intent(self, instant: str, sequence: int, source_range: SourceRange) -> None:
+        """Say which rows the micro-batch consists of, before any is written."""
+        content = json.dumps(source_range.to_json()).encode()
+        existing = self._create(self._path(instant, f"intent/{sequence}"), content)
+        if existing is not None and not SourceRange.from_json(json.loads(existing)).same_rows_as(source_range):
+            raise WriteError(
+                f"instant {instant}, micro-batch {sequence} was begun with other rows: {existing.decode()}, "
+                f"now {content.decode()}"
+            )
+
+    def intent(self, instant: str, sequence: int) -> SourceRange | None:
+        """The range of a micro-batch that was begun."""
+        content = self._get(self._path(instant, f"intent/{sequence}"))
+        return None if content is None else SourceRange.from_json(json.loads(content))
+
+    def put_ledger(self, instant: str, sequence: int, entry: LedgerEntry) -> None:
+        """Record that every row of the micro-batch is in storage."""
+        record: dict[str, Any] = {
+            "range": entry.source_range.to_json(),
+            "statuses": [status.to_json() for status in entry.statuses],
+        }
+        self._create(self._path(instant, f"ledger/{sequence}"), json.dumps(record).encode())
+
+    def ledger(self, instant: str, sequence: int) -> LedgerEntry | None:
+        """What a micro-batch wrote, if all of it did."""
+        content = self._get(self._path(instant, f"ledger/{sequence}"))
+        if content is None:
+            return None
+        record = json.loads(content)
+        return LedgerEntry(
+            SourceRange.from_json(record["range"]), tuple(WriteStatus(**status) for status in record["statuses"])
+        )
+
+    def decide(self, instant: str, wanted: Decision) -> Decision:
+        """Decide the instant, or learn what was decided before. The answer is final."""
+        existing = self._create(self._path(instant, "decision"), _decision_bytes(wanted))
+        return wanted if existing is None else _decision_of(existing)
+
+    def decision(self, instant: str) -> Decision | None:
+        """What was decided; None as long as nothing was."""
+        content = self._get(self._path(instant, "decision"))
+        return None if content is None else _decision_of(content)
+
+    def mark_done(self, instant: str) -> None:
+        """Nothing is left to do for the instant."""
+        self._create(self._path(instant, "done"), b"")
+
+    def is_done(self, instant: str) -> bool:
+        """Whether the instant's decision has been carried out."""
+        return self._storage.exists(self._path(instant, "done"))
+
+    def forget(self, instants: Iterable[str]) -> None:
+        """Delete the objects of instants, the decision last: without it an instant with intents would count as open."""
+        for instant in instants:
+            decision = self._path(instant, "decision")
+            others = [info.path for info in self._storage.list(self._path(instant, "")) if info.path != decision]
+            self._storage.delete_many(others)
+            self._storage.delete(decision)
+
+    def _epochs(self) -> list[int]:
+        objects = self._storage.list_level(f"{self._root}/epoch").objects
+        return [int(name) for name in (info.path.rpartition("/")[2] for info in objects) if name.isdigit()]
+
+    def _epoch_path(self, epoch: int) -> str:
+        return f"{self._root}/epoch/{epoch:08d}"
+
+    def _path(self, instant: str, name: str) -> str:
+        return f"{self._root}/instants/{instant}/{name}".rstrip("/")
+
+    def _get(self, path: str) -> bytes | None:
+        try:
+            return self._storage.get(path)
+        except NotFound:
+            return None
+
+    def _create(self, path: str, content: bytes) -> bytes | None:
+        """Create the object; None if it holds our content now, else what it holds.
+
+        A create whose answer was lost finds its own object when tried again: equal content is success.
+        """
+        try:
+            self._storage.create(path, content)
+        except AlreadyExists:
+            existing = self._storage.get(path)
+            return None if existing == content else existing
+        return None
+
+
+def directory_name(pipeline: str) -> str:
+    """A pipeline's name as one directory level: namespace/name becomes namespace~name, which no Kubernetes name holds."""
+    return pipeline.replace("/", "~")
+
+
+def _decision_bytes(decision: Decision) -> bytes:
+    if isinstance(decision, AbortDecision):
+        return json.dumps({"decision": "abort", "reason": decision.reason}).encode() + b"\n"
+    header = {"decision": "commit", "completionTime": decision.completion_time, "bytes": len(decision.content)}
+    return json.dumps(header).encode() + b"\n" + decision.content
+
+
+def _decision_of(content: bytes) -> Decision:
+    line, _, rest = content.partition(b"\n")
+    header = json.loads(line)
+    if header["decision"] == "abort":
+        return AbortDecision(header["reason"])
+    assert header["bytes"] == len(rest), "create-if-absent is atomic: a decision is there whole or not at all"
+    return CommitDecision(header["completionTime"], rest)

@@ -1,0 +1,36 @@
+"""The error family of the write path, so that the query can tell what to retry, what to abort and what a person must decide."""
+
+from __future__ import annotations
+
+from bucketingest.errors import BucketIngestError
+
+
+class WriteError(BucketIngestError):
+    """Base of every error raised by `bucketingest.write`."""
+
+
+class ConflictingAttempt(WriteError):
+    """The one name that a file group has in a micro-batch is taken by other rows than this attempt's.
+
+    The input of the micro-batch was not the same twice (a transform that is not deterministic, or data lost at the source).
+    """
+
+
+class InstantAborted(WriteError):
+    """The instant was decided to abort, or rolled back by another writer; its micro-batch must be written again."""
+
+
+class FencedOut(WriteError):
+    """A newer attempt of the same pipeline has claimed the table; this one must stop without committing."""
+
+
+class RangeConflict(WriteError):
+    """A micro-batch's source range neither continues the committed position nor lies before it."""
+
+
+class RowsRejected(WriteError):
+    """Rows could not be written and `errors.mode` is `fail`."""
+
+
+class IncompleteReport(WriteError):
+    """The write tasks' reports do not add up: a task is missing, reported twice, or lost rows."""

@@ -1,0 +1,161 @@
+"""The acts on one instant of ours: begin it, decide it, complete it, abort it. When to do which is the coordinator's business."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from bucketingest.hudi import heartbeat
+from bucketingest.hudi.errors import InstantExists, UnsupportedTable
+from bucketingest.hudi.history import archived_times
+from bucketingest.hudi.instant import next_instant_time
+from bucketingest.hudi.rollback import RollbackOptions, pending_rollback, roll_back
+from bucketingest.hudi.table import load_table
+from bucketingest.hudi.table_checks import metadata_table_refusals
+from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested
+from bucketingest.index.bucket import BucketIndex, FileIds
+from bucketingest.index.routing import PartitionNumbers
+from bucketingest.storage import Storage
+from bucketingest.write.commit_content import commit_metadata, inflight_metadata, written_file_groups
+from bucketingest.write.coordination import AbortDecision, CommitDecision, Coordination, Decision, LedgerEntry
+from bucketingest.write.dead_letters import discard, publish
+from bucketingest.write.errors import InstantAborted, WriteError
+from bucketingest.write.opening import OpenTable
+from bucketingest.write.source_range import SourceRange
+
+log = logging.getLogger(__name__)
+
+MAX_AHEAD: Final = timedelta(minutes=5)
+"""How far the table's newest instant may be ahead of this machine's clock."""
+SEQUENCE: Final = 1
+"""The only micro-batch of an instant: one instant per checkpoint."""
+_REQUEST_ATTEMPTS: Final = 10
+
+
+def utc_now() -> datetime:
+    """This machine's clock."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterIdentity:
+    """Whose instants these are."""
+
+    pipeline: str
+    epoch: int
+    dead_letters: Storage | None
+    clock: Callable[[], datetime] = utc_now
+
+
+class InstantWriter:
+    """Acts on the instants of one attempt. Every act may be repeated after a failure."""
+
+    def __init__(self, opened: OpenTable, coordination: Coordination, identity: WriterIdentity) -> None:
+        self._opened = opened
+        self._storage = opened.storage
+        self._coordination = coordination
+        self._identity = identity
+        self._index = opened.index
+        self._partitions = set(opened.partitions)
+        self._seen = opened.commits
+
+    @property
+    def index(self) -> BucketIndex:
+        """Every file group that a completed instant wrote."""
+        return self._index
+
+    @property
+    def file_ids(self) -> FileIds:
+        """What write tasks need of the index."""
+        return self._index.file_ids
+
+    @property
+    def partitions(self) -> PartitionNumbers:
+        """The partitions that have their metadata."""
+        return PartitionNumbers.of(sorted(self._partitions))
+
+    def begin(self, source_range: SourceRange) -> str:
+        """Put a new instant on the timeline, intent and heartbeat first, so that it is never there without them.
+
+        Returns its request time, greater than every time known.
+        """
+        for _ in range(_REQUEST_ATTEMPTS):
+            instant = self._next_time(Timeline.load(self._storage).times | set(self._coordination.instants()))
+            self._coordination.put_intent(instant, SEQUENCE, source_range)
+            heartbeat.beat(self._storage, instant)
+            try:
+                create_requested(self._storage, instant)
+            except InstantExists:
+                self._coordination.forget([instant])
+                continue
+            content = inflight_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
+            create_inflight(self._storage, instant, content=content)
+            return instant
+        raise WriteError(
+            f"{self._storage.url}: no free instant time in {_REQUEST_ATTEMPTS} attempts: other writers are at work "
+            "without the table's lock; stop them"
+        )
+
+    def decide_commit(self, instant: str, entry: LedgerEntry) -> Decision:
+        """Make all checks that can still stop the commit, then decide.
+
+        Raises FencedOut, UnsupportedTable (the metadata table was switched on), DuplicateFileGroup.
+        """
+        self._coordination.check_epoch(self._identity.epoch)
+        if reasons := metadata_table_refusals(load_table(self._storage).properties):
+            raise UnsupportedTable(self._storage.url, reasons)
+        timeline = Timeline.load(self._storage)
+        if timeline.find(instant) is None or pending_rollback(self._storage, timeline, instant) is not None:
+            return self._coordination.decide(instant, AbortDecision("another writer rolled it back"))
+        self._fold_in(timeline)
+        self._index.with_commit((status.partition_path, status.file_id) for status in entry.statuses if status.file_id)
+        content = commit_metadata(self._opened, self._identity.pipeline, self._identity.epoch, [entry]).encode()
+        return self._coordination.decide(instant, CommitDecision(self._next_time(timeline.times), content))
+
+    def carry_out(self, instant: str, decision: Decision, entries: Sequence[LedgerEntry]) -> None:
+        """Complete the instant as decided, or roll it back and raise InstantAborted."""
+        if isinstance(decision, AbortDecision):
+            self.abort(instant, decision.reason)
+            raise InstantAborted(f"instant {instant} was aborted: {decision.reason}; its rows are written again")
+        complete(self._storage, instant, decision.completion_time, decision.content)
+        heartbeat.stop(self._storage, instant)
+        statuses = [status for entry in entries for status in entry.statuses]
+        if self._identity.dead_letters is not None:
+            letters = [status.file_name for status in statuses if status.rejected]
+            publish(self._identity.dead_letters, self._identity.pipeline, instant, letters)
+        written = {(status.partition_path, status.file_id) for status in statuses if status.file_id}
+        self._index = self._index.with_commit(written)
+        self._partitions.update(partition_path for partition_path, _ in written)
+        self._seen |= {instant}
+        self._coordination.mark_done(instant)
+
+    def abort(self, instant: str, reason: str) -> None:
+        """Decide that the instant never completes, and roll it back as Hudi does."""
+        decision = self._coordination.decide(instant, AbortDecision(reason))
+        if isinstance(decision, CommitDecision):
+            raise WriteError(f"instant {instant} is decided to commit and cannot be aborted ({reason})")
+        self.undo(instant, reason)
+
+    def undo(self, instant: str, reason: str) -> None:
+        """Take what the instant wrote out of the table, as Hudi does it. Its rows belong into another instant."""
+        known_times = tuple(archived_times(self._storage))
+        result = roll_back(
+            self._storage,
+            instant,
+            RollbackOptions(known_times=known_times, max_ahead=MAX_AHEAD, clock=self._identity.clock),
+        )
+        if self._identity.dead_letters is not None:
+            discard(self._identity.dead_letters, self._identity.pipeline, instant)
+        self._coordination.mark_done(instant)
+        log.warning("rolled back", extra={"instant": instant, "reason": reason, "deleted_files": len(result.deleted)})
+
+    def _fold_in(self, timeline: Timeline) -> None:
+        """Learn the file groups that other writers' instants made since the last look."""
+        self._index = self._index.with_commit(written_file_groups(self._storage, timeline, self._seen))
+        self._seen = frozenset(instant.request_time for instant in timeline.completed_commits)
+
+    def _next_time(self, known: frozenset[str] | set[str]) -> str:
+        return next_instant_time(self._identity.clock(), known | archived_times(self._storage), MAX_AHEAD)

@@ -1,0 +1,82 @@
+"""One memory budget per write task, because a limit per file group would grow with the number of file groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+ROW_SHARE: Final = 0.4
+"""Share of a task's budget that buffered rows may fill; the rest is for the copy that encoding makes and for blocks on their way out."""
+
+
+class Flushable(Protocol):
+    """A holder of buffered rows that can give its memory back."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of Arrow buffers held."""
+        ...
+
+    def flush(self) -> None:
+        """Turn the buffered rows into a block outside of this memory."""
+        ...
+
+
+class MemoryBudget:
+    """Bytes that one write task may hold: rows in open handles and encoded blocks that wait for the storage.
+
+    Rows are given back by flushing the largest buffer, blocks by waiting for the storage to take them.
+    Not shared between threads: `charge_blocks` and its release run on the task's own thread.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._holders: list[Flushable] = []
+        self._blocks_bytes = 0
+
+    @property
+    def rows_limit_bytes(self) -> int:
+        """Bytes of rows above which the largest buffer is flushed."""
+        return int(self.limit_bytes * ROW_SHARE)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of rows in all open handles."""
+        return sum(holder.buffered_bytes for holder in self._holders)
+
+    @property
+    def blocks_bytes(self) -> int:
+        """Bytes of encoded blocks that wait for the storage."""
+        return self._blocks_bytes
+
+    def join(self, holder: Flushable) -> None:
+        """Count the holder's buffer from now on."""
+        self._holders.append(holder)
+
+    def leave(self, holder: Flushable) -> None:
+        """Count the holder no longer; it has nothing buffered."""
+        self._holders.remove(holder)
+
+    def enforce(self) -> None:
+        """Flush the largest buffer, and again, until the rows are within their share."""
+        while self.buffered_bytes > self.rows_limit_bytes:
+            largest = max(self._holders, key=lambda holder: holder.buffered_bytes)
+            largest.flush()
+            assert largest.buffered_bytes == 0, "a flushed handle must hold no rows"
+
+    def charge_blocks(self, size_bytes: int, wait_for_one: Callable[[], int]) -> None:
+        """Account for blocks handed to the storage; first wait until they fit.
+
+        `wait_for_one` blocks until one earlier hand-over is done and returns its size in bytes, 0 if there is none.
+        """
+        while self._blocks_bytes and self._blocks_bytes + size_bytes > self.limit_bytes - self.rows_limit_bytes * 2:
+            released = wait_for_one()
+            if not released:
+                break
+            self._blocks_bytes -= released
+        self._blocks_bytes += size_bytes
+
+    def release_blocks(self, size_bytes: int) -> None:
+        """Blocks of this size are in the storage now."""
+        self._blocks_bytes -= size_bytes
+        assert self._blocks_bytes >= 0, "more bytes released than charged"

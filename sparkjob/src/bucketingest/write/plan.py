@@ -1,0 +1,65 @@
+"""What a write task must know, as one value that travels to it: tasks read nothing of the timeline themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import pyarrow as pa
+
+from bucketingest.index.bucket import FileIds
+from bucketingest.index.partition_path import PartitionPathRule
+from bucketingest.index.record_key import RecordKeyRule
+from bucketingest.index.routing import PartitionNumbers
+
+DELETE_COLUMN: Final = "_bucketingest_delete"
+"""Boolean column that the query adds when the spec says which rows are deletes; it is not stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """How a row's place in the table follows from its columns. Fixed for the life of the table."""
+
+    record_key: RecordKeyRule
+    partition_path: PartitionPathRule
+    ordering_field: str | None
+    buckets: int
+    hash: Literal["hudi", "murmur3"]
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """One micro-batch of one instant, as its write tasks see it. Picklable."""
+
+    table_url: str
+    dead_letters_url: str | None
+    """Where rejected rows are staged; None: they are only counted, and the driver fails the micro-batch."""
+    storage_options: Mapping[str, str]
+    pipeline: str
+    instant_time: str
+    sequence: int
+    """Number of the micro-batch in its instant, from 1; the version in its log files' names."""
+    schema: pa.Schema
+    """Columns of the rows as they arrive, without meta columns, `DELETE_COLUMN` last if there is one."""
+    block_schema_json: str
+    """Avro schema of the blocks, meta columns included."""
+    rules: RowRules
+    log_block: Literal["parquet", "avro"]
+    memory_bytes: int
+    """Budget of one task."""
+    tasks: int
+    """Number of write tasks that the shuffle routes to."""
+    file_ids: FileIds
+    partitions: PartitionNumbers
+    """The partitions that the table has: they need no partition metadata any more and are routed evenly."""
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether rows carry the delete column."""
+        return DELETE_COLUMN in self.schema.names
+
+    @property
+    def data_schema(self) -> pa.Schema:
+        """The columns that are stored, without meta columns."""
+        return pa.schema([column for column in self.schema if column.name != DELETE_COLUMN])

@@ -1,0 +1,138 @@
+"""Which part of the source a micro-batch is, because that, and not Spark's batch id, identifies it across restarts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, Self
+
+from bucketingest.write.errors import RangeConflict
+
+
+class Relation(Enum):
+    """How a range lies to the position up to which the table has the source's rows."""
+
+    NEXT = "next"
+    """It begins at the position."""
+    DONE = "done"
+    """It lies before the position: its rows are in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRange:
+    """The part of the source between two positions.
+
+    kind kafka: positions are offsets per topic and partition, the next to be read; they mean the same in every checkpoint.
+    kind checkpoint: positions mean something only together with Spark's checkpoint (files, generated rows, a user's own query).
+    """
+
+    kind: Literal["kafka", "checkpoint"]
+    start: str | None
+    """JSON of the position at which it begins; None: the source's beginning."""
+    end: str
+    """JSON of the position before which it ends."""
+    query_id: str
+    """Id of Spark's checkpoint."""
+    batch_id: int
+    """Spark's number of the micro-batch in that checkpoint."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For intents, the ledger and the commit's extra metadata."""
+        return {
+            "kind": self.kind,
+            "start": None if self.start is None else json.loads(self.start),
+            "end": json.loads(self.end),
+            "queryId": self.query_id,
+            "batchId": self.batch_id,
+        }
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> Self:
+        """The range that `to_json` described."""
+        start = record["start"]
+        return cls(
+            kind=record["kind"],
+            start=None if start is None else canonical_json(start),
+            end=canonical_json(record["end"]),
+            query_id=record["queryId"],
+            batch_id=record["batchId"],
+        )
+
+    def same_rows_as(self, other: SourceRange) -> bool:
+        """Whether both name exactly the same rows."""
+        if self.kind != other.kind or (self.start, self.end) != (other.start, other.end):
+            return False
+        return self.kind == "kafka" or (self.query_id, self.batch_id) == (other.query_id, other.batch_id)
+
+
+def canonical_json(value: Any) -> str:
+    """One text per value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def relate(micro_batch: SourceRange, position: SourceRange | None) -> Relation:
+    """How a micro-batch lies to the last range that the table has; None: the table has none of this pipeline.
+
+    Raises RangeConflict when it is neither next nor done: writing it would double rows, or leave some out.
+    """
+    if position is None:
+        return Relation.NEXT
+    if micro_batch.kind != position.kind:
+        raise RangeConflict(
+            f"the table was last fed from a {position.kind} source, this one is {micro_batch.kind}: "
+            "a pipeline keeps its source; give the new one another name"
+        )
+    if micro_batch.kind == "kafka":
+        return _relate_offsets(micro_batch, position)
+    return _relate_batches(micro_batch, position)
+
+
+def _relate_batches(micro_batch: SourceRange, position: SourceRange) -> Relation:
+    if micro_batch.query_id != position.query_id:
+        raise RangeConflict(
+            f"the table has the rows up to micro-batch {position.batch_id} of checkpoint {position.query_id}, but this is "
+            f"checkpoint {micro_batch.query_id}: the checkpoint was lost or replaced, and this source cannot be positioned "
+            "without it. Restore the checkpoint, or give the pipeline another name to ingest everything again"
+        )
+    if micro_batch.batch_id == position.batch_id and micro_batch.end != position.end:
+        raise RangeConflict(
+            f"micro-batch {micro_batch.batch_id} ended at {position.end} when it was committed and now ends at "
+            f"{micro_batch.end}: the checkpoint was rewound. Restore it, or give the pipeline another name"
+        )
+    return Relation.DONE if micro_batch.batch_id <= position.batch_id else Relation.NEXT
+
+
+def _relate_offsets(micro_batch: SourceRange, position: SourceRange) -> Relation:
+    starts = _offsets(micro_batch.start) if micro_batch.start else {}
+    committed = _offsets(position.end)
+    relations = set()
+    for partition, end in _offsets(micro_batch.end).items():
+        start, known = starts.get(partition, 0), committed.get(partition)
+        if known is not None and end <= known:
+            relations.add(Relation.DONE if end > start else None)
+        elif known is None or start == known:
+            relations.add(Relation.NEXT)
+        else:
+            raise _offset_conflict(partition, start, end, known)
+    if {Relation.DONE, Relation.NEXT} <= relations:
+        raise RangeConflict(
+            f"the micro-batch up to {micro_batch.end} is committed for some partitions of the topic and not for others; "
+            f"the table has {position.end}. Delete the checkpoint directory: the next start continues from the table"
+        )
+    return Relation.NEXT if Relation.NEXT in relations else Relation.DONE
+
+
+def _offset_conflict(partition: tuple[str, str], start: int, end: int, known: int) -> RangeConflict:
+    what = "would be ingested twice" if start < known else "would be left out"
+    first, last = min(start, known), max(start, known)
+    return RangeConflict(
+        f"topic {partition[0]} partition {partition[1]}: the table has everything before offset {known}, the micro-batch is "
+        f"{start} to {end}; offsets {first} to {last - 1} {what}. Delete the checkpoint directory: the next start continues "
+        "from the table; if the topic was created anew, give the pipeline another name"
+    )
+
+
+def _offsets(position: str) -> dict[tuple[str, str], int]:
+    topics: dict[str, dict[str, int]] = json.loads(position)
+    return {(topic, part): offset for topic, parts in topics.items() for part, offset in parts.items()}

@@ -1,0 +1,92 @@
+"""What the write tasks report to the coordinator, as Arrow rows that the driver collects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+import pyarrow as pa
+
+from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.write_stat import WriteStat
+from bucketingest.write.errors import IncompleteReport
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStatus:
+    """What one handle wrote, or what one task without a file reports (`file_id` is "" then). Sizes in bytes, the rest in rows."""
+
+    task: int
+    """Number of the write task."""
+    partition_path: str = ""
+    bucket: int = -1
+    file_id: str = ""
+    file_name: str = ""
+    size_bytes: int = 0
+    blocks: int = 0
+    rows_received: int = 0
+    """Rows that arrived, rejected ones included."""
+    upserts: int = 0
+    """Rows in data blocks."""
+    deletes: int = 0
+    """Keys in delete blocks."""
+    rejected: int = 0
+    """Rows that became dead letters; `file_name` then names their file in the dead-letter table, if one was written."""
+    sample: str = ""
+    """For rejected rows: the first one's reason, for the error message or the log."""
+    adopted: bool = False
+    """Whether an earlier attempt had written the same rows under the file's name."""
+
+    @property
+    def superseded(self) -> int:
+        """Rows that another row of the same key in the same flush replaced."""
+        return self.rows_received - self.upserts - self.deletes - self.rejected
+
+    def to_write_stat(self) -> WriteStat:
+        """The file in the words of Hudi's commit metadata."""
+        name = LogFileName.parse(self.file_name)
+        return WriteStat.of_log_file(
+            self.partition_path, name, size=self.size_bytes, updates=self.upserts, deletes=self.deletes
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For the ledger."""
+        return asdict(self)
+
+
+STATUS_SCHEMA: Final = pa.schema(
+    [
+        (field.name, {"int": pa.int64(), "str": pa.string(), "bool": pa.bool_()}[str(field.type)])
+        for field in fields(WriteStatus)
+    ]
+)
+STATUS_DDL: Final = ", ".join(
+    f"{field.name} {({'int': 'BIGINT', 'str': 'STRING', 'bool': 'BOOLEAN'})[str(field.type)]}"
+    for field in fields(WriteStatus)
+)
+
+
+def statuses_to_arrow(statuses: Iterable[WriteStatus]) -> pa.RecordBatch:
+    """One row per status, as `STATUS_SCHEMA`."""
+    return pa.RecordBatch.from_pylist([asdict(status) for status in statuses], schema=STATUS_SCHEMA)
+
+
+def statuses_from_arrow(table: pa.Table) -> list[WriteStatus]:
+    """The statuses that `statuses_to_arrow` made."""
+    return [WriteStatus(**row) for row in table.to_pylist()]
+
+
+def check_complete(statuses: Sequence[WriteStatus], tasks: int) -> None:
+    """Raise IncompleteReport unless each of the tasks 0 to tasks-1 has reported, and no file twice."""
+    missing = set(range(tasks)) - {status.task for status in statuses}
+    if missing:
+        raise IncompleteReport(f"write tasks {sorted(missing)[:10]} of {tasks} have not reported; nothing is committed")
+    files = Counter((status.partition_path, status.file_name) for status in statuses if status.file_id)
+    doubled = [name for name, count in files.items() if count > 1]
+    if doubled:
+        raise IncompleteReport(f"two write tasks report the same file {doubled[0]}; nothing is committed")
+    lost = [status for status in statuses if status.superseded < 0]
+    if lost:
+        raise IncompleteReport(f"a write task reports more rows written than received: {lost[0]}; nothing is committed")
