@@ -61,7 +61,9 @@ def archived_instants(storage: Storage, request_time: str | None = None) -> tupl
         if request_time is not None and not file.min_time <= request_time <= file.max_time:
             continue
         data = storage.get(f"{HISTORY_DIRECTORY}/{file.name}")
-        rows = pq.read_table(pa.BufferReader(data), columns=["instantTime", "completionTime", "action"])
+        # One thread: the files are small, and Arrow's pool has been seen to abort a process that ends right afterwards.
+        history = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        rows = history.read(columns=["instantTime", "completionTime", "action"], use_threads=False)
         for row in rows.to_pylist():
             if request_time is None or row["instantTime"] == request_time:
                 instant = Instant(row["instantTime"], row["action"], State.COMPLETED, row["completionTime"])
