@@ -8,7 +8,6 @@ import pytest
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
 
-
 HERE = Path(__file__).parent
 
 
