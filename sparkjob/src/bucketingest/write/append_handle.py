@@ -99,7 +99,8 @@ class AppendHandle:
             deleted = rows.column(DELETE_COLUMN).fill_null(False)  # noqa: FBT003 - Arrow's signature
             rows = rows.drop_columns([DELETE_COLUMN])
             if deleted.true_count:
-                self._add_upserts(rows.filter(deleted.invert()), keys.filter(deleted.invert()))
+                kept = pc.invert(deleted)
+                self._add_upserts(rows.filter(kept), keys.filter(kept))
                 self._add_deletes(rows.filter(deleted), keys.filter(deleted))
                 return
         self._add_upserts(rows, keys)
