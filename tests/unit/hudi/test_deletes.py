@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.hudi.deletes import delete_content
+from bucketingest.hudi.deletes import delete_contents
 from bucketingest.hudi.errors import SchemaError
 from bucketingest.hudi.log_blocks import delete_block
 from bucketingest.hudi.log_format import BlockType, HeaderKey, read_blocks
@@ -21,13 +21,13 @@ SCHEMA = fastavro.parse_schema(json.loads((FIXTURES / "avsc" / "HoodieDeleteReco
 
 
 def content(keys: list[str], partition: str, ordering: pa.Array | None) -> bytes:
-    return b"".join(bytes(part) for part in delete_content(pa.array(keys, pa.string()), partition, ordering))
+    (parts,) = delete_contents(pa.array(keys, pa.string()), partition, ordering)
+    return b"".join(bytes(part) for part in parts)
 
 
 def deletes(keys: list[str], partition: str, ordering: pa.Array | None) -> list[Delete]:
     block = delete_block(pa.array(keys, pa.string()), partition, ordering, instant_time="1", avro_schema_json="{}")
-    (read,) = read_log(b"".join(bytes(part) for part in block))
-    return list(read.deletes)
+    return [delete for read in read_log(b"".join(bytes(part) for part in block)) for delete in read.deletes]
 
 
 def test_a_delete_has_the_bytes_hudi_wrote_for_it() -> None:
@@ -73,23 +73,31 @@ def test_the_ordering_value_has_the_wrapper_hudis_reader_compares_with(
     ]
 
 
-def test_without_ordering_values_deletes_have_none() -> None:
-    assert deletes(["k1"], "", None) == [Delete("k1", "", None, None)]
+def test_without_ordering_values_deletes_are_by_commit_time_as_hudi_writes_them() -> None:
+    assert deletes(["k1"], "", None) == [Delete("k1", "", 0, "IntWrapper")]
 
 
-def test_a_null_ordering_value_is_none() -> None:
-    ordering = pa.array([None, Decimal("1.5")], pa.decimal128(4, 1))
-    assert [delete.wrapper for delete in deletes(["a", "b"], "eu", ordering)] == [None, "DecimalWrapper"]
+def test_null_ordering_values_are_by_commit_time_in_a_block_of_their_own() -> None:
+    ordering = pa.array([None, Decimal("1.5"), None], pa.decimal128(4, 1))
+    block = delete_block(pa.array(["a", "b", "c"]), "eu", ordering, instant_time="1", avro_schema_json="{}")
+    assert [list(read.deletes) for read in read_log(b"".join(bytes(part) for part in block))] == [
+        [Delete("a", "eu", 0, "IntWrapper"), Delete("c", "eu", 0, "IntWrapper")],
+        [Delete("b", "eu", Decimal("1.500000000000000"), "DecimalWrapper")],
+    ]
 
 
-@given(st.lists(st.tuples(st.text(), st.none() | st.integers(-(2**63), 2**63 - 1))), st.text())
-def test_any_deletes_are_encoded_as_fastavro_encodes_them(rows: list[tuple[str, int | None]], partition: str) -> None:
+def test_ordering_values_that_are_all_null_make_one_block() -> None:
+    assert len(delete_contents(pa.array(["a", "b"]), "eu", pa.nulls(2, pa.int64()))) == 1
+
+
+@given(st.lists(st.tuples(st.text(), st.integers(-(2**63), 2**63 - 1))), st.text())
+def test_any_deletes_are_encoded_as_fastavro_encodes_them(rows: list[tuple[str, int]], partition: str) -> None:
     out = io.BytesIO()
     listed = [
         {
             "recordKey": key,
             "partitionPath": partition,
-            "orderingVal": None if value is None else ("org.apache.hudi.avro.model.LongWrapper", {"value": value}),
+            "orderingVal": ("org.apache.hudi.avro.model.LongWrapper", {"value": value}),
         }
         for key, value in rows
     ]
@@ -120,6 +128,6 @@ def test_an_ordering_type_hudis_deletes_cannot_hold_is_refused(kind: pa.DataType
 
 def test_null_keys_and_unequal_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="1 of the record keys to delete are null"):
-        delete_content(pa.array(["a", None]), "eu", None)
+        delete_contents(pa.array(["a", None]), "eu", None)
     with pytest.raises(ValueError, match="2 record keys but 1 ordering values"):
-        delete_content(pa.array(["a", "b"]), "eu", pa.array([1]))
+        delete_contents(pa.array(["a", "b"]), "eu", pa.array([1]))

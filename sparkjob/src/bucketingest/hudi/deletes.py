@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bucketingest.hudi.avro_encoding import add_column
 from bucketingest.hudi.avro_rows import RowBuilder, binary_data, zigzag
@@ -27,13 +26,35 @@ _DECIMAL_WRAPPER: Final = (30, 15)
 # Branches of the union of wrappers in HoodieDeleteRecord.orderingVal.
 _BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _STRING, _DECIMAL = 1, 2, 3, 4, 5, 7, 9
 
+_BY_COMMIT_TIME: Final = bytes([2 * _INT, 0])
+"""IntWrapper(0), which Hudi's writer gives deletes without ordering value: they delete whatever came before.
 
-def delete_content(record_keys: pa.Array, partition_path: str, ordering: pa.Array | None) -> list[pa.Buffer | bytes]:
-    """The content of one delete block, as buffers: see `log_blocks.delete_block` for the arguments."""
+The null branch would mean the same to hudi-rs, but Hudi 1.2.0's Spark reader fails on it (NullPointerException) where
+the deleted row is in a log file.
+"""
+
+
+def delete_contents(
+    record_keys: pa.Array, partition_path: str, ordering: pa.Array | None
+) -> list[list[pa.Buffer | bytes]]:
+    """The contents of the delete blocks for these keys, as buffers: see `log_blocks.delete_block` for the arguments.
+
+    One block, or two if some ordering values are null and others not: hudi-rs 0.5.0 refuses a block with two wrappers.
+    """
     if ordering is not None and len(ordering) != len(record_keys):
         raise ValueError(f"{len(record_keys)} record keys but {len(ordering)} ordering values")
     if record_keys.null_count:
         raise ValueError(f"{record_keys.null_count} of the record keys to delete are null")
+    if ordering is None or not ordering.null_count:
+        return [_content(record_keys, partition_path, ordering)]
+    _wrapped(ordering)  # refuses its type, also if all values are null
+    by_commit_time = _content(record_keys.filter(ordering.is_null()), partition_path, None)
+    if ordering.null_count == len(ordering):
+        return [by_commit_time]
+    return [by_commit_time, _content(record_keys.filter(ordering.is_valid()), partition_path, ordering.drop_null())]
+
+
+def _content(record_keys: pa.Array, partition_path: str, ordering: pa.Array | None) -> list[pa.Buffer | bytes]:
     rows = list(_rows(record_keys, partition_path, ordering))
     count = RowBuilder(1)
     if len(record_keys):
@@ -52,7 +73,7 @@ def _rows(record_keys: pa.Array, partition_path: str, ordering: pa.Array | None)
         add_column(builder, keys, nullable=True)
         add_column(builder, pa.DictionaryArray.from_arrays(np.zeros(len(keys), np.int32), partition), nullable=True)
         if values is None:
-            builder.add_constant(b"\0")
+            builder.add_constant(_BY_COMMIT_TIME)
         else:
             add_column(builder, values.slice(start, _CHUNK_ROWS), nullable=True, tag=2 * branch)
         yield binary_data(builder.finish())
@@ -100,5 +121,4 @@ def _decimal_bytes(ordering: pa.Array) -> pa.Array:
     words = np.frombuffer(rescaled.buffers()[1], np.uint8).reshape(-1, 16)
     big_endian = np.ascontiguousarray(words[rescaled.offset : rescaled.offset + len(rescaled), ::-1])
     fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(rescaled), [None, pa.py_buffer(big_endian)])
-    values = fixed.cast(pa.binary())
-    return pc.if_else(ordering.is_valid(), values, pa.scalar(None, pa.binary()))
+    return fixed.cast(pa.binary())

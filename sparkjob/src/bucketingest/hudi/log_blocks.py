@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from bucketingest.hudi.avro_encoding import encode_rows
 from bucketingest.hudi.avro_rows import binary_data
-from bucketingest.hudi.deletes import delete_content
+from bucketingest.hudi.deletes import delete_contents
 from bucketingest.hudi.log_format import BlockType, Buffer, HeaderKey, frame_block
 from bucketingest.hudi.schema import META_COLUMNS
 from bucketingest.hudi.stored_form import stored_form
@@ -51,6 +51,7 @@ def parquet_bytes(table: pa.Table, *, compression: str = "zstd", level: int | No
         table.schema,
         version="2.6",
         data_page_version="1.0",
+        write_batch_size=8192,
         compression=compression,
         compression_level=level,
         use_dictionary=[field.name for field in table.schema if pa.types.is_dictionary(field.type)],
@@ -84,12 +85,15 @@ def delete_block(
     """A DELETE block: these keys of one partition are deleted, unless a row has a higher ordering value.
 
     ``record_keys`` are strings without null. ``ordering`` holds the deletes' values of the table's ordering column, in
-    that column's own type; None, a null, or the int (or date) 0 deletes whatever came before, by commit time.
+    that column's own type. None, a null, and the int or date 0 delete whatever came before, by commit time.
+
+    With null and other ordering values mixed these are two blocks, one after the other.
 
     Raises `SchemaError` for ordering columns of a type Hudi's delete records cannot hold.
     """
-    content = delete_content(record_keys, partition_path, ordering)
-    return frame_block(BlockType.DELETE, _data_headers(instant_time, avro_schema_json), content)
+    headers = _data_headers(instant_time, avro_schema_json)
+    contents = delete_contents(record_keys, partition_path, ordering)
+    return [part for content in contents for part in frame_block(BlockType.DELETE, headers, content)]
 
 
 def rollback_command_block(*, instant_time: str, target_instant_time: str) -> list[Buffer]:
