@@ -1,4 +1,6 @@
-"""The job: PySpark's sources, decoding, and the query that hands micro-batches to the write path. pyspark is imported here and nowhere below."""
+"""The job: PySpark's sources, decoding, and the query that hands micro-batches to the write path. pyspark is imported
+here and nowhere below.
+"""
 
 from bucketingest.stream.ingest import ingest, ingest_resource
 from bucketingest.stream.pipeline import Pipeline

@@ -1,4 +1,6 @@
-"""The error family of the job: what keeps a query from starting or going on, in words for the person who wrote the resource."""
+"""The error family of the job: what keeps a query from starting or going on, in words for the person who wrote the
+resource.
+"""
 
 from __future__ import annotations
 

@@ -21,9 +21,11 @@ from bucketingest.write.opening import OpenTable, open_table
 
 
 def ingest_resource(session: SparkSession, resource: BucketIngest, *, once: bool = False) -> RunningIngest:
-    """Start the pipeline that the resource describes. `once`: take all there is, then stop, whatever the resource's trigger.
+    """Start the pipeline that the resource describes. `once`: take all there is, then stop, whatever the resource's
+    trigger.
 
-    Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before all checks.
+    Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before
+    all checks.
     """
     prepare(session)
     pipeline = Pipeline.of(resource)
@@ -34,13 +36,14 @@ def ingest_resource(session: SparkSession, resource: BucketIngest, *, once: bool
     position = coordinator.start()
     starting_offsets = position.end if position is not None and kind == "kafka" else None
     rows = read_source(session, resource, starting_offsets)
-    return _start(rows, pipeline, shape, opened, coordinator, kind, once=once)
+    return _start(rows, pipeline, shape, opened, coordinator, kind=kind, once=once)
 
 
 def ingest(rows: DataFrame, pipeline: Pipeline, *, once: bool = False) -> RunningIngest:
     """Write a streaming DataFrame, whose columns are the table's, into the pipeline's table.
 
-    The position of its sources lives in Spark's checkpoint: without it the pipeline is refused a second start. Raises as
+    The position of its sources lives in Spark's checkpoint: without it the pipeline is refused a second start. Raises
+    as
     `ingest_resource` does.
     """
     prepare(rows.sparkSession)
@@ -48,7 +51,7 @@ def ingest(rows: DataFrame, pipeline: Pipeline, *, once: bool = False) -> Runnin
     opened = _open(pipeline, shape, rows)
     coordinator = _coordinator(rows.sparkSession, pipeline, opened)
     coordinator.start()
-    return _start(rows, pipeline, shape, opened, coordinator, "checkpoint", once=once)
+    return _start(rows, pipeline, shape, opened, coordinator, kind="checkpoint", once=once)
 
 
 def _open(pipeline: Pipeline, shape: RowShape, rows: DataFrame) -> OpenTable:
@@ -73,8 +76,8 @@ def _start(
     shape: RowShape,
     opened: OpenTable,
     coordinator: InstantCoordinator,
-    kind: Literal["kafka", "checkpoint"],
     *,
+    kind: Literal["kafka", "checkpoint"],
     once: bool,
 ) -> RunningIngest:
     positions = CheckpointPositions(open_storage(pipeline.checkpoint_url, pipeline.storage_options), kind)

@@ -1,4 +1,6 @@
-"""One micro-batch as Spark runs it: rows to messages per file group, shuffled by file group, appended by the write tasks."""
+"""One micro-batch as Spark runs it: rows to messages per file group, shuffled by file group, appended by the write
+tasks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a running query needs to know of the resource, so that a user's own DataFrame can take the same road without one."""
+"""What a running query needs to know of the resource, so that a user's own DataFrame can take the same road without
+one.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,13 @@ from bucketingest.spec.model import BucketIngest
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One table and how it is written. `of` makes it from a BucketIngest; users with their own DataFrame make it directly."""
+    """One table and how it is written. `of` makes it from a BucketIngest; users with their own DataFrame make it
+    directly.
+    """
 
     name: str
-    """Identity of the pipeline: commits carry it, and a later start continues where the last commit of this name ended."""
+    """Identity of the pipeline: commits carry it, and a later start continues where the last commit of this name ended.
+    """
     table_url: str
     definition: TableDefinition
     checkpoint_url: str

@@ -1,6 +1,7 @@
 """Reads from Spark's checkpoint which part of the source a micro-batch is.
 
-On entry of the function for batch N, `offsets/N` is durable and says where the batch ends; `offsets/N-1` says where it begins, or
+On entry of the function for batch N, `offsets/N` is durable and says where the batch ends; `offsets/N-1` says where
+it begins, or
 Kafka's `sources/0/0` for the first one. Each file's first line is a version, then JSON (Spark 4.2, seen).
 """
 
@@ -56,7 +57,8 @@ class CheckpointPositions:
 
     def _unreadable(self, path: str, why: str) -> CheckpointUnreadable:
         return CheckpointUnreadable(
-            f"{self._checkpoint.url}/{path}: {why}. Delete the checkpoint directory: the next start continues from the table"
+            f"{self._checkpoint.url}/{path}: {why}. Delete the checkpoint directory: the next start continues from the "
+            "table"
         )
 
 

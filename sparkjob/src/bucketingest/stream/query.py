@@ -1,4 +1,6 @@
-"""The function that Spark calls for every micro-batch: finds out which rows it is, and has the coordinator write and commit them."""
+"""The function that Spark calls for every micro-batch: finds out which rows it is, and has the coordinator write and
+commit them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _ROUNDS_MAX: Final = 3
 """How often a micro-batch is written, each time in a new instant, before the query fails."""
 
 
-class StopRequested(Exception):  # noqa: N818 - a request, not an error
+class StopRequested(Exception):
     """Ends the query before a micro-batch begins, after the one before was committed and checkpointed."""
 
 

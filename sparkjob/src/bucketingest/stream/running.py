@@ -1,4 +1,4 @@
-"""A running query and its end: waiting for it, stopping it between micro-batches, and raising what really went wrong."""
+"""A running query and its end: waiting for it, stopping it between micro-batches, raising what really went wrong."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.stream.errors import QueryFailed
@@ -40,7 +40,7 @@ class RunningIngest:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while deadline is None or time.monotonic() < deadline:
             try:
-                if self.query.awaitTermination(_POLL_SECONDS):
+                if self.query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type] # PySpark takes fractions
                     return True
             except StreamingQueryException as error:
                 self._raise(error)

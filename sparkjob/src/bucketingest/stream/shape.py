@@ -1,4 +1,6 @@
-"""From the source's rows to the table's rows: one object that knows how, for a resource and for a user's own DataFrame alike."""
+"""From the source's rows to the table's rows: one object that knows how, for a resource and for a user's own DataFrame
+alike.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ CORRUPT: Final = "_bucketingest_corrupt"
 def read_source(session: SparkSession, resource: BucketIngest, starting_offsets: str | None) -> DataFrame:
     """The streaming DataFrame of the resource's source.
 
-    `starting_offsets`: where Kafka is to begin if Spark's checkpoint is new, as the table says; None: as the resource says.
+    `starting_offsets`: where Kafka is to begin if Spark's checkpoint is new, as the table says; None: as the resource
+    says.
     """
     source = resource.spec.source
     try:

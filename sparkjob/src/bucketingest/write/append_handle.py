@@ -1,7 +1,10 @@
-"""One file group in one micro-batch: buffers rows, turns them into log blocks, and closes to one object and its `WriteStatus`."""
+"""One file group in one micro-batch: buffers rows, turns them into log blocks, and closes to one object and its
+`WriteStatus`.
+"""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import tempfile
 from typing import BinaryIO, Final
@@ -27,7 +30,8 @@ _META_FIELDS: Final = [
 class AppendHandle:
     """Appends rows of one bucket of one partition. Not shared between threads.
 
-    A flush turns the buffered rows into a data block and, for deletes, a delete block. Blocks of a flush that the memory budget
+    A flush turns the buffered rows into a data block and, for deletes, a delete block. Blocks of a flush that the
+    memory budget
     forced go to a scratch file, so a file group may be larger than memory; all blocks together become one object.
     """
 
@@ -44,6 +48,7 @@ class AppendHandle:
         self._buffered_bytes = 0
         self._encoded: list[Buffer] = []
         self._scratch: BinaryIO | None = None
+        self._scratch_path = pathlib.Path()
 
     @property
     def buffered_bytes(self) -> int:
@@ -60,19 +65,23 @@ class AppendHandle:
         """Turn the buffered rows into blocks on scratch disk: the budget wants the memory."""
         self._encode()
         if self._scratch is None:
-            self._scratch = tempfile.NamedTemporaryFile(prefix="bucketingest-", suffix=".log", delete=False)  # noqa: SIM115
+            descriptor, name = tempfile.mkstemp(prefix="bucketingest-", suffix=".log")
+            self._scratch = os.fdopen(descriptor, "wb")
+            self._scratch_path = pathlib.Path(name)
         self._scratch.writelines(self._encoded)
         self._encoded.clear()
 
     def close(self) -> list[Buffer] | pathlib.Path:
-        """The content of the handle's object: buffers in order, or the scratch file, which is then the caller's to delete."""
+        """The content of the handle's object: buffers in order, or the scratch file, which is then the caller's to
+        delete.
+        """
         self._encode()
         if self._scratch is None:
             return self._encoded
         self._scratch.writelines(self._encoded)
         self._encoded.clear()
         self._scratch.close()
-        return pathlib.Path(self._scratch.name)
+        return self._scratch_path
 
     def discard(self) -> None:
         """Forget everything, after a failure."""
@@ -81,7 +90,7 @@ class AppendHandle:
         self._buffered_bytes = 0
         if self._scratch is not None:
             self._scratch.close()
-            pathlib.Path(self._scratch.name).unlink(missing_ok=True)
+            self._scratch_path.unlink(missing_ok=True)
 
     def _encode(self) -> None:
         if not self._rows:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from typing import Final, Self
 
 import pyarrow as pa
 
 from bucketingest.hudi.log_format import Buffer
-from bucketingest.hudi.naming import LogFileName, join
+from bucketingest.hudi.naming import join
 from bucketingest.hudi.partition import ensure_partition_metadata
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.append_handle import AppendHandle
@@ -27,7 +27,9 @@ PUBLISHERS: Final = 4
 
 
 def write_task(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) -> Iterator[pa.RecordBatch]:
-    """A write task as the engine runs it: shuffle batches in, in `SHUFFLE_ORDER`; its write statuses out, at least one row."""
+    """A write task as the engine runs it: shuffle batches in, in `SHUFFLE_ORDER`; its write statuses out, at least one
+    row.
+    """
     with BucketWriter(plan, open_storage(plan.table_url, plan.storage_options), task=task) as writer:
         for batch in batches:
             writer.write(batch)
@@ -53,7 +55,7 @@ class BucketWriter:
         self._pool = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="publish")
         self._publishing: list[tuple[Future[WriteStatus], int]] = []
 
-    def __enter__(self) -> BucketWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -78,7 +80,9 @@ class BucketWriter:
             self._budget.enforce()
 
     def close(self) -> list[WriteStatus]:
-        """Publish what is open and wait for the storage. Returns the task's statuses: one per object, or a single empty one."""
+        """Publish what is open and wait for the storage. Returns the task's statuses: one per object, or a single empty
+        one.
+        """
         self._finish_handle()
         while self._publishing:
             self._budget.release_blocks(self._await_one())

@@ -1,4 +1,6 @@
-"""What a commit of ours says: its files in Hudi's words, and in extra metadata whose it is and up to where the source is in the table."""
+"""What a commit of ours says: its files in Hudi's words, and in extra metadata whose it is and up to where the source
+is in the table.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def commit_metadata(opened: OpenTable, pipeline: str, epoch: int, entries: Seque
 
 
 def position_of(storage: Storage, timeline: Timeline, pipeline: str) -> SourceRange | None:
-    """The last source range that the pipeline's newest completed instant has; None if the active timeline has none of it."""
+    """The last source range that the pipeline's newest completed instant has; None if the active timeline has none of
+    it.
+    """
     for instant in reversed(timeline.completed_commits):
         extra = _read(storage, path_of(instant)).extra_metadata
         if extra.get(PIPELINE) == pipeline:

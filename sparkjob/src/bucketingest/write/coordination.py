@@ -1,6 +1,8 @@
-"""The objects by which attempts of a pipeline agree about an instant: epochs, intents, ledger entries, and the decision.
+"""The objects by which attempts of a pipeline agree about an instant: epochs, intents, ledger entries, and the
+decision.
 
-They lie in `.hoodie/.bucketingest/<pipeline>/`, where neither readers nor Hudi's writers look. All are created if absent, so of
+They lie in `.hoodie/.bucketingest/<pipeline>/`, where neither readers nor Hudi's writers look. All are created if
+absent, so of
 two attempts exactly one decides, and the other learns what was decided.
 
     epoch/<n>                                  claimed by each attempt at its start
@@ -179,7 +181,7 @@ class Coordination:
 
 
 def directory_name(pipeline: str) -> str:
-    """A pipeline's name as one directory level: namespace/name becomes namespace~name, which no Kubernetes name holds."""
+    """A pipeline's name as one directory level: namespace/name becomes namespace~name; no Kubernetes name has a ~."""
     return pipeline.replace("/", "~")
 
 

@@ -1,6 +1,7 @@
 """Starts instants, collects what the write tasks report, commits, and takes up again what an earlier attempt left open.
 
-One coordinator per attempt, on the driver. It knows nothing of the engine: `run` is given a source range and a function that
+One coordinator per attempt, on the driver. It knows nothing of the engine: `run` is given a source range and a
+function that
 writes its rows.
 """
 
@@ -45,7 +46,9 @@ class Assignment:
 
 
 WriteRows: TypeAlias = Callable[[Assignment], Sequence[WriteStatus]]
-"""Runs the write tasks and returns all their statuses. Raises ConflictingAttempt if a task found other rows under its names."""
+"""Runs the write tasks and returns all their statuses. Raises ConflictingAttempt if a task found other rows under its
+names.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,8 @@ class InstantCoordinator:
     def run(self, source_range: SourceRange, write_rows: WriteRows) -> Outcome:
         """Write the rows of a micro-batch and commit them; nothing if the table has them already.
 
-        Raises RangeConflict, RowsRejected, FencedOut, InstantAborted, ConflictingAttempt, IncompleteReport, and what storage and
+        Raises RangeConflict, RowsRejected, FencedOut, InstantAborted, ConflictingAttempt, IncompleteReport, and what
+        storage and
         tasks raise. An instant whose tasks failed stays open: the same range, here or in the next attempt, resumes it.
         """
         if relate(source_range, self._position) is Relation.DONE:

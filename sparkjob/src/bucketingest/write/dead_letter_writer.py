@@ -19,7 +19,9 @@ _SAMPLE_CHARACTERS: Final = 200
 
 
 def write_dead_letters(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) -> Iterator[pa.RecordBatch]:
-    """Stage rows (columns of the dead-letter table, some may be absent) that failed before the shuffle. Yields write statuses."""
+    """Stage rows (columns of the dead-letter table, some may be absent) that failed before the shuffle. Yields write
+    statuses.
+    """
     writer = DeadLetterWriter(plan, f"decode-{task}", task)
     for batch in batches:
         if batch.num_rows:
@@ -29,7 +31,9 @@ def write_dead_letters(batches: Iterable[pa.RecordBatch], plan: WritePlan, task:
 
 
 class DeadLetterWriter:
-    """Collects rejected rows into files with names free of the attempt: `<instant>_<sequence>_<origin>_<number>.parquet`."""
+    """Collects rejected rows into files with names free of the attempt:
+    `<instant>_<sequence>_<origin>_<number>.parquet`.
+    """
 
     def __init__(self, plan: WritePlan, origin: str, task: int) -> None:
         self._plan = plan

@@ -1,6 +1,7 @@
 """Rows that cannot be written: found with their reasons, kept as dead letters, never dropped.
 
-The dead-letter table is a directory of Parquet files of one schema. A file's name is free of the attempt, like a data file's. It
+The dead-letter table is a directory of Parquet files of one schema. A file's name is free of the attempt, like a data
+file's. It
 is staged under a hidden directory and published after its instant completed, so a reader sees each rejected row once.
 """
 
@@ -35,7 +36,8 @@ DEAD_LETTER_SCHEMA: Final = pa.schema(
         ("value", pa.binary()),
     ]
 )
-"""One rejected row. reason: decode, recordKey, partitionPath or orderingField. value: the message as it was (decode), else the row as
+"""One rejected row. reason: decode, recordKey, partitionPath or orderingField. value: the message as it was (decode),
+else the row as
 JSON. topic to key: where the message came from, null for rows rejected after decoding or from another source."""
 
 STAGING_DIRECTORY: Final = ".staging"
@@ -96,7 +98,7 @@ def _json_value(value: Any) -> str:
 
 
 def _numpy(mask: pa.Array) -> npt.NDArray[np.bool_]:
-    return pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
+    return pc.fill_null(mask, False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's signature
 
 
 def dead_letter_file(letters: pa.Table) -> bytes:
@@ -110,7 +112,9 @@ def staged_path(pipeline: str, instant_time: str, name: str) -> str:
 
 
 def publish(storage: Storage, pipeline: str, instant_time: str, names: Iterable[str]) -> None:
-    """Make the staged files of a completed instant visible. Repeating it, also after a crash in the middle, changes nothing."""
+    """Make the staged files of a completed instant visible. Repeating it, also after a crash in the middle, changes
+    nothing.
+    """
     for name in names:
         staged = staged_path(pipeline, instant_time, name)
         try:

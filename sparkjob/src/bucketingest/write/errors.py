@@ -1,4 +1,6 @@
-"""The error family of the write path, so that the query can tell what to retry, what to abort and what a person must decide."""
+"""The error family of the write path, so that the query can tell what to retry, what to abort and what a person must
+decide.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ class WriteError(BucketIngestError):
 class ConflictingAttempt(WriteError):
     """The one name that a file group has in a micro-batch is taken by other rows than this attempt's.
 
-    The input of the micro-batch was not the same twice (a transform that is not deterministic, or data lost at the source).
+    The input of the micro-batch was not the same twice (a transform that is not deterministic, or data lost at the
+    source).
     """
 
 

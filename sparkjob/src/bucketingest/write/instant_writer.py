@@ -1,4 +1,6 @@
-"""The acts on one instant of ours: begin it, decide it, complete it, abort it. When to do which is the coordinator's business."""
+"""The acts on one instant of ours: begin it, decide it, complete it, abort it. When to do which is the coordinator's
+business.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ _REQUEST_ATTEMPTS: Final = 10
 
 
 def utc_now() -> datetime:
-    """This machine's clock."""
+    """The time by the clock of this machine."""
     return datetime.now(UTC)
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 ROW_SHARE: Final = 0.4
-"""Share of a task's budget that buffered rows may fill; the rest is for the copy that encoding makes and for blocks on their way out."""
+"""Share of a task's budget that buffered rows may fill; the rest is for the copy that encoding makes and for blocks on
+their way out.
+"""
 
 
 class Flushable(Protocol):

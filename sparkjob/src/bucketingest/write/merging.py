@@ -1,7 +1,9 @@
 """Which row of a key survives inside one flush, decided as Hudi's readers decide between blocks.
 
-A block may hold a key twice, but the delete block of a flush is read after its data block: "deleted, then inserted again" inside
-one flush would read as deleted. So a flush holds each key once: the greatest ordering value, and of equals the later row.
+A block may hold a key twice, but the delete block of a flush is read after its data block: "deleted, then inserted
+again" inside
+one flush would read as deleted. So a flush holds each key once: the greatest ordering value, and of equals the later
+row.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import pyarrow.compute as pc
 def surviving_rows(record_key: pa.Array, ordering: pa.Array | None) -> npt.NDArray[np.int64] | None:
     """Indices of the rows that survive, in arrival order; None when all do.
 
-    `record_key`: string, no nulls, in arrival order. `ordering`: any comparable type, no nulls, same length; None lets the later row win.
+    `record_key`: string, no nulls, in arrival order. `ordering`: any comparable type, no nulls, same length; None
+    lets the later row win.
     """
     encoded = record_key.dictionary_encode()
     if len(encoded.dictionary) == len(record_key):

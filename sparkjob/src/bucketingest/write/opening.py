@@ -1,10 +1,12 @@
-"""Opens the table a pipeline writes, or creates it; refuses, before anything is written, whatever would make its commits wrong."""
+"""Opens the table a pipeline writes, or creates it; refuses, before anything is written, whatever would make its
+commits wrong.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast, get_args
 
 import pyarrow as pa
 
@@ -17,6 +19,8 @@ from bucketingest.hudi.table import HoodieTable, TableDefinition, create_table, 
 from bucketingest.hudi.table_checks import check_table
 from bucketingest.hudi.timeline import Timeline, path_of
 from bucketingest.index.bucket import BucketIndex
+from bucketingest.index.errors import InvalidKeyRule
+from bucketingest.index.hashing import BucketHash
 from bucketingest.index.layout_check import verify_bucket_layout
 from bucketingest.index.partition_path import PartitionPathRule
 from bucketingest.index.record_key import RecordKeyRule
@@ -68,7 +72,8 @@ def open_table(
     """Open the table, or create it with the incoming columns.
 
     `incoming`: columns after the transform, without the delete column. Raises UnsupportedTable with every reason found,
-    DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch, SchemaError, and what key rules raise for missing columns.
+    DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch, SchemaError, and what key rules raise for missing
+    columns.
     """
     rules = row_rules(definition)
     _check_columns(rules, incoming)
@@ -107,8 +112,15 @@ def row_rules(definition: TableDefinition) -> RowRules:
         partition_path=PartitionPathRule(definition.partition_fields, definition.hive_style_partitioning),
         ordering_field=definition.ordering_field,
         buckets=definition.buckets,
-        hash=definition.hash,
+        hash=_known_hash(definition),
     )
+
+
+def _known_hash(definition: TableDefinition) -> BucketHash:
+    for known in get_args(BucketHash):
+        if definition.hash == known:
+            return cast(BucketHash, known)
+    raise InvalidKeyRule(f"unknown hash {definition.hash!r}: known are {', '.join(get_args(BucketHash))}")
 
 
 def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:
@@ -129,8 +141,10 @@ def _check_columns(rules: RowRules, incoming: pa.Schema) -> None:
         raise UnsupportedTable(
             "as specified",
             [
-                f"spec.table.orderingField: the rows have no column {rules.ordering_field!r}; "
-                f"columns are {', '.join(incoming.names)}"
+                (
+                    f"spec.table.orderingField: the rows have no column {rules.ordering_field!r}; "
+                    f"columns are {', '.join(incoming.names)}"
+                )
             ],
         )
 

@@ -9,6 +9,7 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from bucketingest.index.bucket import FileIds
+from bucketingest.index.hashing import BucketHash
 from bucketingest.index.partition_path import PartitionPathRule
 from bucketingest.index.record_key import RecordKeyRule
 from bucketingest.index.routing import PartitionNumbers
@@ -25,7 +26,7 @@ class RowRules:
     partition_path: PartitionPathRule
     ordering_field: str | None
     buckets: int
-    hash: Literal["hudi", "murmur3"]
+    hash: BucketHash
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Puts an object under the one name it has in its micro-batch, and tells a twin's equal object from a conflict.
 
-A task that was retried or ran twice meets its twin's object under the same name. Equal rows: the twin's object is adopted. Other
+A task that was retried or ran twice meets its twin's object under the same name. Equal rows: the twin's object is
+adopted. Other
 rows: the micro-batch's input was not the same twice, and nothing of it may be committed.
 """
 
@@ -34,9 +35,9 @@ def create_or_adopt(storage: Storage, path: str, content: Sequence[Buffer] | pat
         if ours == theirs or same_rows(ours, theirs):
             return True
         raise ConflictingAttempt(
-            f"{storage.url}/{path} was written by another attempt of this micro-batch with other rows: the input is not the "
-            "same when it is read again (a function such as rand() or current_timestamp() in transform.sql, or data lost at "
-            "the source)"
+            f"{storage.url}/{path} was written by another attempt of this micro-batch with other rows: the input is "
+            "not the same when it is read again (a function such as rand() or current_timestamp() in transform.sql, or "
+            "data lost at the source)"
         ) from None
     finally:
         if isinstance(content, pathlib.Path):

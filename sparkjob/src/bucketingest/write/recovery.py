@@ -1,4 +1,4 @@
-"""What to do with an instant that an earlier attempt left undone. Pure: what is there goes in, one verdict comes out."""
+"""What to do with an instant that an earlier attempt left undone. Pure: what is there goes in, a verdict comes out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Verdict(Enum):
     """A micro-batch was begun: it is written again under the same names, and equal files are adopted."""
     ABORT = "abort"
     UNDO = "undo"
-    """It was decided to commit, but another writer rolled it back: what is left of it goes, its rows are written again."""
+    """It was decided to commit, but another writer rolled it back: what is left of it goes, its rows are written again.
+    """
     FORGET = "forget"
     """It is complete and archived already."""
 

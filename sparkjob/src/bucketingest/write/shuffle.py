@@ -1,8 +1,11 @@
-"""The stage before the shuffle: rows become one Arrow message per file group and chunk, because Spark moves few large values
+"""The stage before the shuffle: rows become one Arrow message per file group and chunk, because Spark moves few large
+values
 several times faster than many rows.
 
-A chunk is as many rows as its share of the memory budget holds. Its rows are sorted by file group (a stable sort: arrival
-order within a group stays) and each group's part is serialised as one Arrow IPC message. The write task gets the messages
+A chunk is as many rows as its share of the memory budget holds. Its rows are sorted by file group (a stable sort:
+arrival
+order within a group stays) and each group's part is serialised as one Arrow IPC message. The write task gets the
+messages
 sorted by (partition path, bucket, map task, chunk), so that the order of rows, and with it every byte it writes, is the
 same in each attempt.
 """
@@ -40,7 +43,9 @@ SHUFFLE_ORDER: Final = ("partition_path", "bucket", "map_task", "chunk")
 DEAD_LETTERS: Final = -1
 
 CHUNK_SHARE: Final = 1 / 8
-"""Share of the budget that a chunk's rows take: sorting copies them once, serialising once more, and Spark holds the batch before."""
+"""Share of the budget that a chunk's rows take: sorting copies them once, serialising once more, and Spark holds the
+batch before.
+"""
 
 _CHUNK_BYTES_MAX: Final = 64 * 1024**2
 
@@ -71,7 +76,9 @@ def unpack(message: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """One batch with exactly the plan's columns: a column of the table that the input lacks is null, types are those stored."""
+    """One batch with exactly the plan's columns: a column of the table that the input lacks is null, types are those
+    stored.
+    """
     joined = pa.Table.from_batches(batches).combine_chunks().to_batches()[0] if len(batches) > 1 else batches[0]
     present = set(joined.schema.names)
     columns = [

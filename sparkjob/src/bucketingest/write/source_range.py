@@ -23,8 +23,10 @@ class Relation(Enum):
 class SourceRange:
     """The part of the source between two positions.
 
-    kind kafka: positions are offsets per topic and partition, the next to be read; they mean the same in every checkpoint.
-    kind checkpoint: positions mean something only together with Spark's checkpoint (files, generated rows, a user's own query).
+    kind kafka: positions are offsets per topic and partition, the next to be read; they mean the same in every
+    checkpoint.
+    kind checkpoint: positions mean something only together with Spark's checkpoint (files, generated rows, a user's
+    own query).
     """
 
     kind: Literal["kafka", "checkpoint"]
@@ -91,9 +93,10 @@ def relate(micro_batch: SourceRange, position: SourceRange | None) -> Relation:
 def _relate_batches(micro_batch: SourceRange, position: SourceRange) -> Relation:
     if micro_batch.query_id != position.query_id:
         raise RangeConflict(
-            f"the table has the rows up to micro-batch {position.batch_id} of checkpoint {position.query_id}, but this is "
-            f"checkpoint {micro_batch.query_id}: the checkpoint was lost or replaced, and this source cannot be positioned "
-            "without it. Restore the checkpoint, or give the pipeline another name to ingest everything again"
+            f"the table has the rows up to micro-batch {position.batch_id} of checkpoint {position.query_id}, but this "
+            f"is checkpoint {micro_batch.query_id}: the checkpoint was lost or replaced, and this source cannot be "
+            "positioned without it. Restore the checkpoint, or give the pipeline another name to ingest everything "
+            "again"
         )
     if micro_batch.batch_id == position.batch_id and micro_batch.end != position.end:
         raise RangeConflict(
@@ -106,19 +109,22 @@ def _relate_batches(micro_batch: SourceRange, position: SourceRange) -> Relation
 def _relate_offsets(micro_batch: SourceRange, position: SourceRange) -> Relation:
     starts = _offsets(micro_batch.start) if micro_batch.start else {}
     committed = _offsets(position.end)
-    relations = set()
+    relations: set[Relation] = set()
     for partition, end in _offsets(micro_batch.end).items():
         start, known = starts.get(partition, 0), committed.get(partition)
+        if end == start and (known is None or end <= known):
+            continue  # nothing of this partition is in the micro-batch
         if known is not None and end <= known:
-            relations.add(Relation.DONE if end > start else None)
+            relations.add(Relation.DONE)
         elif known is None or start == known:
             relations.add(Relation.NEXT)
         else:
             raise _offset_conflict(partition, start, end, known)
     if {Relation.DONE, Relation.NEXT} <= relations:
         raise RangeConflict(
-            f"the micro-batch up to {micro_batch.end} is committed for some partitions of the topic and not for others; "
-            f"the table has {position.end}. Delete the checkpoint directory: the next start continues from the table"
+            f"the micro-batch up to {micro_batch.end} is committed for some partitions of the topic and not for "
+            f"others; the table has {position.end}. Delete the checkpoint directory: the next start continues from the "
+            "table"
         )
     return Relation.NEXT if Relation.NEXT in relations else Relation.DONE
 
@@ -127,9 +133,9 @@ def _offset_conflict(partition: tuple[str, str], start: int, end: int, known: in
     what = "would be ingested twice" if start < known else "would be left out"
     first, last = min(start, known), max(start, known)
     return RangeConflict(
-        f"topic {partition[0]} partition {partition[1]}: the table has everything before offset {known}, the micro-batch is "
-        f"{start} to {end}; offsets {first} to {last - 1} {what}. Delete the checkpoint directory: the next start continues "
-        "from the table; if the topic was created anew, give the pipeline another name"
+        f"topic {partition[0]} partition {partition[1]}: the table has everything before offset {known}, the "
+        f"micro-batch is {start} to {end}; offsets {first} to {last - 1} {what}. Delete the checkpoint directory: the next start "
+        "continues from the table; if the topic was created anew, give the pipeline another name"
     )
 
 

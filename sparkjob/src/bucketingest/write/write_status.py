@@ -16,7 +16,9 @@ from bucketingest.write.errors import IncompleteReport
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """What one handle wrote, or what one task without a file reports (`file_id` is "" then). Sizes in bytes, the rest in rows."""
+    """What one handle wrote, or what one task without a file reports (`file_id` is "" then). Sizes in bytes, the rest
+    in rows.
+    """
 
     task: int
     """Number of the write task."""
