@@ -99,17 +99,17 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="dead letter path without mode",
         ),
         pytest.param(
-            {"spec.commit.interval": "1s"},
+            {"spec.commit.mode": "interval", "spec.commit.interval": "1s"},
             "spec.commit.interval: is 1s; allowed: at least commit.trigger, 2s",
             id="interval shorter than the default trigger",
         ),
         pytest.param(
-            {"spec.commit.interval": "7m"},
+            {"spec.commit.mode": "interval", "spec.commit.interval": "7m"},
             "spec.health.maxCommitLag: is 5m; allowed: more than commit.interval, 7m",
             id="default commit lag shorter than interval",
         ),
         pytest.param(
-            {"spec.health.maxInflightAge": "30s"},
+            {"spec.commit.mode": "interval", "spec.health.maxInflightAge": "30s"},
             "spec.health.maxInflightAge: is 30s; allowed: more than commit.interval, 30s",
             id="every instant stuck",
         ),
@@ -247,7 +247,7 @@ def test_values_that_may_be_secret_are_not_shown(problems: Find) -> None:
 
 
 def test_a_wrong_field_does_not_hide_a_rule_that_compares_with_a_default(problems: Find) -> None:
-    assert problems({"spec.table.index.buckets": 0, "spec.commit": {"interval": "1s"}}) == [
+    assert problems({"spec.table.index.buckets": 0, "spec.commit": {"mode": "interval", "interval": "1s"}}) == [
         "spec.table.index.buckets: is 0; allowed: an integer from 1 to 99999999",
         "spec.commit.interval: is 1s; allowed: at least commit.trigger, 2s",
     ]

@@ -19,6 +19,10 @@ class InvalidTransform(StreamError):
     """The schema, the SQL transform or the delete predicate cannot be analysed."""
 
 
+class UnsupportedSetting(StreamError):
+    """The resource asks for something that this version does not do."""
+
+
 class CheckpointUnreadable(StreamError):
     """Spark's checkpoint does not say which rows the micro-batch consists of."""
 

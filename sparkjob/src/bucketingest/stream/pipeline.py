@@ -10,6 +10,7 @@ from typing import Literal, Self
 
 from bucketingest.hudi.table import TableDefinition
 from bucketingest.spec.model import BucketIngest
+from bucketingest.stream.errors import UnsupportedSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,12 @@ class Pipeline:
 
     @classmethod
     def of(cls, resource: BucketIngest) -> Self:
-        """The pipeline that the resource describes."""
+        """The pipeline that the resource describes. Raises UnsupportedSetting for what this version cannot run."""
         spec = resource.spec
+        if spec.commit.mode != "checkpoint":
+            raise UnsupportedSetting(
+                f"spec.commit.mode: {spec.commit.mode} is not available in this version; allowed: checkpoint"
+            )
         table = spec.table
         return cls(
             name=resource.pipeline,
