@@ -40,7 +40,8 @@ class ExpectedTable:
 
     A row wins over an earlier one when its ordering value is equal or higher. A delete leaves its ordering value
     behind, so that a late row cannot bring the key back; `compact` forgets deletes, as Hudi's compaction does.
-    A null ordering value is the lowest: it wins over nothing but another null.
+    Rows without an ordering value have no place in it: they are dead letters, as Hudi's reader fails on a key that has
+    both a row with and a row without one.
     """
 
     rules: MergeRules
@@ -51,8 +52,10 @@ class ExpectedTable:
     def apply(self, rows: pa.Table) -> None:
         """Merges the rows of one commit; within the commit, too, the later row wins at equal ordering values."""
         for position, (key, ordering, deleted) in enumerate(self._changes(rows), start=self._rows):
+            if self.rules.ordering is not None and ordering is None:
+                continue
             current = self._winners.get(key)
-            if current is None or not _is_lower(ordering, current.ordering):
+            if current is None or self.rules.ordering is None or ordering >= current.ordering:
                 self._winners[key] = _Winner(ordering, None if deleted else position)
         self._inputs.append(rows)
         self._rows += rows.num_rows
@@ -81,9 +84,3 @@ def expected_table(inputs: Iterable[pa.Table], rules: MergeRules) -> pa.Table:
     for rows in inputs:
         table.apply(rows)
     return table.table()
-
-
-def _is_lower(left: Any, right: Any) -> bool:
-    if right is None:
-        return False
-    return left is None or left < right

@@ -66,6 +66,10 @@ def test_a_null_delete_flag_deletes_nothing() -> None:
     assert names(rows(("a", 1, "x"), gone=None)) == ["x"]
 
 
+def test_rows_without_an_ordering_value_are_left_out() -> None:
+    assert names(rows(("a", None, "x"), ("b", 1, "y")), rows(("b", None, "z"))) == ["y"]
+
+
 def test_without_an_ordering_column_the_later_row_wins() -> None:
     by_commit = MergeRules(key=["id"], partition_by=["region"], deleted="gone")
 

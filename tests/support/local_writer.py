@@ -1,0 +1,96 @@
+"""The whole write path without Spark: what the query does with a micro-batch, done in this process.
+
+The map tasks' packing, the shuffle, the write tasks and the coordinator are the project's own; only the engine between
+them is replaced, by a sort and a filter. So a test of tables needs no second JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketingest.hudi.table import TableDefinition
+from bucketingest.storage import open_storage
+from bucketingest.write.bucket_writer import write_task
+from bucketingest.write.coordinator import Assignment, CoordinatorSettings, InstantCoordinator, Outcome
+from bucketingest.write.opening import open_table
+from bucketingest.write.plan import DELETE_COLUMN, WritePlan
+from bucketingest.write.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
+from bucketingest.write.source_range import SourceRange
+from bucketingest.write.write_status import WriteStatus, statuses_from_arrow
+
+PIPELINE = "test"
+
+
+@dataclass
+class LocalWriter:
+    """One attempt of a pipeline on one table. Each commit's source range follows the one before."""
+
+    path: Path
+    definition: TableDefinition
+    schema: pa.Schema
+    """Columns of the rows, without the delete column."""
+    deleted: str | None = None
+    """A boolean column of the rows: true deletes the key."""
+    log_block: Literal["parquet", "avro"] = "parquet"
+    memory_bytes: int = 64 * 1024**2
+    batch_rows: int = 10_000
+    """Rows of a batch in which the engine hands the input over."""
+    map_tasks: int = 2
+    write_tasks: int = 2
+    coordinator: InstantCoordinator = field(init=False)
+
+    def __post_init__(self) -> None:
+        storage = open_storage(str(self.path))
+        self._opened = open_table(storage, self.definition, self.schema, has_deletes=self.deleted is not None)
+        settings = CoordinatorSettings(PIPELINE, self.write_tasks, max_retries=0, dead_letters=None)
+        self.coordinator = InstantCoordinator(self._opened, settings)
+        self.coordinator.start()
+
+    def commit(self, rows: pa.Table) -> Outcome:
+        """One micro-batch of these rows, in this order, as one instant."""
+        done = self.coordinator.position
+        batch_id = 0 if done is None else done.batch_id + 1
+        start = None if done is None else done.end
+        source_range = SourceRange("checkpoint", start, str(batch_id), query_id=PIPELINE, batch_id=batch_id)
+        return self.coordinator.run(source_range, lambda assignment: self.write(rows, assignment))
+
+    def write(self, rows: pa.Table, assignment: Assignment) -> list[WriteStatus]:
+        """What the tasks of a micro-batch do: pack, shuffle, write."""
+        plan = self._plan(assignment)
+        packed = pa.Table.from_batches(self._packed(rows, plan), SHUFFLE_SCHEMA)
+        statuses: list[WriteStatus] = []
+        for task in range(self.write_tasks):
+            share = packed.filter(pc.field("route") == task).sort_by([(name, "ascending") for name in SHUFFLE_ORDER])
+            statuses += statuses_from_arrow(pa.Table.from_batches(write_task(share.to_batches(), plan, task)))
+        return statuses
+
+    def _packed(self, rows: pa.Table, plan: WritePlan) -> Iterator[pa.RecordBatch]:
+        if self.deleted is not None:
+            rows = rows.append_column(DELETE_COLUMN, rows[self.deleted])
+        share = -(-rows.num_rows // self.map_tasks)
+        for task in range(self.map_tasks):
+            yield from pack(rows.slice(task * share, share).to_batches(self.batch_rows), plan, task)
+
+    def _plan(self, assignment: Assignment) -> WritePlan:
+        return WritePlan(
+            table_url=str(self.path),
+            dead_letters_url=None,
+            storage_options={},
+            pipeline=PIPELINE,
+            instant_time=assignment.instant_time,
+            sequence=assignment.sequence,
+            schema=self._opened.row_schema,
+            block_schema_json=self._opened.block_schema_json,
+            rules=self._opened.rules,
+            log_block=self.log_block,
+            memory_bytes=self.memory_bytes,
+            tasks=self.write_tasks,
+            file_ids=assignment.file_ids,
+            partitions=assignment.partitions,
+        )
