@@ -175,8 +175,11 @@ class _Cursor:
         return int(_LONG.unpack(self.take(_LONG.size))[0])
 
     def entries(self) -> dict[int, str]:
-        found = {}
-        for _ in range(self.read_int()):
+        found: dict[int, str] = {}
+        count = self.read_int()
+        if count < 0:
+            raise self.corrupt(f"has {count} headers or footers")
+        for _ in range(count):
             key = self.read_int()
             raw = bytes(self.take(self.read_int()))
             try:
