@@ -6,13 +6,13 @@ remembered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from bucketingest.hudi.errors import InvalidName
 from bucketingest.hudi.naming import bucket_of_file_id, deterministic_file_id
-from bucketingest.index.errors import BucketLayoutMismatch, BucketOutOfRange, DuplicateFileGroup
+from bucketingest.index.errors import BucketLayoutMismatch, BucketOutOfRange, DuplicateFileGroup, ReplacedFileGroup
 
 Place: TypeAlias = tuple[str, int]
 """(partition path, bucket id)"""
@@ -62,6 +62,25 @@ class BucketIndex:
             if other != file_id:
                 raise DuplicateFileGroup(partition_path, bucket, (other, file_id))
         return BucketIndex(self.buckets, known)
+
+    def without(self, file_groups: Collection[tuple[str, str]]) -> BucketIndex:
+        """The index without these (partition path, file id), which a completed instant replaced."""
+        known = {place: file_id for place, file_id in self.known.items() if (place[0], file_id) not in file_groups}
+        return BucketIndex(self.buckets, known)
+
+    def check_replaced(self, file_groups: Iterable[tuple[str, str]]) -> None:
+        """Raise ReplacedFileGroup if rows would go into one of these replaced (partition path, file id).
+
+        Readers leave a replaced file group out for good, whatever is written to it later.
+        """
+        for partition_path, file_id in file_groups:
+            bucket = _bucket_in_range(partition_path, file_id, self.buckets)
+            if self.file_id(partition_path, bucket) == file_id:
+                raise ReplacedFileGroup(
+                    f"file group {file_id} in partition {partition_path!r} was replaced by another writer "
+                    "(delete_partition, insert_overwrite or clustering): rows written to its bucket would be "
+                    "invisible. Restore the table, or write to another table.path"
+                )
 
     @property
     def file_ids(self) -> FileIds:

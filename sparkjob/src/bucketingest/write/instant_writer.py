@@ -14,6 +14,7 @@ from bucketingest.hudi import heartbeat
 from bucketingest.hudi.errors import InstantExists, UnsupportedTable
 from bucketingest.hudi.history import archived_times
 from bucketingest.hudi.instant import next_instant_time
+from bucketingest.hudi.replaced import replaced_file_groups
 from bucketingest.hudi.rollback import RollbackOptions, pending_rollback, roll_back
 from bucketingest.hudi.table import load_table
 from bucketingest.hudi.table_checks import metadata_table_refusals
@@ -156,7 +157,10 @@ class InstantWriter:
 
     def _fold_in(self, timeline: Timeline) -> None:
         """Learn the file groups that other writers' instants made since the last look."""
-        self._index = self._index.with_commit(written_file_groups(self._storage, timeline, self._seen))
+        written = written_file_groups(self._storage, timeline, self._seen)
+        replaced = replaced_file_groups(self._storage, timeline)
+        self._index = self._index.without(replaced).with_commit(group for group in written if group not in replaced)
+        self._index.check_replaced(replaced)
         self._seen = frozenset(instant.request_time for instant in timeline.completed_commits)
 
     def _next_time(self, known: frozenset[str] | set[str]) -> str:

@@ -5,6 +5,7 @@ commits wrong.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, cast, get_args
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from bucketingest.hudi.commit_metadata import SCHEMA_KEY, CommitMetadata
 from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
 from bucketingest.hudi.file_view import FileView, load_file_view
+from bucketingest.hudi.replaced import replaced_file_groups
 from bucketingest.hudi.schema import AvroSchema, arrow_to_avro, avro_to_arrow, schema_json, with_meta_columns
 from bucketingest.hudi.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.table import HoodieTable, TableDefinition, create_table, load_table
@@ -87,7 +89,9 @@ def open_table(
     timeline = Timeline.load(storage)
     avro = _merged_schema(table, timeline, avro)
     view = load_file_view(storage, timeline)
-    index = BucketIndex.bootstrap(_committed_files(view), definition.buckets)
+    replaced = replaced_file_groups(storage, timeline)
+    index = BucketIndex.bootstrap(_committed_files(view, replaced), definition.buckets)
+    index.check_replaced(replaced)
     if table.bucket_count is None:  # made by Hudi, which does not record how it hashed
         verify_bucket_layout(sample_record_keys(storage, view), rules.record_key, rules.buckets, rules.hash)
     return OpenTable(
@@ -159,11 +163,11 @@ def _merged_schema(table: HoodieTable, timeline: Timeline, incoming: AvroSchema)
     return comparison.schema
 
 
-def _committed_files(view: FileView) -> list[tuple[str, str, str]]:
+def _committed_files(view: FileView, replaced: Collection[tuple[str, str]]) -> list[tuple[str, str, str]]:
     return [
         (group.partition_path, group.file_id, str(file.name))
         for group in view.groups
-        if group.latest is not None
+        if group.latest is not None and (group.partition_path, group.file_id) not in replaced
         for file in (group.latest.base_file, *group.latest.log_files)
         if file is not None
     ]

@@ -134,8 +134,8 @@ def _offset_conflict(partition: tuple[str, str], start: int, end: int, known: in
     first, last = min(start, known), max(start, known)
     return RangeConflict(
         f"topic {partition[0]} partition {partition[1]}: the table has everything before offset {known}, the "
-        f"micro-batch is {start} to {end}; offsets {first} to {last - 1} {what}. Delete the checkpoint directory: the next start "
-        "continues from the table; if the topic was created anew, give the pipeline another name"
+        f"micro-batch is {start} to {end}; offsets {first} to {last - 1} {what}. Delete the checkpoint directory: the "
+        "next start continues from the table; if the topic was created anew, give the pipeline another name"
     )
 
 
