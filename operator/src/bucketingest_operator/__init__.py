@@ -3,11 +3,6 @@
 It installs only the bare size of `bucketingest` (the spec model) and never imports pyspark.
 """
 
-from typing import Final
-
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND
 
-__all__ = ["API_GROUP", "API_VERSION", "FINALIZER", "KIND"]
-
-FINALIZER: Final = f"{API_GROUP}/operator"
-"""Kept on a resource while the operator still has something to take down for it."""
+__all__ = ["API_GROUP", "API_VERSION", "KIND"]
