@@ -27,5 +27,16 @@ class CheckpointUnreadable(StreamError):
     """Spark's checkpoint does not say which rows the micro-batch consists of."""
 
 
+class JvmFailed(StreamError):
+    """Spark's JVM did not start, or is gone."""
+
+
 class QueryFailed(StreamError):
-    """Spark ended the query with an error."""
+    """Spark ended the query with an error.
+
+    `cause` is the name of the error that a task raised, if it was one of this package, without its module.
+    """
+
+    def __init__(self, message: str, cause: str | None = None) -> None:
+        self.cause = cause
+        super().__init__(message)
