@@ -13,7 +13,7 @@ from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.positions import CheckpointPositions
 from bucketingest.stream.query import MicroBatchFunction
 from bucketingest.stream.running import RunningIngest
-from bucketingest.stream.session import prepare
+from bucketingest.stream.session import prepared
 from bucketingest.stream.shape import RowShape
 from bucketingest.stream.sources import read_source
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
@@ -27,31 +27,30 @@ def ingest_resource(session: SparkSession, resource: BucketIngest, *, once: bool
     Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before
     all checks.
     """
-    prepare(session)
     pipeline = Pipeline.of(resource)
     shape = RowShape(resource, pipeline.delete_when)
     kind: Literal["kafka", "checkpoint"] = "kafka" if resource.spec.source.kafka is not None else "checkpoint"
-    opened = _open(pipeline, shape, read_source(session, resource, None))
-    coordinator = _coordinator(session, pipeline, opened)
-    position = coordinator.start()
-    starting_offsets = position.end if position is not None and kind == "kafka" else None
-    rows = read_source(session, resource, starting_offsets)
-    return _start(rows, pipeline, shape, opened, coordinator, kind=kind, once=once)
+    with prepared(session):
+        opened = _open(pipeline, shape, read_source(session, resource, None))
+        coordinator = _coordinator(session, pipeline, opened)
+        position = coordinator.start()
+        starting_offsets = position.end if position is not None and kind == "kafka" else None
+        rows = read_source(session, resource, starting_offsets)
+        return _start(rows, pipeline, shape, opened, coordinator, kind=kind, once=once)
 
 
 def ingest(rows: DataFrame, pipeline: Pipeline, *, once: bool = False) -> RunningIngest:
     """Write a streaming DataFrame, whose columns are the table's, into the pipeline's table.
 
     The position of its sources lives in Spark's checkpoint: without it the pipeline is refused a second start. Raises
-    as
-    `ingest_resource` does.
+    as `ingest_resource` does.
     """
-    prepare(rows.sparkSession)
     shape = RowShape(None, pipeline.delete_when)
-    opened = _open(pipeline, shape, rows)
-    coordinator = _coordinator(rows.sparkSession, pipeline, opened)
-    coordinator.start()
-    return _start(rows, pipeline, shape, opened, coordinator, kind="checkpoint", once=once)
+    with prepared(rows.sparkSession):
+        opened = _open(pipeline, shape, rows)
+        coordinator = _coordinator(rows.sparkSession, pipeline, opened)
+        coordinator.start()
+        return _start(rows, pipeline, shape, opened, coordinator, kind="checkpoint", once=once)
 
 
 def _open(pipeline: Pipeline, shape: RowShape, rows: DataFrame) -> OpenTable:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from bucketingest.spec.model import BucketIngest
+from bucketingest.stream.jvm import start_jvm
 
 JARS_VARIABLE: Final = "BUCKETINGEST_JARS"
 """Environment variable: a folder of jars to add (the Kafka source, from_avro)."""
@@ -38,15 +40,16 @@ def build_session(resource: BucketIngest) -> SparkSession:
     # pyspark takes the workers' interpreter from here; they need this one's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = resource.spec.spark
-    builder = SparkSession.builder.appName(f"bucketingest {resource.pipeline}")
+    local: dict[str, str] = {}
     if "spark.master" not in spark.conf and "MASTER" not in os.environ:
-        builder = builder.master("local[*]").config("spark.driver.bindAddress", "127.0.0.1")
-        builder = builder.config("spark.driver.host", "127.0.0.1")
+        local = {f"spark.driver.{name}": "127.0.0.1" for name in ("bindAddress", "host")} | {"spark.master": "local[*]"}
     # In local mode the driver's JVM does the executors' work too.
     memory_mib = max(spark.driver.memory, spark.executor.memory if "spark.master" not in spark.conf else 0) // 1024**2
-    conf = {**_DEFAULT_CONF, "spark.driver.memory": f"{memory_mib}m", **spark.conf, **REQUIRED_CONF}
+    conf = {**_DEFAULT_CONF, **local, "spark.driver.memory": f"{memory_mib}m", **spark.conf, **REQUIRED_CONF}
     if jars := connector_jars():
         conf["spark.jars"] = ",".join([*filter(None, [conf.get("spark.jars")]), *jars])
+    start_jvm(conf)
+    builder = SparkSession.builder.appName(f"bucketingest {resource.pipeline}")
     for name, value in conf.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
@@ -65,7 +68,20 @@ def _jars(folder: Path) -> Iterable[Path]:
     return folder.glob("*.jar") if folder.is_dir() else ()
 
 
-def prepare(session: SparkSession) -> None:
-    """Set what the write path relies on in a session that somebody else made."""
-    for name, value in REQUIRED_CONF.items():
-        session.conf.set(name, value)
+@contextmanager
+def prepared(session: SparkSession) -> Iterator[None]:
+    """Set what the write path relies on while a query is made and started: Spark copies the session's settings for it.
+
+    The session, which may be the user's own, has its settings back afterwards.
+    """
+    before = {name: session.conf.get(name, None) for name in REQUIRED_CONF}
+    try:
+        for name, value in REQUIRED_CONF.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, old)
