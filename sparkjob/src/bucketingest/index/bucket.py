@@ -6,6 +6,7 @@ remembered.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -25,6 +26,11 @@ class FileIds:
     buckets: int
     foreign: Mapping[Place, str]
     """File ids that are not the deterministic ones: file groups made by Hudi's own writers."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for equal file ids and hardly for others."""
+        return hashlib.sha256(repr(sorted(self.foreign.items())).encode()).hexdigest()
 
     def file_id(self, partition_path: str, bucket: int) -> str:
         """File id of a bucket's file group, existing or not. Raises BucketOutOfRange."""

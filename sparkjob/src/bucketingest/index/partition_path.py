@@ -101,6 +101,10 @@ def refusal(path: str) -> str | None:
         return f"partition path {shown!r} has more than {MAX_PATH_BYTES} bytes"
     if _CONTROL.search(path):
         return f"partition path {shown!r} holds a control character"
+    if ":" in path:
+        # Seen with Hudi 1.2.0: its Spark reader fails on the whole table (URISyntaxException), and its
+        # writer cannot write it.
+        return f"partition path {shown!r} holds a colon, with which Hudi's Spark reader cannot read the table at all"
     if path.startswith("/"):
         return f"partition path {shown!r} is absolute"
     for segment in path.split("/"):

@@ -5,6 +5,7 @@ commits wrong.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, cast, get_args
@@ -27,9 +28,12 @@ from bucketingest.index.layout_check import verify_bucket_layout
 from bucketingest.index.partition_path import PartitionPathRule
 from bucketingest.index.record_key import RecordKeyRule
 from bucketingest.storage import Storage, verify_create_if_absent
+from bucketingest.write.advice import advice
 from bucketingest.write.coordination import ROOT
 from bucketingest.write.key_sample import sample_record_keys
 from bucketingest.write.plan import DELETE_COLUMN, RowRules
+
+log = logging.getLogger(__name__)
 
 _SCHEMA_PROPERTY: Final = "hoodie.table.create.schema"
 
@@ -79,6 +83,8 @@ def open_table(
     """
     rules = row_rules(definition)
     _check_columns(rules, incoming)
+    for warning in advice(definition, incoming, has_deletes=has_deletes):
+        log.warning("advice", extra={"advice": warning})
     avro = arrow_to_avro(incoming, table_name=definition.name)
     verify_create_if_absent(storage, ROOT)
     try:
