@@ -95,7 +95,7 @@ class AppendHandle:
     def _encode(self) -> None:
         if not self._rows:
             return
-        rows = pa.Table.from_batches(self._rows, schema=self._plan.schema).combine_chunks().to_batches()[0]
+        (rows,) = pa.Table.from_batches(self._rows, schema=self._plan.schema).combine_chunks().to_batches()
         self._rows.clear()
         self._buffered_bytes = 0
         keys = self._plan.rules.record_key.columns(rows).record_key

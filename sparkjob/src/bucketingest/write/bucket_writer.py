@@ -54,6 +54,7 @@ class BucketWriter:
         self._next_row = 0
         self._pool = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="publish")
         self._publishing: list[tuple[Future[WriteStatus], int]] = []
+        self._scratch_files: list[pathlib.Path] = []
 
     def __enter__(self) -> Self:
         return self
@@ -62,6 +63,8 @@ class BucketWriter:
         if self._handle is not None:
             self._handle.discard()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        for path in self._scratch_files:  # publishing deletes its own; those that never came to it are left
+            path.unlink(missing_ok=True)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take a shuffle batch."""
@@ -107,7 +110,10 @@ class BucketWriter:
         self._budget.leave(handle)
         self._handle = None
         self._next_row += handle.rows_received
-        in_memory = 0 if isinstance(content, pathlib.Path) else handle.size_bytes
+        in_memory = handle.size_bytes
+        if isinstance(content, pathlib.Path):
+            self._scratch_files.append(content)
+            in_memory = 0
         self._budget.charge_blocks(in_memory, self._await_one)
         if handle.partition_path not in self._partitions:
             ensure_partition_metadata(self._storage, handle.partition_path, self._plan.instant_time)
@@ -134,8 +140,6 @@ class BucketWriter:
 
     def _await_one(self) -> int:
         """Wait for the oldest hand-over to the storage; returns the bytes it held."""
-        if not self._publishing:
-            return 0
         future, held = self._publishing.pop(0)
         self._statuses.append(future.result())
         return held

@@ -50,6 +50,20 @@ Decision = CommitDecision | AbortDecision
 
 
 @dataclass(frozen=True, slots=True)
+class Intent:
+    """What a micro-batch is going to write."""
+
+    source_range: SourceRange
+    file_ids: str
+    """Fingerprint of the file ids that its tasks are told. With others, the files of the first tasks would stay beside
+    those of the next, and the commit would make both visible."""
+
+    def same_files_as(self, other: Intent) -> bool:
+        """Whether both put the same rows under the same names."""
+        return self.file_ids == other.file_ids and self.source_range.same_rows_as(other.source_range)
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerEntry:
     """A micro-batch whose rows are all in storage."""
 
@@ -92,20 +106,20 @@ class Coordination:
         directories = self._storage.list_level(f"{self._root}/instants").directories
         return sorted(path.rpartition("/")[2] for path in directories)
 
-    def put_intent(self, instant: str, sequence: int, source_range: SourceRange) -> None:
+    def put_intent(self, instant: str, sequence: int, intent: Intent) -> None:
         """Say which rows the micro-batch consists of, before any is written."""
-        content = json.dumps(source_range.to_json()).encode()
+        content = json.dumps({"range": intent.source_range.to_json(), "fileIds": intent.file_ids}).encode()
         existing = self._create(self._path(instant, f"intent/{sequence}"), content)
-        if existing is not None and not SourceRange.from_json(json.loads(existing)).same_rows_as(source_range):
+        if existing is not None and not _intent_of(existing).same_files_as(intent):
             raise WriteError(
                 f"instant {instant}, micro-batch {sequence} was begun with other rows: {existing.decode()}, "
                 f"now {content.decode()}"
             )
 
-    def intent(self, instant: str, sequence: int) -> SourceRange | None:
-        """The range of a micro-batch that was begun."""
+    def intent(self, instant: str, sequence: int) -> Intent | None:
+        """What a micro-batch that was begun is."""
         content = self._get(self._path(instant, f"intent/{sequence}"))
-        return None if content is None else SourceRange.from_json(json.loads(content))
+        return None if content is None else _intent_of(content)
 
     def put_ledger(self, instant: str, sequence: int, entry: LedgerEntry) -> None:
         """Record that every row of the micro-batch is in storage."""
@@ -144,12 +158,17 @@ class Coordination:
         return self._storage.exists(self._path(instant, "done"))
 
     def forget(self, instants: Iterable[str]) -> None:
-        """Delete the objects of instants, the decision last: without it an instant with intents would count as open."""
+        """Delete the objects of instants. Whatever a crash leaves still says that nothing is to be done for them.
+
+        Of an instant that was carried out, `done` goes last; without it the decision would be carried out again, and
+        without the decision its intents would count as open.
+        """
         for instant in instants:
-            decision = self._path(instant, "decision")
-            others = [info.path for info in self._storage.list(self._path(instant, "")) if info.path != decision]
+            last = [self._path(instant, name) for name in ("decision", "done")]
+            others = [info.path for info in self._storage.list(self._path(instant, "")) if info.path not in last]
             self._storage.delete_many(others)
-            self._storage.delete(decision)
+            for path in last:
+                self._storage.delete(path)
 
     def _epochs(self) -> list[int]:
         objects = self._storage.list_level(f"{self._root}/epoch").objects
@@ -183,6 +202,11 @@ class Coordination:
 def directory_name(pipeline: str) -> str:
     """A pipeline's name as one directory level: namespace/name becomes namespace~name; no Kubernetes name has a ~."""
     return pipeline.replace("/", "~")
+
+
+def _intent_of(content: bytes) -> Intent:
+    record = json.loads(content)
+    return Intent(SourceRange.from_json(record["range"]), record["fileIds"])
 
 
 def _decision_bytes(decision: Decision) -> bytes:

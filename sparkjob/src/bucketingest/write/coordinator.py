@@ -91,6 +91,7 @@ class InstantCoordinator:
         self._coordination = Coordination(self._storage, settings.pipeline)
         self._position: SourceRange | None = None
         self._open: str | None = None
+        self._settled = False
         claimant = f"{socket.gethostname()} (process {os.getpid()})"
         self.epoch = self._coordination.claim_epoch(claimant)
         identity = WriterIdentity(settings.pipeline, self.epoch, settings.dead_letters, settings.clock)
@@ -108,10 +109,12 @@ class InstantCoordinator:
 
     def start(self) -> SourceRange | None:
         """Finish what earlier attempts left open, and return the position to continue from."""
+        self._open = None
         for instant in self._coordination.instants():
             self._recover(instant)
         self._position = position_of(self._storage, Timeline.load(self._storage), self._settings.pipeline)
         position = None if self._position is None else self._position.end
+        self._settled = True
         log.info("started", extra={"epoch": self.epoch, "position": position, "resumes_instant": self._open})
         return self._position
 
@@ -122,11 +125,14 @@ class InstantCoordinator:
         storage and
         tasks raise. An instant whose tasks failed stays open: the same range, here or in the next attempt, resumes it.
         """
+        if not self._settled:  # a run failed midway: what it left is known to the storage only
+            self.start()
         if relate(source_range, self._position) is Relation.DONE:
             log.info(
                 "skipped, the table has this range", extra={"batch": source_range.batch_id, "end": source_range.end}
             )
             return Outcome(None)
+        self._settled = False
         started = time.monotonic()
         instant = self._instant_for(source_range)
         assignment = Assignment(instant, SEQUENCE, self._writer.file_ids, self._writer.partitions)
@@ -139,15 +145,15 @@ class InstantCoordinator:
             raise
         written = time.monotonic()
         self._commit(instant, LedgerEntry(source_range, tuple(statuses)))
+        self._settled = True
         return _outcome(instant, statuses, written - started, time.monotonic() - written)
 
     def _instant_for(self, source_range: SourceRange) -> str:
         """The open instant if it was begun with this range, else a new one."""
         if self._open is not None:
-            begun = self._coordination.intent(self._open, SEQUENCE)
-            if begun is not None and begun.same_rows_as(source_range):
+            if self._writer.resume(self._open, source_range):
                 return self._open
-            self._abort(self._open, "its micro-batch was begun with another source range")
+            self._abort(self._open, "its micro-batch was begun with another source range or other file groups")
         self._open = self._writer.begin(source_range)
         return self._open
 

@@ -11,7 +11,7 @@ from bucketingest.storage import open_storage
 from bucketingest.write.dead_letters import DEAD_LETTER_SCHEMA, dead_letter_file, staged_path
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.publishing import create_or_adopt, same_dead_letters
-from bucketingest.write.write_status import WriteStatus, statuses_to_arrow
+from bucketingest.write.write_status import NO_WRITE_TASK, WriteStatus, statuses_to_arrow
 
 _FILE_BYTES_MAX: Final = 16 * 1024**2
 """Bytes of rejected rows above which a file is finished and the next one begun."""
@@ -22,7 +22,7 @@ def write_dead_letters(batches: Iterable[pa.RecordBatch], plan: WritePlan, task:
     """Stage rows (columns of the dead-letter table, some may be absent) that failed before the shuffle. Yields write
     statuses.
     """
-    writer = DeadLetterWriter(plan, f"decode-{task}", task)
+    writer = DeadLetterWriter(plan, f"decode-{task}", NO_WRITE_TASK)
     for batch in batches:
         if batch.num_rows:
             writer.write(_completed(batch, plan.instant_time))

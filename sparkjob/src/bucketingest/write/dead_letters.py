@@ -58,7 +58,11 @@ def dead_letters(
 ) -> Rejected | None:
     """The rows of a chunk that have no place in the table; None if all have one, which costs nothing per row."""
     reasons = [
-        ("recordKey", f"the record key ({', '.join(plan.rules.record_key.fields)}) is null or empty", keys.missing),
+        (
+            "recordKey",
+            f"the record key ({', '.join(plan.rules.record_key.fields)}) is null, empty or not UTF-8",
+            keys.missing,
+        ),
         ("partitionPath", "the partition path must not become a directory", partitions.refused),
     ]
     if plan.rules.ordering_field:
@@ -80,7 +84,7 @@ def dead_letters(
 
 def _letters(rows: pa.RecordBatch, instant_time: str, reasons: list[tuple[str, str]]) -> pa.RecordBatch:
     count = rows.num_rows
-    values = [json.dumps(row, default=_json_value, ensure_ascii=False).encode() for row in rows.to_pylist()]
+    values = [json.dumps(row, default=_json_value, ensure_ascii=False).encode() for row in _python_rows(rows)]
     columns: dict[str, pa.Array] = {
         "instant": pa.array([instant_time] * count, pa.string()),
         "reason": pa.array([reason for reason, _ in reasons], pa.string()),
@@ -91,6 +95,22 @@ def _letters(rows: pa.RecordBatch, instant_time: str, reasons: list[tuple[str, s
         [columns.get(column.name, pa.nulls(count, column.type)) for column in DEAD_LETTER_SCHEMA],
         schema=DEAD_LETTER_SCHEMA,
     )
+
+
+def _python_rows(rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows; Spark's strings can hold bytes that are no UTF-8, and such a row is rejected for it, so it must be
+    shown.
+    """
+    try:
+        return rows.to_pylist()
+    except UnicodeDecodeError:
+        columns = [_as_text(column) if pa.types.is_string(column.type) else column for column in rows.columns]
+        return pa.RecordBatch.from_arrays(columns, names=rows.schema.names).to_pylist()
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    values = column.cast(pa.binary()).to_pylist()
+    return pa.array([None if value is None else value.decode("utf-8", "backslashreplace") for value in values])
 
 
 def _json_value(value: Any) -> str:

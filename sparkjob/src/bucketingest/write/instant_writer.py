@@ -13,7 +13,7 @@ from typing import Final
 from bucketingest.hudi import heartbeat
 from bucketingest.hudi.errors import InstantExists, UnsupportedTable
 from bucketingest.hudi.history import archived_times
-from bucketingest.hudi.instant import next_instant_time
+from bucketingest.hudi.instant import State, next_instant_time
 from bucketingest.hudi.replaced import replaced_file_groups
 from bucketingest.hudi.rollback import RollbackOptions, pending_rollback, roll_back
 from bucketingest.hudi.table import load_table
@@ -23,7 +23,14 @@ from bucketingest.index.bucket import BucketIndex, FileIds
 from bucketingest.index.routing import PartitionNumbers
 from bucketingest.storage import Storage
 from bucketingest.write.commit_content import commit_metadata, inflight_metadata, written_file_groups
-from bucketingest.write.coordination import AbortDecision, CommitDecision, Coordination, Decision, LedgerEntry
+from bucketingest.write.coordination import (
+    AbortDecision,
+    CommitDecision,
+    Coordination,
+    Decision,
+    Intent,
+    LedgerEntry,
+)
 from bucketingest.write.dead_letters import discard, publish
 from bucketingest.write.errors import InstantAborted, WriteError
 from bucketingest.write.opening import OpenTable
@@ -87,20 +94,30 @@ class InstantWriter:
         """
         for _ in range(_REQUEST_ATTEMPTS):
             instant = self._next_time(Timeline.load(self._storage).times | set(self._coordination.instants()))
-            self._coordination.put_intent(instant, SEQUENCE, source_range)
+            self._coordination.put_intent(instant, SEQUENCE, self._intent(source_range))
             heartbeat.beat(self._storage, instant)
             try:
                 create_requested(self._storage, instant)
             except InstantExists:
                 self._coordination.forget([instant])
                 continue
-            content = inflight_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
-            create_inflight(self._storage, instant, content=content)
+            self._create_inflight(instant)
             return instant
         raise WriteError(
             f"{self._storage.url}: no free instant time in {_REQUEST_ATTEMPTS} attempts: other writers are at work "
             "without the table's lock; stop them"
         )
+
+    def resume(self, instant: str, source_range: SourceRange) -> bool:
+        """Take up an open instant of an earlier attempt; False if it was begun with other rows or other file names."""
+        begun = self._coordination.intent(instant, SEQUENCE)
+        if begun is None or not begun.same_files_as(self._intent(source_range)):
+            return False
+        heartbeat.beat(self._storage, instant)
+        found = Timeline.load(self._storage).find(instant)
+        if found is not None and found.state is State.REQUESTED:
+            self._create_inflight(instant)
+        return True
 
     def decide_commit(self, instant: str, entry: LedgerEntry) -> Decision:
         """Make all checks that can still stop the commit, then decide.
@@ -154,6 +171,13 @@ class InstantWriter:
             discard(self._identity.dead_letters, self._identity.pipeline, instant)
         self._coordination.mark_done(instant)
         log.warning("rolled back", extra={"instant": instant, "reason": reason, "deleted_files": len(result.deleted)})
+
+    def _intent(self, source_range: SourceRange) -> Intent:
+        return Intent(source_range, self._index.file_ids.fingerprint)
+
+    def _create_inflight(self, instant: str) -> None:
+        content = inflight_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
+        create_inflight(self._storage, instant, content=content)
 
     def _fold_in(self, timeline: Timeline) -> None:
         """Learn the file groups that other writers' instants made since the last look."""

@@ -9,6 +9,8 @@ ROW_SHARE: Final = 0.4
 """Share of a task's budget that buffered rows may fill; the rest is for the copy that encoding makes and for blocks on
 their way out.
 """
+_ROWS_BYTES_MAX: Final = 1024**3
+"""A flush makes one Arrow array of each column, and one of strings ends at 2 GiB."""
 
 
 class Flushable(Protocol):
@@ -39,7 +41,7 @@ class MemoryBudget:
     @property
     def rows_limit_bytes(self) -> int:
         """Bytes of rows above which the largest buffer is flushed."""
-        return int(self.limit_bytes * ROW_SHARE)
+        return min(int(self.limit_bytes * ROW_SHARE), _ROWS_BYTES_MAX)
 
     @property
     def buffered_bytes(self) -> int:
@@ -69,13 +71,11 @@ class MemoryBudget:
     def charge_blocks(self, size_bytes: int, wait_for_one: Callable[[], int]) -> None:
         """Account for blocks handed to the storage; first wait until they fit.
 
-        `wait_for_one` blocks until one earlier hand-over is done and returns its size in bytes, 0 if there is none.
+        `wait_for_one` blocks until one earlier hand-over is done and returns its size in bytes, 0 for one that held no
+        memory. It is called only while there is one.
         """
         while self._blocks_bytes and self._blocks_bytes + size_bytes > self.limit_bytes - self.rows_limit_bytes * 2:
-            released = wait_for_one()
-            if not released:
-                break
-            self._blocks_bytes -= released
+            self.release_blocks(wait_for_one())
         self._blocks_bytes += size_bytes
 
     def release_blocks(self, size_bytes: int) -> None:

@@ -42,7 +42,15 @@ def _ranks(ordering: pa.Array) -> npt.NDArray[Any]:
         return _numpy(ordering.cast(pa.int64()))
     if pa.types.is_date32(kind):
         return _numpy(ordering.cast(pa.int32()))
+    if pa.types.is_float64(kind) or pa.types.is_float32(kind):
+        return _float_ranks(_numpy(ordering.cast(pa.float64())))
     return _numpy(pc.rank(ordering, sort_keys="ascending", tiebreaker="dense"))
+
+
+def _float_ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Integers in Java's order of doubles: -0.0 before 0.0, every NaN the same and after everything else."""
+    bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
+    return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
 
 
 def _numpy(array: pa.Array) -> npt.NDArray[Any]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from bucketingest.write.coordination import AbortDecision, CommitDecision, Decision, LedgerEntry
-from bucketingest.write.source_range import SourceRange
+from bucketingest.write.coordination import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
 
 
 class Verdict(Enum):
@@ -36,7 +35,7 @@ class FoundInstant:
     rolled_back: bool
     """Whether a rollback, pending or completed, names it."""
     decision: Decision | None
-    intent: SourceRange | None
+    intent: Intent | None
     ledger: LedgerEntry | None
 
 

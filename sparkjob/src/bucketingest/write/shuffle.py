@@ -79,7 +79,7 @@ def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """One batch with exactly the plan's columns: a column of the table that the input lacks is null, types are those
     stored.
     """
-    joined = pa.Table.from_batches(batches).combine_chunks().to_batches()[0] if len(batches) > 1 else batches[0]
+    (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
     present = set(joined.schema.names)
     columns = [
         joined.column(field.name).cast(field.type) if field.name in present else pa.nulls(joined.num_rows, field.type)

@@ -13,6 +13,8 @@ from bucketingest.hudi.naming import LogFileName
 from bucketingest.hudi.write_stat import WriteStat
 from bucketingest.write.errors import IncompleteReport
 
+NO_WRITE_TASK: Final = -1
+
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
@@ -21,7 +23,7 @@ class WriteStatus:
     """
 
     task: int
-    """Number of the write task."""
+    """Number of the write task; `NO_WRITE_TASK` for rows that were rejected before the shuffle."""
     partition_path: str = ""
     bucket: int = -1
     file_id: str = ""
