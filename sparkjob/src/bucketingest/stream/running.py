@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.stream.errors import QueryFailed
+from bucketingest.stream.errors import JvmFailed, QueryFailed
+from bucketingest.stream.failures import essence
 from bucketingest.stream.progress import Progress, kafka_lag
 from bucketingest.stream.query import MicroBatchFunction, StopRequested
 
@@ -45,6 +47,11 @@ class RunningIngest:
             except StreamingQueryException as error:
                 self._raise(error)
                 return True
+            except (Py4JError, OSError) as error:
+                raise JvmFailed(
+                    "Spark's JVM is gone, killed or out of memory (spark.driver.memory); the next start finishes or "
+                    "takes back what was begun"
+                ) from error
             self._stop_if_idle()
         return False
 
@@ -62,4 +69,5 @@ class RunningIngest:
         failure = self._function.failure
         if isinstance(failure, BucketIngestError):
             raise failure
-        raise QueryFailed(f"the query ended with an error: {failure or error}") from error
+        message, cause = essence(failure or error)
+        raise QueryFailed(f"the query ended with an error: {message}", cause) from (failure or error)

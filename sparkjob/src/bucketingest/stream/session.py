@@ -30,6 +30,7 @@ REQUIRED_CONF: Final = {
 
 _DEFAULT_CONF: Final = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.minBatchesToRetain": "100",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
 }
