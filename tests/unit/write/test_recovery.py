@@ -1,0 +1,99 @@
+"""The verdict about an instant found at the start: every combination of what storage can tell."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from bucketingest.write.coordination import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
+from bucketingest.write.recovery import FoundInstant, Verdict, verdict
+from bucketingest.write.source_range import SourceRange
+
+RANGE = SourceRange("kafka", None, '{"t":{"0":5}}', "q", 0)
+INTENT = Intent(RANGE, "file ids")
+LEDGER = LedgerEntry(RANGE, ())
+COMMIT = CommitDecision("20261121080001000", b"")
+ABORT = AbortDecision("a reason")
+
+
+def found(
+    decision: Decision | None = None,
+    intent: Intent | None = INTENT,
+    ledger: LedgerEntry | None = None,
+    *,
+    place: str = "timeline",
+    rolled_back: bool = False,
+) -> FoundInstant:
+    return FoundInstant(
+        "20261121080000000", place == "timeline", place == "archived", rolled_back, decision, intent, ledger
+    )
+
+
+@pytest.mark.parametrize(
+    ("instant", "expected", "why"),
+    [
+        (found(ABORT), Verdict.ABORT, "it was decided to abort: a reason"),
+        (found(COMMIT, ledger=LEDGER), Verdict.COMMIT, "it was decided to commit"),
+        (found(COMMIT, ledger=LEDGER, place="archived"), Verdict.FORGET, "it was decided to commit and is archived"),
+        (
+            found(COMMIT, ledger=LEDGER, rolled_back=True),
+            Verdict.UNDO,
+            "it was decided to commit, but another writer rolled it back",
+        ),
+        (
+            found(COMMIT, ledger=LEDGER, place="gone"),
+            Verdict.UNDO,
+            "it was decided to commit, but another writer rolled it back",
+        ),
+        (found(ledger=LEDGER), Verdict.COMMIT, "all its rows are in storage"),
+        (found(), Verdict.RESUME, "its micro-batch was begun"),
+        (found(intent=None), Verdict.ABORT, "nothing was begun in it"),
+        (found(place="gone"), Verdict.ABORT, "another writer rolled it back, or it never got onto the timeline"),
+        (
+            found(ledger=LEDGER, rolled_back=True),
+            Verdict.ABORT,
+            "another writer rolled it back, or it never got onto the timeline",
+        ),
+    ],
+)
+def test_each_case_has_its_verdict_and_reason(instant: FoundInstant, expected: Verdict, why: str) -> None:
+    assert verdict(instant) == (expected, why)
+
+
+EVERYTHING = [
+    found(decision, intent, ledger, place=place, rolled_back=rolled_back)
+    for decision, intent, ledger, place, rolled_back in product(
+        (None, COMMIT, ABORT), (None, INTENT), (None, LEDGER), ("timeline", "archived", "gone"), (False, True)
+    )
+]
+
+
+def expected_verdict(instant: FoundInstant) -> Verdict:
+    """The protocol once more, as a table: decision first, then what others did, then how far it came."""
+    intact = instant.on_timeline and not instant.rolled_back
+    archived = instant.archived and not instant.rolled_back
+    match instant.decision:
+        case AbortDecision():
+            return Verdict.ABORT
+        case CommitDecision():
+            return Verdict.COMMIT if intact else Verdict.FORGET if archived else Verdict.UNDO
+    if not intact:
+        return Verdict.ABORT
+    return Verdict.COMMIT if instant.ledger else Verdict.RESUME if instant.intent else Verdict.ABORT
+
+
+@pytest.mark.parametrize("instant", EVERYTHING)
+def test_all_combinations_follow_the_protocol(instant: FoundInstant) -> None:
+    assert verdict(instant)[0] is expected_verdict(instant)
+
+
+@pytest.mark.parametrize("instant", [one for one in EVERYTHING if one.decision is None])
+def test_nothing_undecided_is_committed_without_its_ledger_entry(instant: FoundInstant) -> None:
+    if instant.ledger is None:
+        assert verdict(instant)[0] is not Verdict.COMMIT
+
+
+@pytest.mark.parametrize("instant", [one for one in EVERYTHING if one.decision == COMMIT])
+def test_a_decided_commit_is_never_aborted(instant: FoundInstant) -> None:
+    assert verdict(instant)[0] in {Verdict.COMMIT, Verdict.FORGET, Verdict.UNDO}
