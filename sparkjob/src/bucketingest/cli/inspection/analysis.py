@@ -1,0 +1,132 @@
+"""From what was read of a table to the report about it. Pure: the clock's time comes with the snapshot."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+from bucketingest.cli.inspection.findings import findings
+from bucketingest.cli.inspection.layout import files_report
+from bucketingest.cli.inspection.pending import pending_instants
+from bucketingest.cli.inspection.report import InstantLine, Pipeline, Properties, TableReport, UncommittedFile
+from bucketingest.cli.inspection.snapshot import TableSnapshot
+from bucketingest.hudi.commit_metadata import CommitMetadata
+from bucketingest.hudi.errors import InvalidName
+from bucketingest.hudi.instant import Instant, format_time, parse_time
+from bucketingest.hudi.table import BUCKET_HASH, BUCKET_HASH_FIELDS
+from bucketingest.write.commit_content import DELETES, PIPELINE, RANGES, ROWS
+
+
+def analyse(snapshot: TableSnapshot, *, instants: int, pending_limit: timedelta) -> TableReport:
+    """The report. `instants`: how many of the newest to list; `pending_limit`: age from which a pending one hangs."""
+    timeline, view = snapshot.timeline, snapshot.view
+    pending_times = {instant.request_time for instant in timeline.pending}
+    report = TableReport(
+        url=snapshot.table.storage.url,
+        at=format_time(snapshot.now),
+        properties=_properties(snapshot),
+        completed_instants=len(timeline.completed),
+        pending_instants=len(timeline.pending),
+        timeline=tuple(_line(instant, snapshot) for instant in timeline.instants[-instants:]),
+        pending=pending_instants(snapshot, pending_limit),
+        files=files_report(view, snapshot.replaced),
+        uncommitted=tuple(
+            UncommittedFile(file.path, file.size, file.instant, file.instant in pending_times)
+            for file in view.uncommitted
+        ),
+        unmarked_partitions=view.unmarked_partitions,
+        pipelines=_pipelines(snapshot),
+        findings=(),
+    )
+    return replace(report, findings=findings(report, view, snapshot.replaced))
+
+
+def age_seconds(time: str, snapshot: TableSnapshot) -> float | None:
+    """Seconds from an instant time of the table until now; None if it is no full time (Hudi's bootstrap marks)."""
+    try:
+        moment = parse_time(time)
+    except InvalidName:
+        return None
+    return max(0.0, (snapshot.now - (moment - snapshot.zone_offset)).total_seconds())
+
+
+def _properties(snapshot: TableSnapshot) -> Properties:
+    table = snapshot.table
+    found = table.properties
+    return Properties(
+        name=table.name,
+        version=table.version,
+        type=found["hoodie.table.type"],
+        record_key=_fields(found.get("hoodie.table.recordkey.fields")),
+        partition_fields=_fields(found.get("hoodie.table.partition.fields")),
+        ordering_fields=_fields(
+            found.get("hoodie.table.ordering.fields") or found.get("hoodie.table.precombine.field")
+        ),
+        merge_mode=found.get("hoodie.record.merge.mode"),
+        buckets=table.bucket_count,
+        hash=found.get(BUCKET_HASH),
+        hash_fields=_fields(found.get(BUCKET_HASH_FIELDS)),
+        time_zone=found.get("hoodie.table.timeline.timezone", "LOCAL"),
+        metadata_table=found.get("hoodie.table.metadata.partitions", ""),
+    )
+
+
+def _fields(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _line(instant: Instant, snapshot: TableSnapshot) -> InstantLine:
+    metadata = snapshot.commits.get(instant.request_time)
+    stats = [stat for each in metadata.write_stats.values() for stat in each] if metadata is not None else None
+    inflight = snapshot.inflight.get(instant.request_time)
+    extra = metadata.extra_metadata if metadata is not None else inflight.extra_metadata if inflight is not None else {}
+    return InstantLine(
+        time=instant.request_time,
+        action=instant.action,
+        state=instant.state.value,
+        completed=instant.completion_time,
+        age=age_seconds(instant.completion_time or instant.request_time, snapshot),
+        rows=_count(metadata, ROWS, None if stats is None else sum(stat.num_writes for stat in stats)),
+        deletes=_count(metadata, DELETES, None if stats is None else sum(stat.num_deletes for stat in stats)),
+        files=None if stats is None else len(stats),
+        size_bytes=None if stats is None else sum(stat.total_write_bytes for stat in stats),
+        pipeline=extra.get(PIPELINE),
+    )
+
+
+def _count(metadata: CommitMetadata | None, key: str, otherwise: int | None) -> int | None:
+    """A number of the extra metadata of our commits; what the write stats say of other writers'."""
+    text = None if metadata is None else metadata.extra_metadata.get(key)
+    return int(text) if text is not None and text.isdigit() else otherwise
+
+
+def _pipelines(snapshot: TableSnapshot) -> tuple[Pipeline, ...]:
+    last = {
+        metadata.extra_metadata[PIPELINE]: (time, metadata.extra_metadata)
+        for time, metadata in sorted(snapshot.commits.items())
+        if PIPELINE in metadata.extra_metadata
+    }
+    coordinated = {each.pipeline: each for each in snapshot.coordinated}
+    result = []
+    for name in sorted({*last, *coordinated}):
+        time, extra = last.get(name, (None, {}))
+        known = coordinated.get(name)
+        result.append(
+            Pipeline(
+                name=name,
+                epoch=known.epoch if known is not None else None,
+                claimant=known.claimant if known is not None else None,
+                last_instant=time,
+                position=_position(extra.get(RANGES)),
+                open_instants=known.open_instants if known is not None else (),
+            )
+        )
+    return tuple(result)
+
+
+def _position(ranges: str | None) -> str | None:
+    try:
+        return None if ranges is None else json.dumps(json.loads(ranges)[-1]["end"], separators=(",", ":"))
+    except (ValueError, LookupError, TypeError):
+        return None

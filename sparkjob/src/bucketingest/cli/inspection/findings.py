@@ -1,0 +1,91 @@
+"""What is wrong with a table, or will be, in sentences with a remedy. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Final
+
+from bucketingest.cli.inspection.layout import current_groups
+from bucketingest.cli.inspection.report import TableReport
+from bucketingest.hudi.errors import InvalidName
+from bucketingest.hudi.file_view import FileView
+from bucketingest.hudi.naming import bucket_of_file_id
+
+_SKEW_MAX: Final = 4.0
+_LOG_FILES_MAX: Final = 50
+"""Per file group on average: beyond it snapshot reads are slow."""
+_NAMED_MAX: Final = 3
+
+
+def findings(report: TableReport, view: FileView, replaced: Collection[tuple[str, str]]) -> tuple[str, ...]:
+    """Every finding, the worst first; empty if there is none."""
+    found = [*_hidden_rows(report), *_duplicate_buckets(report, view, replaced), *_pending(report), *_leftovers(report)]
+    files = report.files
+    if files.bucket_skew is not None and files.bucket_skew > _SKEW_MAX:
+        found.append(
+            f"the largest bucket has {files.bucket_skew:.1f} times the bytes of the median one: the keys do not spread; "
+            "choose other hash fields or another bucket count in a new table"
+        )
+    if files.file_groups and files.log_files / files.file_groups > _LOG_FILES_MAX:
+        found.append(
+            f"{files.log_files / files.file_groups:.0f} log files per file group: snapshot reads merge all of them; run "
+            "Hudi's compaction, or commit less often"
+        )
+    return tuple(found)
+
+
+def _hidden_rows(report: TableReport) -> list[str]:
+    found = []
+    if report.properties.metadata_table:
+        found.append(
+            f"Hudi's metadata table is on ({report.properties.metadata_table}): bucketingest refuses the table, as readers "
+            "would not see its commits; delete it (Hudi's delete_metadata_table procedure), and let every writer set "
+            "hoodie.metadata.enable=false"
+        )
+    if report.unmarked_partitions:
+        found.append(
+            f"{_some(report.unmarked_partitions)} without .hoodie_partition_metadata: readers skip their rows; the "
+            "pipeline's next commit into each creates it"
+        )
+    return found
+
+
+def _duplicate_buckets(report: TableReport, view: FileView, replaced: Collection[tuple[str, str]]) -> list[str]:
+    if report.properties.buckets is None:
+        return []  # not known to have a bucket index
+    ids: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+    for group in current_groups(view, replaced):
+        try:
+            ids[group.partition_path, bucket_of_file_id(group.file_id)].append(group.file_id)
+        except InvalidName:
+            return [f"file id {group.file_id} has no bucket: another writer wrote it without the bucket index"]
+    return [
+        f"bucket {bucket} of partition {partition_path or '(none)'} has {len(names)} file groups, {', '.join(names)}: no "
+        "row's place is certain; the pipeline refuses the table until one of them is gone"
+        for (partition_path, bucket), names in ids.items()
+        if len(names) > 1
+    ]
+
+
+def _pending(report: TableReport) -> list[str]:
+    return [
+        f"instant {each.time} ({each.action}, {each.state}) hangs since {each.age / 60:.0f} min: {each.advice}"
+        for each in report.pending
+        if each.hangs
+    ]
+
+
+def _leftovers(report: TableReport) -> list[str]:
+    left = [each for each in report.uncommitted if not each.pending]
+    if not left:
+        return []
+    return [
+        f"{_some([each.path for each in left])} of no instant on the timeline ({sum(each.size_bytes for each in left)} "
+        "bytes): leftovers of rolled-back instants, which readers skip until archival has passed their instant; delete them"
+    ]
+
+
+def _some(names: Collection[str]) -> str:
+    shown = ", ".join(list(names)[:_NAMED_MAX])
+    return shown if len(names) <= _NAMED_MAX else f"{shown} and {len(names) - _NAMED_MAX} more"

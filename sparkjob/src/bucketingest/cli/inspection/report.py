@@ -1,0 +1,147 @@
+"""What inspect tells about a table, as plain data: made once, then shown as text or as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What the table is, from hoodie.properties. Absent ones are None or empty."""
+
+    name: str
+    version: int
+    type: str
+    record_key: tuple[str, ...]
+    partition_fields: tuple[str, ...]
+    ordering_fields: tuple[str, ...]
+    merge_mode: str | None
+    buckets: int | None
+    """None: another writer made the table, and Hudi does not record it."""
+    hash: str | None
+    hash_fields: tuple[str, ...]
+    time_zone: str
+    metadata_table: str
+    """Partitions of Hudi's metadata table; empty: it is off."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstantLine:
+    """One instant of the timeline's end. Ages in seconds, sizes in bytes; None: not known."""
+
+    time: str
+    action: str
+    state: str
+    completed: str | None
+    age: float | None
+    """Since completion; of a pending instant since its request."""
+    rows: int | None
+    deletes: int | None
+    files: int | None
+    size_bytes: int | None
+    pipeline: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingInstant:
+    """An instant that has not completed. Ages in seconds."""
+
+    time: str
+    action: str
+    state: str
+    age: float
+    hangs: bool
+    """Whether it is older than the limit."""
+    heartbeat_age: float | None
+    """None: it has no heartbeat."""
+    pipeline: str | None
+    """Whose it is, from its inflight file; None: not one of bucketingest's, or nothing was written yet."""
+    epoch: str | None
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroupSize:
+    """One file group's latest slice."""
+
+    partition_path: str
+    file_id: str
+    size_bytes: int
+    log_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Distribution of sizes in bytes."""
+
+    total: int
+    smallest: int
+    median: int
+    p99: int
+    largest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The file groups that a snapshot reads."""
+
+    partitions: int
+    file_groups: int
+    slices: int
+    base_files: int
+    log_files: int
+    """Of the latest slices: what a snapshot has to merge."""
+    sizes: Sizes | None
+    """Of the latest slices; None: there is none."""
+    all_bytes: int
+    """Of all slices, older ones included."""
+    bucket_skew: float | None
+    """Bytes of the largest bucket, over all partitions, divided by the median bucket's."""
+    largest: tuple[FileGroupSize, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UncommittedFile:
+    """A data file that no completed instant stands for; readers skip it."""
+
+    path: str
+    size_bytes: int
+    instant: str
+    pending: bool
+    """Whether its instant is pending, so that it may still be committed; else it is a leftover."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A pipeline of bucketingest that has written, or has begun to write, this table."""
+
+    name: str
+    epoch: int | None
+    claimant: str | None
+    last_instant: str | None
+    position: str | None
+    """JSON of the source position after its last commit."""
+    open_instants: tuple[str, ...]
+    """Those whose decision has not been carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """Everything inspect tells."""
+
+    url: str
+    at: str
+    """Instant time, UTC, of the report."""
+    properties: Properties
+    completed_instants: int
+    pending_instants: int
+    timeline: tuple[InstantLine, ...]
+    """The newest ones, the newest last."""
+    pending: tuple[PendingInstant, ...]
+    files: Files
+    uncommitted: tuple[UncommittedFile, ...]
+    unmarked_partitions: tuple[str, ...]
+    """Partitions whose rows readers skip, for want of the partition metadata file."""
+    pipelines: tuple[Pipeline, ...]
+    findings: tuple[str, ...]
+    """What is wrong, each with what to do; empty: nothing found."""

@@ -1,0 +1,148 @@
+"""Reads of a table what the report needs: three listings and a few small files, whatever the table's size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from bucketingest.hudi import heartbeat
+from bucketingest.hudi.commit_metadata import CommitMetadata
+from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.file_view import FileView, load_file_view
+from bucketingest.hudi.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.naming import TIMELINE_DIRECTORY
+from bucketingest.hudi.replaced import replaced_file_groups
+from bucketingest.hudi.table import HoodieTable, load_table
+from bucketingest.hudi.time_zone import offset_from_utc
+from bucketingest.hudi.timeline import Timeline, path_of
+from bucketingest.storage import NotFound, Storage
+from bucketingest.write.commit_content import PIPELINE
+from bucketingest.write.coordination import ROOT
+
+_SEARCHED_COMMITS: Final = 100
+"""How many of the newest commits are opened to find a pipeline's last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinated:
+    """What `.hoodie/.bucketingest/<pipeline>` holds."""
+
+    pipeline: str
+    epoch: int | None
+    claimant: str | None
+    open_instants: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableSnapshot:
+    """A table at one moment."""
+
+    table: HoodieTable
+    now: datetime
+    timeline: Timeline
+    view: FileView
+    replaced: frozenset[tuple[str, str]] = frozenset()
+    """(partition path, file id) of file groups that a replacecommit took out of the table."""
+    commits: Mapping[str, CommitMetadata] = field(default_factory=dict)
+    """Request time -> metadata, of the newest commits and of each pipeline's last."""
+    inflight: Mapping[str, CommitMetadata] = field(default_factory=dict)
+    """Request time -> metadata of the inflight file, of pending deltacommits."""
+    heartbeats: Mapping[str, datetime] = field(default_factory=dict)
+    """Request time -> last heartbeat, of pending instants that have one."""
+    coordinated: tuple[Coordinated, ...] = ()
+    zone_offset: timedelta = timedelta()
+    """How far the instants' times are ahead of UTC."""
+
+
+def read_snapshot(storage: Storage, *, instants: int) -> TableSnapshot:
+    """Read the table. `instants`: how many of the newest instants are opened.
+
+    Raises TableNotFound, InvalidTable, UnsupportedTable (a timeline of another layout), and what storage raises.
+    """
+    table = load_table(storage)
+    layout = table.properties.get("hoodie.timeline.layout.version")
+    if table.version < 8 or layout != "2":
+        raise UnsupportedTable(
+            storage.url,
+            [
+                f"hoodie.table.version={table.version}, hoodie.timeline.layout.version={layout or '(missing)'}: only "
+                "timelines of table versions 8 and 9 can be read; upgrade it with Hudi's upgrade_table procedure"
+            ],
+        )
+    listing = storage.list_level(TIMELINE_DIRECTORY).objects
+    timeline = Timeline.of_file_names(info.path.rpartition("/")[2] for info in listing)
+    coordinated = _coordinated(storage)
+    return TableSnapshot(
+        table=table,
+        now=datetime.now(UTC),
+        timeline=timeline,
+        view=load_file_view(storage, timeline),
+        replaced=frozenset(replaced_file_groups(storage, timeline)),
+        commits=_commits(storage, timeline, instants, {each.pipeline for each in coordinated}),
+        inflight=_inflight(storage, timeline),
+        heartbeats={
+            instant.request_time: beat
+            for instant in timeline.pending
+            if (beat := heartbeat.last_beat(storage, instant.request_time)) is not None
+        },
+        coordinated=coordinated,
+        zone_offset=offset_from_utc(listing) or timedelta(),
+    )
+
+
+def _commits(storage: Storage, timeline: Timeline, count: int, pipelines: set[str]) -> dict[str, CommitMetadata]:
+    """Metadata of the newest commits, further back only as long as a pipeline's last commit is missing."""
+    result: dict[str, CommitMetadata] = {}
+    missing = set(pipelines)
+    for number, instant in enumerate(reversed(timeline.completed_commits)):
+        if number >= count and (not missing or number >= _SEARCHED_COMMITS):
+            break
+        if instant.action not in WRITE_ACTIONS:
+            continue
+        metadata = _read(storage, instant)
+        if metadata is not None:
+            result[instant.request_time] = metadata
+            missing.discard(metadata.extra_metadata.get(PIPELINE, ""))
+    return result
+
+
+def _inflight(storage: Storage, timeline: Timeline) -> dict[str, CommitMetadata]:
+    found = (
+        (instant.request_time, _read(storage, instant))
+        for instant in timeline.pending
+        if instant.action == DELTA_COMMIT and instant.state is State.INFLIGHT
+    )
+    return {time: metadata for time, metadata in found if metadata is not None}
+
+
+def _read(storage: Storage, instant: Instant) -> CommitMetadata | None:
+    path = path_of(instant)
+    try:
+        return CommitMetadata.decode(storage.get(path), path)
+    except NotFound:  # archived, completed or rolled back since the listing
+        return None
+
+
+def _coordinated(storage: Storage) -> tuple[Coordinated, ...]:
+    return tuple(_pipeline(storage, path) for path in sorted(storage.list_level(ROOT).directories))
+
+
+def _pipeline(storage: Storage, root: str) -> Coordinated:
+    epochs = [info.path for info in storage.list_level(f"{root}/epoch").objects]
+    newest = max((path for path in epochs if path.rpartition("/")[2].isdigit()), default=None)
+    claimant = None
+    if newest is not None:
+        try:
+            claimant = str(json.loads(storage.get(newest)).get("claimant"))
+        except (NotFound, ValueError):
+            claimant = None
+    instants = sorted(storage.list_level(f"{root}/instants").directories)
+    return Coordinated(
+        pipeline=root.rpartition("/")[2].replace("~", "/"),
+        epoch=None if newest is None else int(newest.rpartition("/")[2]),
+        claimant=claimant,
+        open_instants=tuple(path.rpartition("/")[2] for path in instants if not storage.exists(f"{path}/done")),
+    )

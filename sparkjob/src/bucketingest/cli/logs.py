@@ -1,0 +1,75 @@
+"""Turns what all layers log with the standard library into structured lines: text for a terminal, JSON for a collector."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from enum import StrEnum
+from typing import Any, TextIO
+
+import structlog
+from structlog.typing import Processor
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    AUTO = "auto"
+    """text in a terminal, else json."""
+    TEXT = "text"
+    JSON = "json"
+
+
+_QUIET = {"py4j": logging.CRITICAL, "pyspark": logging.ERROR, "SQLQueryContextLogger": logging.CRITICAL}
+"""Loggers whose lines say nothing to a user: what matters of theirs is raised."""
+
+
+class _Stderr(logging.StreamHandler[Any]):
+    """Writes to whatever stderr is at the moment: a live panel takes it over to put lines above itself."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
+
+
+def configure_logs(chosen: LogFormat, *, debug: bool = False) -> None:
+    """Route every log record of this process to stderr. May be called again, with other choices."""
+    terminal = sys.stderr.isatty()
+    as_json = chosen is LogFormat.JSON or (chosen is LogFormat.AUTO and not terminal)
+    handler = _Stderr()
+    handler.setFormatter(_formatter(as_json=as_json, colours=terminal))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("bucketingest").setLevel(logging.DEBUG if debug else logging.INFO)
+    for name, level in _QUIET.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def _formatter(*, as_json: bool, colours: bool) -> logging.Formatter:
+    before: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if as_json:
+        last: list[Processor] = [
+            structlog.processors.dict_tracebacks,
+            structlog.processors.EventRenamer("event"),
+            structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
+        ]
+    else:
+        last = [_drop_logger, structlog.dev.ConsoleRenderer(colors=colours, sort_keys=False, pad_event_to=12)]
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=before, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
+    )
+
+
+def _drop_logger(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """A person at a terminal reads what happened, not which module said it."""
+    event.pop("logger", None)
+    return event

@@ -1,0 +1,166 @@
+"""The command line: parses it, hands over to one module per command, and turns every error into one line and a code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from bucketingest.cli.exit_codes import ExitCode, exit_code, exit_code_table
+from bucketingest.cli.logs import LogFormat, configure_logs
+from bucketingest.errors import BucketIngestError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"Exit codes:\n\n{exit_code_table()}",
+)
+
+
+@dataclass
+class _Options:
+    """What holds for every command."""
+
+    debug: bool = False
+    log_format: LogFormat = LogFormat.AUTO
+
+
+_options = _Options()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            typer.echo(f"bucketingest {version('bucketingest')}")
+        except PackageNotFoundError:
+            typer.echo("bucketingest (not installed)")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    debug: Annotated[bool, typer.Option("--debug", help="Log more, and show the traceback of an error.")] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="Log lines on stderr: text in a terminal and json elsewhere, unless said here.")
+    ] = LogFormat.AUTO,
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Ingest streams into Apache Hudi merge-on-read tables with a bucket index."""
+    _options.debug, _options.log_format = debug, log_format
+    configure_logs(log_format, debug=debug)
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
+    once: Annotated[
+        bool, typer.Option("--once", help="Take all there is, then stop; instead of spec.commit.trigger.")
+    ] = False,
+) -> None:
+    """Run the pipeline of a BucketIngest on this machine, or as its driver.
+
+    Ctrl-C or SIGTERM ends it after the micro-batch that is being written; a second one at once. The next start continues
+    where the table is.
+    """
+    from bucketingest.cli.run import run_file
+
+    run_file(file, once=once)
+
+
+@app.command()
+def validate(
+    files: Annotated[list[Path], typer.Argument(help="YAML files, each with one BucketIngest.", show_default=False)],
+) -> None:
+    """Check BucketIngest files: every problem with its line and what is allowed there. Nothing is contacted."""
+    from bucketingest.cli.validate import validate_files
+
+    validate_files(files)
+
+
+@app.command()
+def inspect(
+    table_url: Annotated[
+        str, typer.Argument(help="Base path of a Hudi table: a directory, s3://, gs://, abfss://.", show_default=False)
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as one JSON object.")] = False,
+    instants: Annotated[int, typer.Option(min=1, max=1000, help="How many of the newest instants to show.")] = 10,
+    pending_limit: Annotated[
+        str, typer.Option(help="Age from which a pending instant counts as hanging.", metavar="DURATION")
+    ] = "10m",
+) -> None:
+    """Show a table's properties, timeline, file groups and pipelines, and what is wrong with them. Changes nothing."""
+    from bucketingest.cli.inspection.command import inspect_table
+
+    inspect_table(table_url, as_json=as_json, instants=instants, pending_limit=pending_limit)
+
+
+@app.command()
+def demo(
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="Ingest from a Kafka topic, which the demo makes and fills.")
+    ] = False,
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(envvar="KAFKA_BOOTSTRAP_SERVERS", help="Kafka broker for --kafka.", metavar="HOST:PORT"),
+    ] = None,
+    seconds: Annotated[int, typer.Option(min=1, max=3600, help="How long rows are made.")] = 20,
+    rows: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows made per second.")] = 5000,
+    directory: Annotated[
+        Path | None, typer.Option(help="Where everything is written.", show_default="a new temporary directory")
+    ] = None,
+) -> None:
+    """Ingest made-up rows into a new table for some seconds, then read it back with another implementation of Hudi."""
+    from bucketingest.cli.demo.command import DemoOptions, run_demo
+
+    run_demo(DemoOptions(seconds, rows, directory, bootstrap_servers), kafka=kafka)
+
+
+def main() -> None:
+    """Entry point of the `bucketingest` script."""
+    sys.exit(call(sys.argv[1:]))
+
+
+def call(arguments: list[str]) -> int:
+    """Run a command line; returns its exit code. Errors are told on stderr, one line each."""
+    try:
+        result = app(arguments, prog_name="bucketingest", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return ExitCode.BAD_INPUT
+    except click.ClickException as error:
+        _tell(error.format_message())
+        click.echo("Try 'bucketingest --help', or '--help' after a command.", err=True)
+        return ExitCode.BAD_INPUT
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return ExitCode.INTERRUPTED
+    except BucketIngestError as error:
+        if _options.debug:
+            traceback.print_exception(error)
+        _tell(str(error))
+        return exit_code(error)
+    except Exception as error:  # noqa: BLE001 - the one place where a defect is told and gets its code
+        traceback.print_exception(error)
+        _tell(f"{type(error).__name__}: {error}. This is a defect of bucketingest, please report it")
+        return ExitCode.DEFECT
+    return result if isinstance(result, int) else ExitCode.OK
+
+
+def _tell(message: str) -> None:
+    """The first line after `error:`, and what belongs to it, as reasons of a refusal, below."""
+    click.echo(f"error: {message}", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""`bucketingest validate`: reads BucketIngest files as `run` does, and stops there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from bucketingest.cli.exit_codes import ExitCode
+from bucketingest.spec.errors import SpecError, format_problem
+from bucketingest.spec.load import load_file
+
+
+def validate_files(files: Sequence[Path]) -> None:
+    """Print what each file describes, or every problem in it; exit code BAD_INPUT if any has one."""
+    wrong = False
+    for file in files:
+        try:
+            resource = load_file(file)
+        except SpecError as error:
+            wrong = True
+            for problem in error.problems:
+                typer.echo(f"error: {format_problem(error.source, problem)}", err=True)
+        else:
+            table = resource.spec.table
+            typer.echo(
+                f"{file}: valid: pipeline {resource.pipeline}, table {table.path}, {table.index.buckets} buckets"
+            )
+    if wrong:
+        raise typer.Exit(ExitCode.BAD_INPUT)
