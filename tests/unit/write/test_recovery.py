@@ -26,7 +26,14 @@ def found(
     rolled_back: bool = False,
 ) -> FoundInstant:
     return FoundInstant(
-        "20261121080000000", place == "timeline", place == "archived", rolled_back, decision, intent, ledger
+        request_time="20261121080000000",
+        on_timeline=place in {"timeline", "completed"},
+        completed=place == "completed",
+        archived=place == "archived",
+        rolled_back=rolled_back,
+        decision=decision,
+        intent=intent,
+        ledger=ledger,
     )
 
 
@@ -47,6 +54,11 @@ def found(
             "it was decided to commit, but another writer rolled it back",
         ),
         (found(ledger=LEDGER), Verdict.COMMIT, "all its rows are in storage"),
+        (
+            found(ledger=LEDGER, place="completed"),
+            Verdict.FORGET,
+            "it is complete, and its decision was forgotten",
+        ),
         (found(), Verdict.RESUME, "its micro-batch was begun"),
         (found(intent=None), Verdict.ABORT, "nothing was begun in it"),
         (found(place="gone"), Verdict.ABORT, "another writer rolled it back, or it never got onto the timeline"),
@@ -61,10 +73,11 @@ def test_each_case_has_its_verdict_and_reason(instant: FoundInstant, expected: V
     assert verdict(instant) == (expected, why)
 
 
+PLACES = ("timeline", "completed", "archived", "gone")
 EVERYTHING = [
     found(decision, intent, ledger, place=place, rolled_back=rolled_back)
     for decision, intent, ledger, place, rolled_back in product(
-        (None, COMMIT, ABORT), (None, INTENT), (None, LEDGER), ("timeline", "archived", "gone"), (False, True)
+        (None, COMMIT, ABORT), (None, INTENT), (None, LEDGER), PLACES, (False, True)
     )
 ]
 
@@ -78,6 +91,8 @@ def expected_verdict(instant: FoundInstant) -> Verdict:
             return Verdict.ABORT
         case CommitDecision():
             return Verdict.COMMIT if intact else Verdict.FORGET if archived else Verdict.UNDO
+    if instant.completed:
+        return Verdict.FORGET
     if not intact:
         return Verdict.ABORT
     return Verdict.COMMIT if instant.ledger else Verdict.RESUME if instant.intent else Verdict.ABORT

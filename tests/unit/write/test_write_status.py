@@ -23,8 +23,9 @@ from bucketingest.write.write_status import (
 def wrote(task: int, bucket: int, *, received: int = 3, upserts: int = 2, deletes: int = 1) -> WriteStatus:
     file_id = deterministic_file_id(bucket)
     name = f".{file_id}_20261121080000000.log.1_0-0-0"
-    counts = {"rows_received": received, "upserts": upserts, "deletes": deletes}
-    return WriteStatus(task, "eu", bucket, file_id, name, size_bytes=10, blocks=1, **counts)
+    return WriteStatus(
+        task, "eu", bucket, file_id, name, 10, 1, rows_received=received, upserts=upserts, deletes=deletes
+    )
 
 
 def test_every_task_has_reported() -> None:

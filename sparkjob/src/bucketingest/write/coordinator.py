@@ -171,6 +171,8 @@ class InstantCoordinator:
         attempts = self._settings.max_retries + 1
         for attempt in stamina.retry_context(on=StorageUnavailable, attempts=attempts, timeout=None):
             with attempt:
+                # Before the ledger: an entry for an instant that is long forgotten would look like open work.
+                self._coordination.check_epoch(self.epoch)
                 self._coordination.put_ledger(instant, SEQUENCE, entry)
                 decision = self._coordination.decision(instant) or self._writer.decide_commit(instant, entry)
                 self._open = None
@@ -208,6 +210,7 @@ class InstantCoordinator:
         return FoundInstant(
             request_time=instant,
             on_timeline=on_timeline is not None,
+            completed=on_timeline is not None and on_timeline.is_completed,
             archived=on_timeline is None and timeline.is_archived(instant),
             rolled_back=bool(rollbacks_of(self._storage, timeline, instant)),
             decision=self._coordination.decision(instant),

@@ -153,7 +153,8 @@ class InstantWriter:
         self._coordination.mark_done(instant)
 
     def abort(self, instant: str, reason: str) -> None:
-        """Decide that the instant never completes, and roll it back as Hudi does."""
+        """Decide that the instant never completes, and roll it back as Hudi does. Raises FencedOut."""
+        self._coordination.check_epoch(self._identity.epoch)
         decision = self._coordination.decide(instant, AbortDecision(reason))
         if isinstance(decision, CommitDecision):
             raise WriteError(f"instant {instant} is decided to commit and cannot be aborted ({reason})")

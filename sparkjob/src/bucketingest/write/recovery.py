@@ -20,7 +20,7 @@ class Verdict(Enum):
     """It was decided to commit, but another writer rolled it back: what is left of it goes, its rows are written again.
     """
     FORGET = "forget"
-    """It is complete and archived already."""
+    """It is complete, and archived or forgotten already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class FoundInstant:
     request_time: str
     on_timeline: bool
     """Whether a file of it is on the active timeline, in whatever state."""
+    completed: bool
+    """Whether it is there as completed."""
     archived: bool
     """Whether it is not there because it is older than the active timeline."""
     rolled_back: bool
@@ -50,6 +52,8 @@ def verdict(found: FoundInstant) -> tuple[Verdict, str]:
         if gone:
             return Verdict.UNDO, "it was decided to commit, but another writer rolled it back"
         return Verdict.COMMIT, "it was decided to commit"
+    if found.completed:
+        return Verdict.FORGET, "it is complete, and its decision was forgotten"
     if gone:
         return Verdict.ABORT, "another writer rolled it back, or it never got onto the timeline"
     if found.ledger is not None:
