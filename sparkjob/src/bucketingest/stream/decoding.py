@@ -5,13 +5,15 @@ All of it is Spark's own expressions, compiled in the JVM: no row becomes a Pyth
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.types import StringType, StructField, StructType
 
 from bucketingest.spec.model import BucketIngest, Format
 from bucketingest.stream.errors import InvalidTransform, MissingConnector
@@ -20,6 +22,8 @@ from bucketingest.write.plan import DELETE_COLUMN
 
 _DATA: Final = "_bucketingest_data"
 _BAD: Final = "_bucketingest_bad"
+_ROW: Final = "_bucketingest_row"
+_DECODED: Final = "_bucketingest_decoded"
 _VIEW: Final = "source"
 
 
@@ -67,37 +71,56 @@ class Decoded:
 
 def decode(rows: DataFrame, resource: BucketIngest) -> Decoded:
     """Decode what the source delivered. Raises InvalidTransform for a schema that Spark cannot read."""
-    if resource.spec.format is not None:
-        data = _decoder(resource.spec.format)
-        try:
-            decoded = rows.withColumn(_DATA, data)
-        except (AnalysisException, ParseException) as error:
-            raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {_first_line(error)}") from error
-        corrupt = (
-            F.col(_DATA).isNull() if resource.spec.format.type == "avro" else F.col(f"{_DATA}.{CORRUPT}").isNotNull()
-        )
-        decoded = decoded.withColumn(_BAD, F.col("value").isNull() | F.col(_DATA).isNull() | corrupt)
-        if resource.spec.format.type == "json":
-            decoded = decoded.withColumn(_DATA, F.col(_DATA).dropFields(CORRUPT))
-        return Decoded(decoded, can_fail=True)
-    if CORRUPT in rows.columns:
-        return Decoded(rows.withColumn(_BAD, F.col(CORRUPT).isNotNull()), can_fail=True)
-    return Decoded(rows, can_fail=False)
-
-
-def _decoder(format_: Format) -> Column:
-    if format_.type == "json":
-        schema = f"{format_.schema_text}, {CORRUPT} STRING"
-        return F.from_json(
-            F.col("value").cast("string"), schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        )
+    format_ = resource.spec.format
+    if format_ is None:
+        if CORRUPT in rows.columns:
+            return Decoded(rows.withColumn(_BAD, F.col(CORRUPT).isNotNull()), can_fail=True)
+        return Decoded(rows, can_fail=False)
     try:
-        return from_avro(F.col("value"), format_.schema_text, {"mode": "PERMISSIVE"})
+        decoded = _json(rows, format_) if format_.type == "json" else _avro(rows, format_)
+    except (AnalysisException, ParseException) as error:
+        raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {_first_line(error)}") from error
+    return Decoded(decoded, can_fail=True)
+
+
+def _json(rows: DataFrame, format_: Format) -> DataFrame:
+    """Each message as the one member of an object: what follows the row in a message, such as a second row, which
+    from_json would leave out silently, then makes the message undecodable.
+    """
+    columns = StructType.fromDDL(format_.schema_text)
+    schema = StructType([StructField(_ROW, columns), StructField(CORRUPT, StringType())])
+    text = F.col("value").cast("string")
+    member = F.concat(F.lit(f'{{"{_ROW}":'), text, F.lit("}"))
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    decoded = rows.withColumn(_DATA, F.from_json(member, schema, options))
+    row, corrupt = F.col(_DATA).getField(_ROW), F.col(_DATA).getField(CORRUPT)
+    # Bytes that are no UTF-8 would otherwise be replaced one by one with U+FFFD.
+    bad = F.col("value").isNull() | row.isNull() | corrupt.isNotNull() | ~F.is_valid_utf8(text)
+    return decoded.withColumn(_BAD, bad).withColumn(_DATA, row)
+
+
+def _avro(rows: DataFrame, format_: Format) -> DataFrame:
+    """A reader's schema with one more field, whose default only decoding can set: of a malformed message from_avro
+    makes a row of nulls (Spark 4.2, seen), which is else not to be told from a row whose values are null.
+    """
+    schema = json.loads(format_.schema_text)
+    if not isinstance(schema, dict) or schema.get("type") != "record" or not isinstance(schema.get("fields"), list):
+        raise InvalidTransform(
+            "spec.format.schema: the Avro schema is no record: a row's columns are a record's fields"
+        )
+    mark = {"name": _DECODED, "type": "boolean", "default": True}
+    reader_schema = json.dumps(schema | {"fields": [*schema["fields"], mark]})
+    options = {"mode": "PERMISSIVE", "avroSchema": reader_schema}
+    try:
+        data = from_avro(F.col("value"), format_.schema_text, options)
     except TypeError as error:  # PySpark's way to say that the JVM lacks the function
         raise MissingConnector(
             "Spark has no from_avro: its jar is missing. Run `make connectors`, name a folder that holds it in "
             "BUCKETINGEST_JARS, or set spark.conf spark.jars.packages"
         ) from error
+    decoded = rows.withColumn(_DATA, data)
+    bad = F.col("value").isNull() | F.col(_DATA).getField(_DECODED).isNull()
+    return decoded.withColumn(_BAD, bad).withColumn(_DATA, F.col(_DATA).dropFields(_DECODED))
 
 
 def transform(rows: DataFrame, sql: str) -> DataFrame:
@@ -124,4 +147,4 @@ def mark_deletes(rows: DataFrame, delete_when: str | None) -> DataFrame:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+    return str(error).strip().splitlines()[0].rstrip(";")

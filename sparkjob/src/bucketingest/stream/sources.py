@@ -39,7 +39,8 @@ def _kafka(session: SparkSession, source: KafkaSource, starting_offsets: str | N
         reader = reader.option("subscribe", ",".join(source.topics))
     else:
         assert source.topic_pattern is not None, "the model has topics or topicPattern"
-        reader = reader.option("subscribePattern", source.topic_pattern)
+        # Spark takes a topic whose name contains a match (Spark 4.2, seen).
+        reader = reader.option("subscribePattern", f"^(?:{source.topic_pattern})$")
     return (
         reader.option("kafka.bootstrap.servers", source.bootstrap_servers)
         .option("startingOffsets", starting_offsets or source.starting_offsets)
@@ -69,4 +70,4 @@ def _explained(error: AnalysisException) -> Exception:
             "Spark has no Kafka source: its jars are missing. Run `make connectors`, name a folder that holds them in "
             "BUCKETINGEST_JARS, or set spark.conf spark.jars.packages"
         )
-    return InvalidTransform(f"the source cannot be read: {error}")
+    return InvalidTransform(f"spec.source: Spark cannot read it: {str(error).strip().splitlines()[0]}")
