@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from bucketingest.storage import StorageUnavailable
 from bucketingest.storage.interface import Data, Level, ObjectInfo, Storage
 
-Chooser = Callable[[str, int], bool]
-"""Whether a change fails, from its path and how often that path was changed before."""
+Chooser = Callable[[str], bool]
+"""Whether a change of this path fails; asked once per change."""
 
 
 class FlakyStorage:
@@ -18,7 +18,7 @@ class FlakyStorage:
         self._inner = inner
         self._fails = fails
         self._after_effect = after_effect
-        self.tries: dict[str, int] = {}
+        self.failures = 0
 
     @property
     def url(self) -> str:
@@ -59,10 +59,9 @@ class FlakyStorage:
         return self._inner.absolute(path)
 
     def _change(self, path: str, act: Callable[[], None]) -> None:
-        before = self.tries.get(path, 0)
-        self.tries[path] = before + 1
-        failing = self._fails(path, before)
+        failing = self._fails(path)
         if not failing or self._after_effect:
             act()
         if failing:
+            self.failures += 1
             raise StorageUnavailable(f"{self.url}/{path}: the server answered 503; try again")

@@ -12,6 +12,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -25,7 +26,7 @@ from bucketingest.index.routing import PartitionNumbers
 from bucketingest.storage import Storage, StorageUnavailable
 from bucketingest.write.commit_content import position_of
 from bucketingest.write.coordination import KEPT_INSTANTS, Coordination, LedgerEntry
-from bucketingest.write.errors import ConflictingAttempt, RowsRejected
+from bucketingest.write.errors import ConflictingAttempt, InstantAborted, RowsRejected
 from bucketingest.write.instant_writer import SEQUENCE, InstantWriter, WriterIdentity, utc_now
 from bucketingest.write.opening import OpenTable
 from bucketingest.write.recovery import FoundInstant, Verdict, verdict
@@ -194,7 +195,8 @@ class InstantCoordinator:
         match step:
             case Verdict.COMMIT:
                 assert found.ledger is not None, "the ledger is written before the decision"
-                self._commit(instant, found.ledger)
+                with suppress(InstantAborted):  # then its rows come again
+                    self._commit(instant, found.ledger)
             case Verdict.RESUME if self._open is None:
                 self._open = instant
             case Verdict.UNDO:

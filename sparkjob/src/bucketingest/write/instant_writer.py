@@ -20,6 +20,7 @@ from bucketingest.hudi.table import load_table
 from bucketingest.hudi.table_checks import metadata_table_refusals
 from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.index.bucket import BucketIndex, FileIds
+from bucketingest.index.errors import DuplicateFileGroup
 from bucketingest.index.routing import PartitionNumbers
 from bucketingest.storage import Storage
 from bucketingest.write.commit_content import commit_metadata, inflight_metadata, written_file_groups
@@ -93,7 +94,9 @@ class InstantWriter:
         Returns its request time, greater than every time known.
         """
         for _ in range(_REQUEST_ATTEMPTS):
-            instant = self._next_time(Timeline.load(self._storage).times | set(self._coordination.instants()))
+            timeline = Timeline.load(self._storage)
+            self._fold_in(timeline)
+            instant = self._next_time(timeline.times | set(self._coordination.instants()))
             self._coordination.put_intent(instant, SEQUENCE, self._intent(source_range))
             heartbeat.beat(self._storage, instant)
             try:
@@ -110,11 +113,13 @@ class InstantWriter:
 
     def resume(self, instant: str, source_range: SourceRange) -> bool:
         """Take up an open instant of an earlier attempt; False if it was begun with other rows or other file names."""
+        timeline = Timeline.load(self._storage)
+        self._fold_in(timeline)
         begun = self._coordination.intent(instant, SEQUENCE)
         if begun is None or not begun.same_files_as(self._intent(source_range)):
             return False
         heartbeat.beat(self._storage, instant)
-        found = Timeline.load(self._storage).find(instant)
+        found = timeline.find(instant)
         if found is not None and found.state is State.REQUESTED:
             self._create_inflight(instant)
         return True
@@ -122,7 +127,8 @@ class InstantWriter:
     def decide_commit(self, instant: str, entry: LedgerEntry) -> Decision:
         """Make all checks that can still stop the commit, then decide.
 
-        Raises FencedOut, UnsupportedTable (the metadata table was switched on), DuplicateFileGroup.
+        Raises FencedOut, UnsupportedTable (the metadata table was switched on), DuplicateFileGroup (among other
+        writers' commits; where a file group of ours would be the second one, it is decided to abort).
         """
         self._coordination.check_epoch(self._identity.epoch)
         if reasons := metadata_table_refusals(load_table(self._storage).properties):
@@ -131,7 +137,13 @@ class InstantWriter:
         if timeline.find(instant) is None or pending_rollback(self._storage, timeline, instant) is not None:
             return self._coordination.decide(instant, AbortDecision("another writer rolled it back"))
         self._fold_in(timeline)
-        self._index.with_commit((status.partition_path, status.file_id) for status in entry.statuses if status.file_id)
+        written = ((status.partition_path, status.file_id) for status in entry.statuses if status.file_id)
+        try:
+            self._index.with_commit(written)
+        except DuplicateFileGroup as error:
+            place = f"bucket {error.bucket} of partition {error.partition_path!r}"
+            why = f"another writer gave {place} file group {error.file_ids[0]} meanwhile"
+            return self._coordination.decide(instant, AbortDecision(why))
         content = commit_metadata(self._opened, self._identity.pipeline, self._identity.epoch, [entry]).encode()
         return self._coordination.decide(instant, CommitDecision(self._next_time(timeline.times), content))
 
