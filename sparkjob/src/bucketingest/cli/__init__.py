@@ -1,1 +1,1 @@
-"""The commands: run, validate, inspect, demo. What a person or a pod types; everything it does is in the layers below."""
+"""The commands run, validate, inspect and demo: what a person or a pod types. The work is done in the layers below."""

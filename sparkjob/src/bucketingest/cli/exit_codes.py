@@ -50,7 +50,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.ACCESS_DENIED: "storage denies access",
     ExitCode.ROWS_REJECTED: "rows cannot be written and errors.mode is fail",
     ExitCode.QUERY_FAILED: "Spark ended the query, or did not start",
-    ExitCode.WRITE_CONFLICT: "micro-batches could not be committed: other writers, or input that changes when read again",
+    ExitCode.WRITE_CONFLICT: "commits failed: other writers are at work, or the input changes when read again",
     ExitCode.MISSING_DEPENDENCY: "Java, a jar or a Python package is missing",
     ExitCode.WRONG_RESULT: "the demo read back other rows than it wrote",
     ExitCode.INTERRUPTED: "ended at once by a second SIGINT",
@@ -79,6 +79,8 @@ _BY_NAME: dict[str, ExitCode] = {
     "MissingDependency": ExitCode.MISSING_DEPENDENCY,
     "CheckpointUnreadable": ExitCode.SOURCE_CONFLICT,
     "WrongResult": ExitCode.WRONG_RESULT,
+    "NotEmpty": ExitCode.BAD_INPUT,
+    "BrokerUnavailable": ExitCode.MISSING_DEPENDENCY,
     "InvalidKeyRule": ExitCode.BAD_INPUT,
     "MissingKeyColumn": ExitCode.BAD_INPUT,
     "UnsupportedKeyType": ExitCode.BAD_INPUT,
@@ -86,7 +88,7 @@ _BY_NAME: dict[str, ExitCode] = {
 
 
 def exit_code(error: BucketIngestError) -> ExitCode:
-    """The code for an error that ends a command. One that a task raised counts as itself, though Spark tells only its name."""
+    """The code for an error that ends a command. What a task raised counts as itself: Spark tells its name."""
     name = getattr(error, "cause", None) or type(error).__name__
     if name in _BY_NAME:
         return _BY_NAME[name]

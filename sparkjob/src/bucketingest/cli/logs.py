@@ -1,4 +1,4 @@
-"""Turns what all layers log with the standard library into structured lines: text for a terminal, JSON for a collector."""
+"""Turns what all layers log with the standard library into structured lines: text for people, JSON for collectors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Stderr(logging.StreamHandler[Any]):
         logging.Handler.__init__(self)
 
     @property
-    def stream(self) -> TextIO:  # type: ignore[override]
+    def stream(self) -> TextIO:
         return sys.stderr
 
 
@@ -59,7 +59,7 @@ def _formatter(*, as_json: bool, colours: bool) -> logging.Formatter:
     if as_json:
         last: list[Processor] = [
             structlog.processors.dict_tracebacks,
-            structlog.processors.EventRenamer("event"),
+            _order,
             structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
         ]
     else:
@@ -67,6 +67,12 @@ def _formatter(*, as_json: bool, colours: bool) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=before, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
     )
+
+
+def _order(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """When, how bad and what come first, so that a line can be read without a tool."""
+    first = {name: event.pop(name) for name in ("timestamp", "level", "event") if name in event}
+    return {**first, **event}
 
 
 def _drop_logger(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

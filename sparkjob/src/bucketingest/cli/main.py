@@ -70,8 +70,8 @@ def run(
 ) -> None:
     """Run the pipeline of a BucketIngest on this machine, or as its driver.
 
-    Ctrl-C or SIGTERM ends it after the micro-batch that is being written; a second one at once. The next start continues
-    where the table is.
+    Ctrl-C or SIGTERM ends it after the micro-batch that is being written; a second one at once. The next start
+    continues where the table is.
     """
     from bucketingest.cli.run import run_file
 
@@ -134,7 +134,7 @@ def main() -> None:
 def call(arguments: list[str]) -> int:
     """Run a command line; returns its exit code. Errors are told on stderr, one line each."""
     try:
-        result = app(arguments, prog_name="bucketingest", standalone_mode=False)
+        result = app(_common_first(arguments), prog_name="bucketingest", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return ExitCode.BAD_INPUT
@@ -155,6 +155,20 @@ def call(arguments: list[str]) -> int:
         _tell(f"{type(error).__name__}: {error}. This is a defect of bucketingest, please report it")
         return ExitCode.DEFECT
     return result if isinstance(result, int) else ExitCode.OK
+
+
+def _common_first(arguments: list[str]) -> list[str]:
+    """The same with the options of `common` in front, so that they may also be typed after the command."""
+    moved, kept = [], []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--debug" or argument.startswith("--log-format="):
+            moved.append(argument)
+        elif argument == "--log-format":
+            moved.extend([argument, *(value for value in [next(rest, None)] if value is not None)])
+        else:
+            kept.append(argument)
+    return moved + kept
 
 
 def _tell(message: str) -> None:

@@ -50,7 +50,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     output = _Output(reading)
     try:
         kwargs = {"start_new_session": True, "stdout": writing, "stderr": writing}
-        gateway = launch_gateway(spark_conf, kwargs)
+        gateway = launch_gateway(spark_conf, kwargs)  # type: ignore[no-untyped-call]
     except (PySparkRuntimeError, OSError) as error:
         os.close(writing)
         writing = -1

@@ -24,13 +24,13 @@ def findings(report: TableReport, view: FileView, replaced: Collection[tuple[str
     files = report.files
     if files.bucket_skew is not None and files.bucket_skew > _SKEW_MAX:
         found.append(
-            f"the largest bucket has {files.bucket_skew:.1f} times the bytes of the median one: the keys do not spread; "
-            "choose other hash fields or another bucket count in a new table"
+            f"the largest bucket has {files.bucket_skew:.1f} times the bytes of the median one: the keys do not "
+            "spread; choose other hash fields or another bucket count in a new table"
         )
     if files.file_groups and files.log_files / files.file_groups > _LOG_FILES_MAX:
         found.append(
-            f"{files.log_files / files.file_groups:.0f} log files per file group: snapshot reads merge all of them; run "
-            "Hudi's compaction, or commit less often"
+            f"{files.log_files / files.file_groups:.0f} log files per file group: snapshot reads merge all of them; "
+            "run Hudi's compaction, or commit less often"
         )
     return tuple(found)
 
@@ -39,9 +39,9 @@ def _hidden_rows(report: TableReport) -> list[str]:
     found = []
     if report.properties.metadata_table:
         found.append(
-            f"Hudi's metadata table is on ({report.properties.metadata_table}): bucketingest refuses the table, as readers "
-            "would not see its commits; delete it (Hudi's delete_metadata_table procedure), and let every writer set "
-            "hoodie.metadata.enable=false"
+            f"Hudi's metadata table is on ({report.properties.metadata_table}): bucketingest refuses the table, as "
+            "readers would not see its commits; delete it (Hudi's delete_metadata_table procedure), and let every "
+            "writer set hoodie.metadata.enable=false"
         )
     if report.unmarked_partitions:
         found.append(
@@ -61,8 +61,8 @@ def _duplicate_buckets(report: TableReport, view: FileView, replaced: Collection
         except InvalidName:
             return [f"file id {group.file_id} has no bucket: another writer wrote it without the bucket index"]
     return [
-        f"bucket {bucket} of partition {partition_path or '(none)'} has {len(names)} file groups, {', '.join(names)}: no "
-        "row's place is certain; the pipeline refuses the table until one of them is gone"
+        f"bucket {bucket} of partition {partition_path or '(none)'} has {len(names)} file groups, {', '.join(names)}: "
+        "no row's place is certain; the pipeline refuses the table until one of them is gone"
         for (partition_path, bucket), names in ids.items()
         if len(names) > 1
     ]
@@ -80,10 +80,12 @@ def _leftovers(report: TableReport) -> list[str]:
     left = [each for each in report.uncommitted if not each.pending]
     if not left:
         return []
-    return [
-        f"{_some([each.path for each in left])} of no instant on the timeline ({sum(each.size_bytes for each in left)} "
-        "bytes): leftovers of rolled-back instants, which readers skip until archival has passed their instant; delete them"
-    ]
+    size = sum(each.size_bytes for each in left)
+    finding = (
+        f"{_some([each.path for each in left])} of no instant on the timeline ({size} bytes): leftovers of rolled-back "
+        "instants, which readers skip until archival has passed their instant; delete them"
+    )
+    return [finding]
 
 
 def _some(names: Collection[str]) -> str:

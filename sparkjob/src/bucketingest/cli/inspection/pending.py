@@ -58,8 +58,8 @@ def _advice(instant: Instant, pipeline: str | None, *, hangs: bool, alive: bool)
         return "nothing: it is young, its writer is probably at work"
     if instant.action in _TABLE_SERVICES:
         return (
-            f"a {instant.action} of Hudi's table services: bucketingest never touches it; run it again with Hudi, or have "
-            "Hudi roll it back"
+            f"a {instant.action} of Hudi's table services: bucketingest never touches it; run it again with Hudi, or "
+            "have Hudi roll it back"
         )
     if instant.action == ROLLBACK:
         return "a rollback that did not finish: the next start of its pipeline, or Hudi's next rollback, finishes it"
@@ -72,7 +72,7 @@ def _advice(instant: Instant, pipeline: str | None, *, hangs: bool, alive: bool)
         )
     if instant.action == DELTA_COMMIT:
         return (
-            "another writer's, without sign of life: its own next start rolls it back, or Hudi's rollback_to_instant_time "
-            "procedure does; first make sure that the writer is gone"
+            "another writer's, without sign of life: its own next start rolls it back, or Hudi's "
+            "rollback_to_instant_time procedure does; first make sure that the writer is gone"
         )
     return "another writer's: its own next start deals with it"

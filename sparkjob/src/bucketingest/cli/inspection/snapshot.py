@@ -65,13 +65,11 @@ def read_snapshot(storage: Storage, *, instants: int) -> TableSnapshot:
     table = load_table(storage)
     layout = table.properties.get("hoodie.timeline.layout.version")
     if table.version < 8 or layout != "2":
-        raise UnsupportedTable(
-            storage.url,
-            [
-                f"hoodie.table.version={table.version}, hoodie.timeline.layout.version={layout or '(missing)'}: only "
-                "timelines of table versions 8 and 9 can be read; upgrade it with Hudi's upgrade_table procedure"
-            ],
+        reason = (
+            f"hoodie.table.version={table.version}, hoodie.timeline.layout.version={layout or '(missing)'}: only "
+            "timelines of table versions 8 and 9 can be read; upgrade it with Hudi's upgrade_table procedure"
         )
+        raise UnsupportedTable(storage.url, [reason])
     listing = storage.list_level(TIMELINE_DIRECTORY).objects
     timeline = Timeline.of_file_names(info.path.rpartition("/")[2] for info in listing)
     coordinated = _coordinated(storage)
