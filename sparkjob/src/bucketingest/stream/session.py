@@ -20,7 +20,10 @@ JARS_VARIABLE: Final = "BUCKETINGEST_JARS"
 REQUIRED_CONF: Final = {
     # Timestamps without a zone in SQL are read as UTC on every machine, so the same input makes the same rows.
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # A limit in bytes makes Spark sum up a batch's size anew for each row it adds: a third of the JVM's time. A limit in
+    # rows alone costs nothing, and this low it also bounds the memory of batches of long rows.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2500",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     # The shuffle's partition count is the number of write tasks; nothing may merge or split them.
     "spark.sql.adaptive.enabled": "false",
     # Otherwise Spark reads from_json's corrupt-record column without decoding the others.
