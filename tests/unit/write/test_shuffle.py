@@ -1,0 +1,167 @@
+"""Rows on their way through the shuffle: each arrives once, in its file group, in the order in which it came."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bucketingest.index.routing import PartitionNumbers
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.shuffle import DEAD_LETTERS, SHUFFLE_DDL, SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack, unpack
+from support.write_plans import SCHEMA, WITH_DELETES, batch, definition, packed, row, share_of, write_plan
+
+Place = tuple[str, int]
+TINY = 8 * 400
+"""A budget whose chunk share holds a few rows only."""
+
+
+def arrived(sent: pa.Table, plan: WritePlan) -> dict[Place, list[dict[str, Any]]]:
+    """Rows by (partition path, bucket), in the order in which the write tasks get them."""
+    found: dict[Place, list[dict[str, Any]]] = {}
+    for task in range(plan.tasks):
+        for messages in share_of(task, sent):
+            for message in messages.to_pylist():
+                if message["bucket"] != DEAD_LETTERS:
+                    rows = unpack(pa.py_buffer(message["message"]), plan.schema).to_pylist()
+                    assert len(rows) == message["row_count"]
+                    found.setdefault((message["partition_path"], message["bucket"]), []).extend(rows)
+    return found
+
+
+def expected(rows: list[dict[str, Any]], plan: WritePlan) -> dict[Place, list[dict[str, Any]]]:
+    """The same by asking the index for one row after the other."""
+    found: dict[Place, list[dict[str, Any]]] = {}
+    for each in rows:
+        alone = batch([each], plan.schema)
+        path = plan.rules.partition_path.paths(alone).paths[0].as_py()
+        bucket = int(plan.rules.record_key.columns(alone).bucket_ids(plan.rules.buckets, plan.rules.hash)[0])
+        found.setdefault((path, bucket), []).extend(alone.to_pylist())
+    return found
+
+
+ROWS = st.lists(
+    st.builds(
+        row,
+        st.sampled_from([f"k{n}" for n in range(12)]) | st.text(min_size=1, max_size=5),
+        region=st.sampled_from(["eu", "us", "a/b", None, ""]),
+        amount=st.integers(0, 9),
+        at=st.integers(0, 5),
+    ),
+    max_size=40,
+)
+
+
+@given(rows=ROWS, cuts=st.lists(st.integers(0, 40), max_size=4), tasks=st.integers(1, 5), tiny=st.booleans())
+def test_every_row_arrives_once_in_its_place_and_in_order(
+    rows: list[dict[str, Any]], cuts: list[int], tasks: int, tiny: bool
+) -> None:
+    plan = write_plan(tasks=tasks, memory_bytes=TINY if tiny else 64 * 1024**2)
+    edges = [0, *sorted(cuts), len(rows)]
+    batches = [batch(rows[start:end]) for start, end in itertools.pairwise(edges)]
+    assert arrived(packed([batches], plan), plan) == expected(rows, plan)
+
+
+def test_the_rows_of_earlier_map_tasks_and_chunks_come_first() -> None:
+    plan = write_plan(memory_bytes=TINY, tasks=3)
+    tasks = [[batch([row("k", amount=100 * task + n)]) for n in range(50)] for task in range(3)]
+    sent = packed(tasks, plan)
+    assert len(set(sent["chunk"].to_pylist())) > 3
+    (amounts,) = ([found["amount"] for found in rows] for rows in arrived(sent, plan).values())
+    assert amounts == [100 * task + n for task in range(3) for n in range(50)]
+
+
+def test_a_file_group_has_one_message_per_chunk() -> None:
+    plan = write_plan()
+    rows = [row(f"k{n}", region=("eu", "us")[n % 2]) for n in range(100)]
+    sent = packed([[batch(rows[:50]), batch(rows[50:])]], plan)
+    places = list(zip(sent["partition_path"].to_pylist(), sent["bucket"].to_pylist(), strict=True))
+    assert len(places) == len(set(places)) == 8
+
+
+def test_a_small_budget_makes_small_chunks() -> None:
+    plan = write_plan(memory_bytes=TINY)
+    batches = [batch([row(f"k{n}")]) for n in range(60)]
+    sizes = [sum(message["row_count"] for message in sent.to_pylist()) for sent in pack(batches, plan, 0)]
+    assert sum(sizes) == 60
+    assert max(sizes) * batches[0].nbytes <= TINY / 8 + batches[0].nbytes
+
+
+@pytest.mark.parametrize("batches", [[], [batch([])], [batch([]), batch([])]], ids=["none", "one", "two"])
+def test_input_without_rows_sends_nothing(batches: list[pa.RecordBatch]) -> None:
+    assert list(pack(batches, write_plan(), 0)) == []
+
+
+def test_all_map_tasks_send_a_file_group_to_one_write_task() -> None:
+    known = write_plan(tasks=5, partitions=PartitionNumbers.of(["eu", "us"]))
+    for plan in (known, write_plan(tasks=5), pickle.loads(pickle.dumps(known))):
+        rows = [row(f"k{n}", region=("eu", "us", "new")[n % 3]) for n in range(60)]
+        # Each map task meets partitions and keys in another order.
+        sent = packed([[batch(rows)], [batch(rows[::-1])], [batch(rows[20:] + rows[:20])]], plan)
+        routes: dict[Place, set[int]] = {}
+        for message in sent.drop_columns(["message"]).to_pylist():
+            routes.setdefault((message["partition_path"], message["bucket"]), set()).add(message["route"])
+        assert len(routes) == 12
+        assert all(len(tasks) == 1 for tasks in routes.values())
+        assert {task for tasks in routes.values() for task in tasks} == set(range(5))
+
+
+def test_many_partitions_and_buckets_are_told_apart() -> None:
+    """More file groups than a 16-bit sort key can tell."""
+    plan = write_plan(definition(buckets=40_000), tasks=1)
+    rows = [row(f"k{n}", region=f"r{n % 7}") for n in range(500)]
+    assert arrived(packed([[batch(rows)]], plan), plan) == expected(rows, plan)
+
+
+def test_a_column_that_the_input_lacks_is_null() -> None:
+    plan = write_plan(schema=WITH_DELETES.insert(2, pa.field("note", pa.string())))
+    (rows,) = arrived(packed([[batch([row("k", amount=5)])]], plan), plan).values()
+    assert rows == [row("k", amount=5, deleted=None) | {"note": None, "_bucketingest_delete": None, "at": EPOCH}]
+
+
+def test_a_column_that_the_table_lacks_is_left_out_and_the_order_does_not_matter() -> None:
+    plan = write_plan()
+    incoming = batch([row("k", amount=5)]).select(["at", "amount", "region", "id"]).append_column("more", pa.array([1]))
+    (rows,) = arrived(packed([[incoming]], plan), plan).values()
+    assert rows == [{"id": "k", "region": "eu", "amount": 5, "at": EPOCH}]
+
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def test_values_take_the_stored_types() -> None:
+    berlin = pa.schema(
+        [
+            ("id", pa.string()),
+            ("region", pa.string()),
+            ("amount", pa.int16()),
+            ("at", pa.timestamp("us", "Europe/Berlin")),
+        ]
+    )
+    (rows,) = arrived(packed([[batch([row("k", amount=5, at=0)], berlin)]], write_plan()), write_plan()).values()
+    assert rows == [{"id": "k", "region": "eu", "amount": 5, "at": EPOCH}]
+    assert rows[0]["at"].utcoffset() == dt.timedelta(0)
+
+
+def test_a_value_that_does_not_fit_the_stored_type_is_an_error_and_no_other_value() -> None:
+    narrow = SCHEMA.set(2, pa.field("amount", pa.int32()))
+    with pytest.raises(pa.ArrowInvalid, match="not in range"):
+        packed([[batch([row("k", amount=2**40)])]], write_plan(schema=narrow))
+
+
+def test_an_unpartitioned_table_has_one_empty_path() -> None:
+    plan = write_plan(definition(partition_fields=()))
+    assert {path for path, _ in arrived(packed([[batch([row(f"k{n}") for n in range(20)])]], plan), plan)} == {""}
+
+
+def test_the_engines_words_for_the_columns_are_those_of_arrow() -> None:
+    words = {"INT": pa.int32(), "STRING": pa.string(), "BINARY": pa.binary()}
+    columns = [column.split(" ") for column in SHUFFLE_DDL.split(", ")]
+    assert pa.schema([(name, words[kind]) for name, kind in columns]) == SHUFFLE_SCHEMA
+    assert set(SHUFFLE_ORDER) < set(SHUFFLE_SCHEMA.names)
