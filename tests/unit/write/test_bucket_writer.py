@@ -95,6 +95,14 @@ def test_a_twin_with_the_same_rows_in_another_order_and_other_blocks_adopts() ->
     assert objects(plan) == before
 
 
+def test_a_twin_that_writes_other_blocks_adopts_too() -> None:
+    """As after a change of the table option between two attempts."""
+    rows = [*ROWS, row("nulls") | {"amount": None}]
+    plan = write_plan(log_block="parquet")
+    write(rows, plan)
+    assert all(status.adopted for status in write(rows, write_plan(table_url=plan.table_url, log_block="avro")))
+
+
 @pytest.mark.parametrize(
     "other",
     [

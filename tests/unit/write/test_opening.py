@@ -108,8 +108,8 @@ FOR_LIFE = "they cannot change in a table's life: ask for the table's own, or us
         (
             {"ordering_field": "amount"},
             (
-                "hoodie.table.ordering.fields=at, but the ordering field asked for: amount; readers merge by the table's "
-                "own: ask for that"
+                "hoodie.table.ordering.fields=at, but the ordering field asked for: amount; readers merge by the "
+                "table's own: ask for that"
             ),
         ),
     ],
