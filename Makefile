@@ -56,6 +56,14 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+##@ Measure it
+
+# REPEATS, ROWS, CASES (names, or all), NAME of the result files; BENCH_ARGS: see `python -m bench --help`.
+.PHONY: bench
+bench: $(READY) java connectors kafka-broker kafka-spark-3.5 oracle ## benchmarks beside Hudi's own writer (CASES=upsert-11-columns ROWS=200000)
+	PYTHONPATH=benchmarks:tools:tests $(BIN)/python -m bench $(if $(CASES),--cases $(CASES)) $(if $(ROWS),--rows $(ROWS)) \
+	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(NAME),--name $(NAME)) $(BENCH_ARGS)
+
 ##@ Change it
 
 .PHONY: venv

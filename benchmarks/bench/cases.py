@@ -1,0 +1,166 @@
+"""The cases: what each compares, on which input, and the words that say what lies in the measured interval."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal
+
+from bench.comparison import Options, Pair, alternate, make_input, upsert_pair
+from bench.data import NUMBERS, ORDERS, TEXTS, Dataset, json_messages
+from bench.memory_case import memory_case
+from bench.results_format import Case, this_machine
+from bench.side_client import Run
+from bench.sides import BUCKETS, HEAP, MASTER, Source, Target, start_hudi, start_ours, versions
+from devservers.kafka import KafkaBroker
+from devservers.produce import produce
+
+HUDI: Final = "Hudi 1.2.0 on Spark 3.5"
+_TOPIC: Final = "rows"
+_TOPIC_PARTITIONS: Final = 4
+
+_FILES_INTERVAL: Final = (
+    "Measured: ours from the call that starts the pipeline (open the table, recovery, query start, listing of the "
+    "input folder, one micro-batch) until the query has ended, its instant committed; Hudi's from spark.read.parquet "
+    "to the return of save(), its instant committed. Sessions are up and warm on both sides."
+)
+_KAFKA_INTERVAL: Final = (
+    "Measured: ours from the call that starts the pipeline (availableNow, new checkpoint) until the query has ended; "
+    "Hudi's from readStream to the end of its streaming sink's availableNow query. Both read the whole topic from a "
+    "broker on this machine, whose CPU time is not counted, in one micro-batch, decode with from_json and "
+    "commit one instant."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """All rows of a table upserted again, ours and Hudi in turns."""
+
+    name: str
+    dataset: Dataset
+    log_block: Literal["parquet", "avro"]
+    source: Literal["files", "kafka"]
+
+    def run(self, options: Options) -> Case:
+        """Measure."""
+        folder = options.scratch / self.name
+        shutil.rmtree(folder, ignore_errors=True)
+        bytes_per_row = _inputs(self.dataset, options)
+        with contextlib.ExitStack() as running:
+            loaded = Source("files", path=str(_input(self.dataset, options, 0)))
+            source = Source("files", path=str(_input(self.dataset, options, 1)))
+            if self.source == "kafka":
+                source = running.enter_context(filled_topic(self.dataset, options))
+            targets = [Target(folder / side, self.dataset, self.log_block) for side in ("ours", "hudi")]
+            for target in targets:
+                target.folder.mkdir(parents=True)
+            ours = running.enter_context(start_ours(targets[0].folder))
+            hudi = running.enter_context(start_hudi(targets[1].folder))
+            pair = upsert_pair(options, source, loaded, (ours, targets[0]), (hudi, targets[1]))
+            ran = versions(ours.ask(op="versions"), hudi.ask(op="versions"))
+        shutil.rmtree(folder)
+        return _case(self.name, self._what(options.rows, bytes_per_row), options, pair, peer=HUDI, ran=ran)
+
+    def _what(self, rows: int, bytes_per_row: float) -> str:
+        partitions = 4 if self.dataset.partition_by else 1
+        origin = (
+            "Parquet files" if self.source == "files" else f"JSON messages in a topic of {_TOPIC_PARTITIONS} partitions"
+        )
+        return (
+            f"Upsert of {rows:,} rows ({self.dataset.name}, {bytes_per_row:.0f} B a row in Arrow's form) from {origin} "
+            f"over the same keys, loaded once before, into a merge-on-read table of {partitions} "
+            f"partition{'s' * (partitions > 1)} x {BUCKETS} buckets on the local file system; {self.log_block} log "
+            f"blocks, Spark {MASTER}, heap {HEAP}, no metadata table, no table services. "
+            f"{_FILES_INTERVAL if self.source == 'files' else _KAFKA_INTERVAL}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """Ours beside the same query with a writer that only counts the rows that reach Python."""
+
+    name: str = "ceiling"
+
+    def run(self, options: Options) -> Case:
+        """Measure."""
+        folder = options.scratch / self.name
+        shutil.rmtree(folder, ignore_errors=True)
+        _inputs(ORDERS, options)
+        target = Target(folder, ORDERS)
+        source = Source("files", path=str(_input(ORDERS, options, 1)))
+        folder.mkdir(parents=True)
+        with start_ours(folder) as ours:
+            ours.ask(**target.ours(Source("files", path=str(_input(ORDERS, options, 0))), 0))
+
+            def write(number: int) -> Run:
+                return ours.measure(**target.ours(source, number + 1))
+
+            def count(number: int) -> Run:
+                run = ours.measure(op="ceiling", path=source.path, checkpoint=str(folder / f"counted-{number}"))
+                assert run.answer["rows"] == options.rows, "the counter saw another number of rows"
+                return run
+
+            pair = alternate(options, write, count)
+            ran = versions(ours.ask(op="versions"), {})
+        shutil.rmtree(folder)
+        what = (
+            f"What Spark and the crossing into Python leave us: upsert of {options.rows:,} rows ({ORDERS.name}, "
+            "Parquet files, Parquet log blocks) beside the same streaming query whose micro-batch only counts the "
+            "Arrow batches it gets (mapInArrow). Both run in one process and session, from the start of the query to its end."
+        )
+        return _case(self.name, what, options, pair, peer="counting only", ran=ran)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Resident memory of the Python workers against the budget."""
+
+    name: str = "memory"
+
+    def run(self, options: Options) -> Case:
+        """Measure."""
+        return memory_case(self.name, options)
+
+
+CASES: Final[Mapping[str, Upsert | Ceiling | Memory]] = {
+    case.name: case
+    for case in (
+        Upsert("upsert-11-columns", ORDERS, "parquet", "files"),
+        Upsert("upsert-11-columns-avro", ORDERS, "avro", "files"),
+        Upsert("upsert-1-string-10-bigint", NUMBERS, "parquet", "files"),
+        Upsert("upsert-20-string", TEXTS, "parquet", "files"),
+        Upsert("kafka-json", ORDERS, "parquet", "kafka"),
+        Ceiling(),
+        Memory(),
+    )
+}
+
+
+@contextlib.contextmanager
+def filled_topic(dataset: Dataset, options: Options) -> Iterator[Source]:
+    """A broker of its own with one topic that holds the second input as JSON."""
+    with KafkaBroker(options.scratch / "kafka", heap="1g") as broker:
+        broker.create_topic(_TOPIC, partitions=_TOPIC_PARTITIONS)
+        sent = produce(broker.bootstrap_servers, _TOPIC, json_messages(_input(dataset, options, 1), dataset))
+        assert sent == options.rows, "one message per row"
+        yield Source("kafka", bootstrap=broker.bootstrap_servers, topic=_TOPIC)
+    shutil.rmtree(options.scratch / "kafka")
+
+
+def _inputs(dataset: Dataset, options: Options) -> float:
+    """Two inputs with the same keys and other values: the first is loaded, the second upserted."""
+    sizes = [make_input(dataset, _input(dataset, options, seed).parent, options, seed) for seed in (0, 1)]
+    return sizes[1]
+
+
+def _input(dataset: Dataset, options: Options, seed: int) -> Path:
+    return options.scratch / "input" / f"{dataset.name}-{options.rows}-{seed}" / "rows"
+
+
+def _case(name: str, what: str, options: Options, pair: Pair, *, peer: str, ran: Mapping[str, str]) -> Case:
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    return pair.case(name, what, rows=options.rows, peer=peer, machine=this_machine(ran), at=at)

@@ -1,0 +1,74 @@
+"""Hudi's side of a benchmark: a process with PySpark 3.5 and Hudi's bundle, under the oracle's own interpreter."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from bench.side_protocol import Answer, serve
+
+
+class Hudi:
+    """The operations. Times are wall seconds from the start of reading to the return, the commit being visible."""
+
+    def __init__(self, jars: str, scratch: str, heap: str) -> None:
+        settings = {
+            "spark.driver.memory": heap,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraClassPath": jars.replace(",", ":"),
+            "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+            "spark.local.dir": f"{scratch}/local",
+            "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.session.timeZone": "UTC",
+            # What Hudi's documentation asks of a Spark session.
+            "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+            "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+            "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        }
+        builder = SparkSession.builder.appName("hudi")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        self._session = builder.getOrCreate()
+        self._session.sparkContext.setLogLevel("ERROR")
+
+    def write(self, source: dict[str, str], path: str, options: dict[str, str], checkpoint: str) -> Answer:
+        """Upsert all there is: a folder of Parquet files by one write, a Kafka topic by Hudi's streaming sink."""
+        started = time.monotonic()
+        if source["kind"] == "files":
+            self._session.read.parquet(source["path"]).write.format("hudi").options(**options).mode("append").save(path)
+        else:
+            self._stream(source, path, options, checkpoint)
+        return {"seconds": time.monotonic() - started}
+
+    def versions(self) -> Answer:
+        """What runs here."""
+        jvm: Any = self._session.sparkContext._jvm  # noqa: SLF001 - the one way to it
+        return {"spark": self._session.version, "java": str(jvm.java.lang.System.getProperty("java.version"))}
+
+    def _stream(self, source: dict[str, str], path: str, options: dict[str, str], checkpoint: str) -> None:
+        messages = self._session.readStream.format("kafka").option("subscribe", source["topic"])
+        messages = messages.option("kafka.bootstrap.servers", source["bootstrap"]).option("startingOffsets", "earliest")
+        rows = _decoded(messages.load(), source["schema"])
+        writer = rows.writeStream.format("hudi").options(**options).option("checkpointLocation", checkpoint)
+        writer.outputMode("append").trigger(availableNow=True).start(path).awaitTermination()
+
+
+def _decoded(messages: DataFrame, schema: str) -> DataFrame:
+    return messages.select(F.from_json(F.col("value").cast("string"), schema).alias("row")).select("row.*")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jars", required=True, help="Hudi's bundle and the Kafka source, separated by commas")
+    parser.add_argument("--scratch", required=True, help="directory for Spark's own files")
+    parser.add_argument("--heap", required=True, help="the JVM's heap")
+    arguments = parser.parse_args()
+    serve(lambda: Hudi(arguments.jars, arguments.scratch, arguments.heap))

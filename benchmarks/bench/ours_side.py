@@ -1,0 +1,62 @@
+"""Our side of a benchmark: a process with one Spark session that runs pipelines on request, as `bucketingest run`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from bench.side_protocol import Answer, serve
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream import ingest_resource
+from bucketingest.stream.session import build_session
+
+
+class Ours:
+    """The operations. Times are wall seconds from the call that starts the query to its end, the commit is visible."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._session = build_session(BucketIngest.model_validate(settings["resource"]))
+
+    def write(self, resource: dict[str, Any]) -> Answer:
+        """Ingest all there is with the resource's pipeline."""
+        model = BucketIngest.model_validate(resource)
+        started = time.monotonic()
+        running = ingest_resource(self._session, model, once=True)
+        running.wait()
+        seconds = time.monotonic() - started
+        return {"seconds": seconds, "batches": len(running.query.recentProgress)}
+
+    def ceiling(self, path: str, checkpoint: str) -> Answer:
+        """The same query on a folder of Parquet files, with a writer that only counts what reaches Python."""
+        counted: list[int] = []
+
+        def count(rows: DataFrame, _batch: int) -> None:
+            counted.append(sum(row.rows for row in rows.mapInArrow(_counts, "rows BIGINT").collect()))
+
+        started = time.monotonic()
+        schema = self._session.read.parquet(path).schema
+        rows = self._session.readStream.schema(schema).option("maxFilesPerTrigger", 1000).parquet(path)
+        stream = rows.writeStream.foreachBatch(count).option("checkpointLocation", checkpoint)
+        query = stream.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return {"seconds": time.monotonic() - started, "rows": sum(counted)}
+
+    def versions(self) -> Answer:
+        """What runs here."""
+        java = self._session.sparkContext._jvm.java.lang.System.getProperty("java.version")  # type: ignore[union-attr] # noqa: SLF001
+        return {"spark": self._session.version, "java": str(java), "pyarrow": pa.__version__}
+
+
+def _counts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"rows": pa.array([sum(batch.num_rows for batch in batches)], pa.int64())})
+
+
+if __name__ == "__main__":
+    serve(lambda: Ours(json.loads(Path(sys.argv[1]).read_text())))

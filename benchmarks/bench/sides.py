@@ -1,0 +1,136 @@
+"""Starts the two sides of a comparison and says how each is asked to write a table, so that both get one task."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from bench.data import Dataset
+from bench.side_client import Side, clean_environment
+from devservers.locations import require
+from support.oracle.environment import find_environment
+from support.oracle.writer import HudiWriter
+
+MASTER: Final = "local[2]"
+HEAP: Final = "3g"
+"""Of each side's JVM."""
+BUCKETS: Final = 8
+_PROJECT: Final = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is read: a folder of Parquet files or a Kafka topic of JSON messages."""
+
+    kind: Literal["files", "kafka"]
+    path: str = ""
+    bootstrap: str = ""
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One table of one side, written by pipelines of consecutive numbers: each reads its source from the start."""
+
+    folder: Path
+    dataset: Dataset
+    log_block: Literal["parquet", "avro"] = "parquet"
+
+    @property
+    def table(self) -> Path:
+        """Base path of the table."""
+        return self.folder / "table"
+
+    def checkpoint(self, number: int) -> str:
+        """Spark's checkpoint of one pipeline."""
+        return str(self.folder / f"checkpoint-{number}")
+
+    def ours(self, source: Source, number: int) -> dict[str, Any]:
+        """Request that our side upserts the source."""
+        return {"op": "write", "resource": self.resource(source, number)}
+
+    def resource(self, source: Source, number: int) -> dict[str, Any]:
+        """The BucketIngest of one repetition: everything at its default that need not differ."""
+        dataset = self.dataset
+        spec: dict[str, Any] = {
+            "table": {
+                "path": str(self.table),
+                "recordKey": [dataset.record_key],
+                "partitionBy": [dataset.partition_by] if dataset.partition_by else [],
+                "orderingField": dataset.ordering,
+                "index": {"buckets": BUCKETS},
+                "logBlock": self.log_block,
+            },
+            "checkpoint": {"path": self.checkpoint(number)},
+            "spark": {"driver": {"memory": "3Gi"}, "executor": {"memory": "3Gi"}},
+        }
+        if source.kind == "files":
+            spec["source"] = {"files": {"path": source.path, "format": "parquet", "maxFilesPerTrigger": 1000}}
+        else:
+            topic = {"bootstrapServers": source.bootstrap, "topics": [source.topic], "startingOffsets": "earliest"}
+            spec["source"] = {"kafka": topic | {"maxOffsetsPerTrigger": 1_000_000_000}}
+            spec["format"] = {"type": "json", "schema": dataset.schema_ddl}
+        metadata = {"name": f"bench-{dataset.name}-{number}"}
+        return {
+            "apiVersion": "bucketingest.dev/v1alpha1",
+            "kind": "BucketIngest",
+            "metadata": metadata,
+            "spec": spec,
+        }
+
+    def hudi(self, source: Source, number: int) -> dict[str, Any]:
+        """Request that Hudi's side upserts the source."""
+        dataset = self.dataset
+        writer = HudiWriter(
+            name="bench",
+            record_key=[dataset.record_key],
+            partition_by=[dataset.partition_by] if dataset.partition_by else [],
+            ordering=dataset.ordering,
+            buckets=BUCKETS,
+            log_block=self.log_block,
+        )
+        options = writer.options("upsert") | {
+            "hoodie.datasource.compaction.async.enable": "false",
+            "hoodie.clean.async.enabled": "false",
+            "hoodie.datasource.write.streaming.ignore.failed.batch": "false",
+            "hoodie.datasource.write.streaming.checkpoint.identifier": f"pipeline-{number}",
+        }
+        described = {"kind": source.kind, "path": source.path, "bootstrap": source.bootstrap, "topic": source.topic}
+        return {
+            "op": "write",
+            "source": described | {"schema": dataset.schema_ddl},
+            "path": str(self.table),
+            "options": options,
+            "checkpoint": self.checkpoint(number),
+        }
+
+
+def start_ours(scratch: Path) -> Side:
+    """Our side, under this interpreter."""
+    source = Source("files", path=str(scratch))
+    settings = scratch / "ours.json"
+    dataset = Dataset("session", "key", None, "value", "")
+    settings.write_text(json.dumps({"resource": Target(scratch, dataset).resource(source, 0)}))
+    path = f"{_PROJECT / 'benchmarks'}:{_PROJECT / 'sparkjob' / 'src'}"
+    environment = clean_environment(PYTHONPATH=path, MASTER=MASTER, SPARK_LOCAL_DIRS=str(scratch / "spark-ours"))
+    return Side([sys.executable, "-m", "bench.ours_side", str(settings)], environment)
+
+
+def start_hudi(scratch: Path) -> Side:
+    """Hudi's side, under the oracle's interpreter."""
+    oracle = find_environment()
+    jars = [oracle.bundle, *sorted(require("kafka-spark-3.5").glob("*.jar"))]
+    command = [str(oracle.python), "-m", "bench.hudi_side", "--jars", ",".join(map(str, jars))]
+    command += ["--scratch", str(scratch / "spark-hudi"), "--heap", HEAP]
+    return Side(command, clean_environment(MASTER=MASTER))
+
+
+def versions(ours: Mapping[str, Any], hudi: Mapping[str, Any]) -> dict[str, str]:
+    """What ran, for the results file."""
+    named = {f"{name} (ours)": str(value) for name, value in ours.items() if name != "ok"}
+    named |= {f"{name} (hudi)": str(value) for name, value in hudi.items() if name != "ok"}
+    return named | ({"hudi": "1.2.0"} if hudi else {}) | {"python": sys.version.split()[0]}

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from bench.process_tree import cpu_seconds, peak_rss_bytes, process_tree, pss_bytes
+
+BURN = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
+
+
+def test_the_tree_holds_a_process_and_its_children_but_not_others() -> None:
+    child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
+    with subprocess.Popen([sys.executable, "-c", child], stdin=subprocess.PIPE) as process:
+        while len(tree := process_tree(process.pid)) < 2:
+            assert process.poll() is None
+        assert tree[0].pid == process.pid
+        assert tree[1].parent == process.pid
+        assert os.getpid() not in {one.pid for one in tree}
+
+
+def test_cpu_time_of_a_child_that_has_ended_still_counts() -> None:
+    before = cpu_seconds(os.getpid())
+    subprocess.run([sys.executable, "-c", BURN], check=True)
+    assert cpu_seconds(os.getpid()) - before >= 0.25
+
+
+def test_the_peak_stays_when_memory_is_given_back() -> None:
+    size = 64 * 1024**2
+    code = f"block = bytearray(b'x') * {size}\ndel block\nprint('ready', flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert peak_rss_bytes(process.pid) > size
+        assert 0 < pss_bytes(process.pid) < size
+
+
+def test_a_process_that_is_gone_has_no_memory() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    assert (peak_rss_bytes(process.pid), pss_bytes(process.pid), process_tree(process.pid)) == (0, 0, [])
