@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
@@ -17,6 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from bucketingest.spec.model import BucketIngest, Format
 from bucketingest.stream.errors import InvalidTransform, MissingConnector
+from bucketingest.stream.failures import essence
 from bucketingest.stream.sources import CORRUPT
 from bucketingest.write.plan import DELETE_COLUMN
 
@@ -113,12 +115,15 @@ def _avro(rows: DataFrame, format_: Format) -> DataFrame:
     options = {"mode": "PERMISSIVE", "avroSchema": reader_schema}
     try:
         data = from_avro(F.col("value"), format_.schema_text, options)
+        decoded = rows.withColumn(_DATA, data)
+    except Py4JJavaError as error:  # analysis runs into what Avro's parser throws
+        cause, _ = essence(error)
+        raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {cause}") from error
     except TypeError as error:  # PySpark's way to say that the JVM lacks the function
         raise MissingConnector(
             "Spark has no from_avro: its jar is missing. Run `make connectors`, name a folder that holds it in "
             "BUCKETINGEST_JARS, or set spark.conf spark.jars.packages"
         ) from error
-    decoded = rows.withColumn(_DATA, data)
     bad = F.col("value").isNull() | F.col(_DATA).getField(_DECODED).isNull()
     return decoded.withColumn(_BAD, bad).withColumn(_DATA, F.col(_DATA).dropFields(_DECODED))
 

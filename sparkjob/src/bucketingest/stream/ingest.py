@@ -16,6 +16,7 @@ from bucketingest.stream.running import RunningIngest
 from bucketingest.stream.session import prepared
 from bucketingest.stream.shape import RowShape
 from bucketingest.stream.sources import read_source
+from bucketingest.stream.starting import reconcile
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
 from bucketingest.write.opening import OpenTable, open_table
 
@@ -31,11 +32,10 @@ def ingest_resource(session: SparkSession, resource: BucketIngest, *, once: bool
     shape = RowShape(resource, pipeline.delete_when)
     kind: Literal["kafka", "checkpoint"] = "kafka" if resource.spec.source.kafka is not None else "checkpoint"
     with prepared(session):
-        opened = _open(pipeline, shape, read_source(session, resource, None))
+        rows = read_source(session, resource)
+        opened = _open(pipeline, shape, rows)
         coordinator = _coordinator(session, pipeline, opened)
-        position = coordinator.start()
-        starting_offsets = position.end if position is not None and kind == "kafka" else None
-        rows = read_source(session, resource, starting_offsets)
+        reconcile(pipeline.checkpoint(), coordinator.start())
         return _start(rows, pipeline, shape, opened, coordinator, kind=kind, once=once)
 
 
@@ -49,7 +49,7 @@ def ingest(rows: DataFrame, pipeline: Pipeline, *, once: bool = False) -> Runnin
     with prepared(rows.sparkSession):
         opened = _open(pipeline, shape, rows)
         coordinator = _coordinator(rows.sparkSession, pipeline, opened)
-        coordinator.start()
+        reconcile(pipeline.checkpoint(), coordinator.start())
         return _start(rows, pipeline, shape, opened, coordinator, kind="checkpoint", once=once)
 
 
@@ -79,7 +79,7 @@ def _start(
     kind: Literal["kafka", "checkpoint"],
     once: bool,
 ) -> RunningIngest:
-    positions = CheckpointPositions(open_storage(pipeline.checkpoint_url, pipeline.storage_options), kind)
+    positions = CheckpointPositions(pipeline.checkpoint(), kind)
     tasks = _tasks(rows.sparkSession, pipeline)
     function = MicroBatchFunction(pipeline, opened, shape, coordinator, positions, tasks=tasks)
     writer = rows.writeStream.foreachBatch(function).option("checkpointLocation", pipeline.checkpoint_url)

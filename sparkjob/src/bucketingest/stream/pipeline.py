@@ -10,6 +10,7 @@ from typing import Literal, Self
 
 from bucketingest.hudi.table import TableDefinition
 from bucketingest.spec.model import BucketIngest
+from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.errors import UnsupportedSetting
 
 
@@ -39,6 +40,12 @@ class Pipeline:
     """Time between starts of micro-batches; zero: as fast as it can; once: all there is, then stop."""
     max_commit_retries: int = 5
     storage_options: dict[str, str] = field(default_factory=dict)
+    """For the table and the dead letters, and for the checkpoint unless it is a local directory."""
+
+    def checkpoint(self) -> Storage:
+        """The directory of Spark's checkpoint."""
+        local = "://" not in self.checkpoint_url or self.checkpoint_url.startswith("file:")
+        return open_storage(self.checkpoint_url, None if local else self.storage_options)
 
     @classmethod
     def of(cls, resource: BucketIngest) -> Self:

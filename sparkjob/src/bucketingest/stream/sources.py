@@ -15,16 +15,12 @@ CORRUPT: Final = "_bucketingest_corrupt"
 """Column with the text of a record that could not be decoded, null for all others."""
 
 
-def read_source(session: SparkSession, resource: BucketIngest, starting_offsets: str | None) -> DataFrame:
-    """The streaming DataFrame of the resource's source.
-
-    `starting_offsets`: where Kafka is to begin if Spark's checkpoint is new, as the table says; None: as the resource
-    says.
-    """
+def read_source(session: SparkSession, resource: BucketIngest) -> DataFrame:
+    """The streaming DataFrame of the resource's source. Raises MissingConnector, InvalidTransform."""
     source = resource.spec.source
     try:
         if source.kafka is not None:
-            return _kafka(session, source.kafka, starting_offsets)
+            return _kafka(session, source.kafka)
         if source.files is not None:
             return _files(session, source.files)
         assert source.rate is not None, "the model has exactly one source"
@@ -33,7 +29,7 @@ def read_source(session: SparkSession, resource: BucketIngest, starting_offsets:
         raise _explained(error) from error
 
 
-def _kafka(session: SparkSession, source: KafkaSource, starting_offsets: str | None) -> DataFrame:
+def _kafka(session: SparkSession, source: KafkaSource) -> DataFrame:
     reader = session.readStream.format("kafka").options(**source.options)
     if source.topics is not None:
         reader = reader.option("subscribe", ",".join(source.topics))
@@ -43,7 +39,7 @@ def _kafka(session: SparkSession, source: KafkaSource, starting_offsets: str | N
         reader = reader.option("subscribePattern", f"^(?:{source.topic_pattern})$")
     return (
         reader.option("kafka.bootstrap.servers", source.bootstrap_servers)
-        .option("startingOffsets", starting_offsets or source.starting_offsets)
+        .option("startingOffsets", source.starting_offsets)
         .option("maxOffsetsPerTrigger", source.max_offsets_per_trigger)
         .load()
     )

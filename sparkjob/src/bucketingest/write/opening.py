@@ -145,18 +145,21 @@ def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:
 
 
 def _check_columns(rules: RowRules, incoming: pa.Schema) -> None:
+    named = {
+        "recordKey": rules.record_key.fields,
+        "partitionBy": rules.partition_path.fields,
+        "orderingField": () if rules.ordering_field is None else (rules.ordering_field,),
+    }
+    missing = [
+        f"spec.table.{field}: the rows have no column {column!r}; columns are {', '.join(incoming.names)}"
+        for field, columns in named.items()
+        for column in columns
+        if column not in incoming.names
+    ]
+    if missing:
+        raise UnsupportedTable("as specified", missing)
     rules.record_key.check(incoming)
     rules.partition_path.check(incoming)
-    if rules.ordering_field is not None and rules.ordering_field not in incoming.names:
-        raise UnsupportedTable(
-            "as specified",
-            [
-                (
-                    f"spec.table.orderingField: the rows have no column {rules.ordering_field!r}; "
-                    f"columns are {', '.join(incoming.names)}"
-                )
-            ],
-        )
 
 
 def _merged_schema(table: HoodieTable, timeline: Timeline, incoming: AvroSchema) -> AvroSchema:
