@@ -1,0 +1,111 @@
+"""Rows from files in a directory: all of them, once, with what is corrupt among the dead letters."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bucketingest.spec.model import BucketIngest
+from bucketingest.write.errors import RangeConflict
+from support.oracle.compare import assert_same_rows
+from support.stream_runs import Lake, Runner
+
+SCHEMA = "id STRING, at TIMESTAMP, quantity INT"
+AT = "2026-01-01T12:00:00Z"
+
+
+@pytest.fixture
+def incoming(tmp_path: Path) -> Path:
+    folder = tmp_path / "incoming"
+    folder.mkdir()
+    return folder
+
+
+def resource(lake: Lake, incoming: Path, kind: str, schema: str | None = SCHEMA, **files: Any) -> BucketIngest:
+    source = {"path": str(incoming), "format": kind, **({"schema": schema} if schema else {}), **files}
+    return lake.resource({"files": source}, table={"recordKey": ["id"], "orderingField": "at"})
+
+
+def quantities(lake: Lake) -> dict[str, int | None]:
+    return {row["id"]: row["quantity"] for row in lake.rows().to_pylist()}
+
+
+def test_json_lines_arrive_and_corrupt_ones_are_dead_letters(run: Runner, lake: Lake, incoming: Path) -> None:
+    corrupt = ["no json", '{"id": "x", "at": "yesterday"}', '{"id": "y", "quantity": "many"}', "[1, 2]"]
+    good = [f'{{"id": "ä{number}", "at": "{AT}", "quantity": {number}}}' for number in range(5)]
+    (incoming / "one.json").write_text("\n".join([*good[:2], *corrupt, "", *good[2:]]) + "\n")
+
+    progress = run.once(resource(lake, incoming, "json"))
+
+    assert quantities(lake) == {f"ä{number}": number for number in range(5)}
+    assert sorted(each["value"].decode() for each in lake.letters()) == sorted(corrupt)
+    assert {(each["reason"], each["topic"], each["offset"]) for each in lake.letters()} == {("decode", None, None)}
+    assert progress.rejected == len(corrupt)
+
+
+def test_csv_with_a_header_arrives_and_corrupt_lines_are_dead_letters(run: Runner, lake: Lake, incoming: Path) -> None:
+    corrupt = ["c,not a time,1", f"d,{AT},many", f"e,{AT},1,too many columns", "f"]
+    lines = ["id,at,quantity", f"a,{AT},1", *corrupt, f'"b, with ""quotes""",{AT},']
+    (incoming / "one.csv").write_text("\n".join(lines) + "\n")
+
+    run.once(resource(lake, incoming, "csv", options={"header": "true", "escape": '"'}))
+
+    assert quantities(lake) == {"a": 1, 'b, with "quotes"': None}
+    assert sorted(each["value"].decode() for each in lake.letters()) == corrupt
+
+
+def test_parquet_files_bring_their_schema_and_new_files_come_in_a_second_run(
+    run: Runner, lake: Lake, incoming: Path
+) -> None:
+    at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    schema = pa.schema(
+        [
+            ("id", pa.string()),
+            ("at", pa.timestamp("us", tz="UTC")),
+            ("quantity", pa.int32()),
+            ("parts", pa.list_(pa.float64())),
+        ]
+    )
+
+    def file(name: str, *numbers: int) -> pa.Table:
+        rows = [{"id": f"k{each}", "at": at, "quantity": each, "parts": [each / 3] * (each % 3)} for each in numbers]
+        table = pa.Table.from_pylist(rows, schema)
+        (incoming / name).parent.mkdir(exist_ok=True)
+        pq.write_table(table, incoming / name)
+        return table
+
+    wanted = resource(lake, incoming, "parquet", schema=None, maxFilesPerTrigger=2)
+    first = [file("a.parquet", 1, 2), file("b.parquet", 3), file("deeper/c.parquet", 4, 5)]
+    assert run.once(wanted).batches == 2
+    second = file("d.parquet", 2, 6)
+    assert run.once(wanted).rows == 2
+
+    expected = pa.concat_tables([pa.concat_tables(first).filter(pa.compute.field("id") != "k2"), second])
+    assert_same_rows(lake.rows(), expected, key=["id"])
+
+
+def test_without_its_checkpoint_a_file_source_is_refused_with_what_can_be_done(
+    run: Runner, lake: Lake, incoming: Path
+) -> None:
+    wanted = resource(lake, incoming, "json")
+    (incoming / "one.json").write_text(f'{{"id": "a", "at": "{AT}", "quantity": 1}}\n')
+    run.once(wanted)
+    instants = lake.instants()
+    shutil.rmtree(lake.checkpoint)
+
+    with pytest.raises(
+        RangeConflict,
+        match=r"^the table has the rows up to micro-batch 0 of checkpoint [-0-9a-f]{36}, but this is checkpoint "
+        r"[-0-9a-f]{36}: the checkpoint was lost or replaced, and this source cannot be positioned without it\. "
+        r"Restore the checkpoint, or give the pipeline another name to ingest everything again$",
+    ):
+        run.once(wanted)
+
+    assert lake.instants() == instants
+    assert quantities(lake) == {"a": 1}

@@ -1,0 +1,77 @@
+"""Avro messages are decoded by Spark's from_avro with the schema that the resource gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pytest
+
+from bucketingest.spec.model import BucketIngest
+from support.stream_runs import Lake, NewTopic, Runner, Topic
+
+pytestmark = pytest.mark.kafka
+
+SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["NEW", "OLD"]}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ],
+}
+
+
+def row(number: int) -> dict[str, Any]:
+    return {
+        "id": f"ключ-{number}",
+        "at": dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=number),
+        "amount": Decimal(number - 50).scaleb(-2),
+        "note": None if number % 3 else f"note {number}",
+        "kind": "NEW" if number % 2 else "OLD",
+        "tags": [f"tag {tag}" for tag in range(number % 3)],
+    }
+
+
+def encoded(record: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, SCHEMA, record)
+    return out.getvalue()
+
+
+def resource(lake: Lake, topic: Topic) -> BucketIngest:
+    return lake.resource(
+        topic.source(),
+        format={"type": "avro", "schema": json.dumps(SCHEMA)},
+        table={"recordKey": ["id"], "orderingField": "at"},
+    )
+
+
+def test_avro_records_arrive_with_every_value(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+    topic = new_topic(partitions=2)
+    rows = [row(number) for number in range(100)]
+    topic.send([(each["id"].encode(), encoded(each)) for each in rows])
+
+    run.once(resource(lake, topic))
+
+    found = sorted(lake.rows().to_pylist(), key=lambda each: str(each["at"]))
+    assert found == rows
+
+
+def test_malformed_avro_is_a_dead_letter(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    bad: list[bytes | None] = [b"\x05", b"", encoded(row(1))[:-6], None, b"\xff" * 40]
+    topic.send([(None, value) for value in [encoded(row(0)), *bad, encoded(row(2))]])
+
+    run.once(resource(lake, topic))
+
+    assert [(each["offset"], each["value"]) for each in lake.letters()] == list(enumerate(bad, start=1))
+    assert sorted(each["id"] for each in lake.rows().to_pylist()) == ["ключ-0", "ключ-2"]

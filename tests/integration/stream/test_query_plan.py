@@ -1,0 +1,76 @@
+"""How Spark runs a micro-batch: decoding once, nothing row by row in Python, and the same work for each write task."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from bucketingest.stream import query
+from bucketingest.stream.micro_batch import write_micro_batch
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.write_status import WriteStatus
+from support.stream_runs import Lake, NewTopic, Runner
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[WriteStatus]]]:
+    """For each micro-batch the executed plan of the table's rows, and what the tasks reported."""
+    seen: list[tuple[str, list[WriteStatus]]] = []
+
+    def recording(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
+        statuses = write_micro_batch(rows, plan)
+        seen.append((rows._jdf.queryExecution().executedPlan().toString(), statuses))
+        return statuses
+
+    monkeypatch.setattr(query, "write_micro_batch", recording)
+    return seen
+
+
+@pytest.mark.kafka
+def test_json_is_decoded_once_and_no_row_passes_through_python(
+    run: Runner,
+    lake: Lake,
+    new_topic: NewTopic,
+    written: list[tuple[str, list[WriteStatus]]],
+) -> None:
+    topic = new_topic()
+    topic.send([(None, b'{"id": "a", "quantity": 1, "gone": false}')])
+    wanted = lake.resource(
+        topic.source(),
+        format={"type": "json", "schema": "id STRING, quantity INT, gone BOOLEAN"},
+        transform={"sql": "SELECT *, concat(id, '-', quantity) AS label, quantity * 2 AS double FROM source"},
+        table={"recordKey": ["id"], "partitionBy": ["label"], "deleteWhen": "gone OR quantity < 0"},
+    )
+
+    run.once(wanted)
+
+    ((plan, _),) = written
+    assert plan.count("from_json(") == 1, plan
+    assert "Python" not in plan, plan
+
+
+def test_each_of_two_tasks_writes_half_of_the_file_groups(
+    run: Runner, lake: Lake, tmp_path: Any, written: list[tuple[str, list[WriteStatus]]]
+) -> None:
+    (tmp_path / "in").mkdir()
+    wanted = lake.resource(
+        {"files": {"path": str(tmp_path / "in"), "format": "json", "schema": "id STRING, part STRING"}},
+        table={"recordKey": ["id"], "partitionBy": ["part"], "index": {"buckets": 8}, "writeTasks": 2},
+    )
+    for batch in range(2):  # the first creates the partitions, the second finds them
+        rows = [{"id": f"{batch}-{number}", "part": f"p{number % 4}"} for number in range(2000)]
+        (tmp_path / "in" / f"{batch}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        run.once(wanted)
+
+    assert len(written) == 2
+    for _, statuses in written:
+        tasks = Counter(status.task for status in statuses)
+        assert tasks == {0: 16, 1: 16}
+        of_partition: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        for status in statuses:
+            of_partition[status.partition_path][status.task] += 1
+        assert set(of_partition) == {f"p{number}" for number in range(4)}

@@ -1,0 +1,258 @@
+"""A run that ends in the middle, or loses Spark's checkpoint, is continued without losing or doubling a row."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream import query
+from bucketingest.stream.errors import QueryFailed
+from bucketingest.stream.micro_batch import write_micro_batch
+from bucketingest.write import instant_writer
+from bucketingest.write.coordination import Coordination
+from bucketingest.write.coordinator import Assignment, InstantCoordinator
+from bucketingest.write.errors import RangeConflict
+from bucketingest.write.write_status import WriteStatus
+from support.stream_runs import Lake, NewTopic, Runner, Topic, messages
+
+pytestmark = pytest.mark.kafka
+
+
+class Crash(Exception):
+    """The process is gone, as far as the code under test can tell."""
+
+
+@pytest.fixture
+def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
+    """Lets the next call of a function raise instead of doing anything; later calls work."""
+
+    def arm(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+        armed = [True]
+
+        def crashing(*args: Any, **kwargs: Any) -> Any:
+            if armed:
+                armed.clear()
+                raise Crash(name)
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, crashing)
+
+    return arm
+
+
+@pytest.fixture
+def statuses(monkeypatch: pytest.MonkeyPatch) -> list[WriteStatus]:
+    """Every write status that a task has reported."""
+    seen: list[WriteStatus] = []
+
+    def recording(*args: Any) -> list[WriteStatus]:
+        reported = write_micro_batch(*args)
+        seen.extend(reported)
+        return reported
+
+    monkeypatch.setattr(query, "write_micro_batch", recording)
+    return seen
+
+
+def resource(lake: Lake, topic: Topic, **spec: Any) -> BucketIngest:
+    return lake.resource(
+        topic.source(maxOffsetsPerTrigger=50),
+        format={"type": "json", "schema": "id BIGINT, text STRING"},
+        table={"recordKey": ["id"]},
+        **spec,
+    )
+
+
+def send(topic: Topic, *numbers: int) -> None:
+    topic.send(messages([{"id": each, "text": f"text {each}"} for each in numbers], "id"))
+
+
+def ids(lake: Lake) -> list[int]:
+    return sorted(lake.rows()["id"].to_pylist())
+
+
+CRASHES = {
+    "before a task has run": (query, "write_micro_batch"),
+    "after the tasks wrote, before their report is kept": (Coordination, "put_ledger"),
+    "before the decision": (instant_writer.InstantWriter, "decide_commit"),
+    "before the completed file is there": (instant_writer, "complete"),
+    "after the completed file is there": (Coordination, "mark_done"),
+}
+
+
+@pytest.mark.parametrize(
+    ("crash", "checkpoint_lost"),
+    [
+        *((crash, False) for crash in CRASHES),
+        ("after the tasks wrote, before their report is kept", True),
+        ("before the completed file is there", True),
+    ],
+)
+def test_a_crash_loses_and_doubles_nothing(
+    *,
+    crash: str,
+    checkpoint_lost: bool,
+    run: Runner,
+    lake: Lake,
+    new_topic: NewTopic,
+    crash_at: Callable[[Any, str], None],
+    statuses: list[WriteStatus],
+) -> None:
+    topic = new_topic(partitions=2)
+    wanted = resource(lake, topic)
+    send(topic, *range(20))
+    run.once(wanted)
+    send(topic, *range(20, 40))
+    crash_at(*CRASHES[crash])
+    with pytest.raises(QueryFailed, match="Crash"):
+        run.once(wanted)
+    visible = range(40) if crash == "after the completed file is there" else range(20)
+    assert ids(lake) == list(visible), "no part of the micro-batch shows"
+
+    if checkpoint_lost:
+        shutil.rmtree(lake.checkpoint)
+    statuses.clear()
+    run.once(wanted)
+
+    assert ids(lake) == list(range(40))
+    assert len(lake.instants()) == 2
+    if crash == "after the tasks wrote, before their report is kept":
+        files = [status for status in statuses if status.file_id]
+        assert files
+        assert all(status.adopted for status in files), "the same instant is resumed and finds its files"
+    send(topic, *range(40, 50))
+    run.once(wanted)
+    assert ids(lake) == list(range(50))
+
+
+def test_more_rows_after_a_lost_checkpoint_make_another_range_which_takes_a_new_instant(
+    run: Runner,
+    lake: Lake,
+    new_topic: NewTopic,
+    crash_at: Callable[[Any, str], None],
+) -> None:
+    topic = new_topic()
+    wanted = resource(lake, topic)
+    send(topic, *range(20))
+    crash_at(Coordination, "put_ledger")
+    with pytest.raises(QueryFailed):
+        run.once(wanted)
+    leftover = lake.log_files()
+    assert leftover
+
+    shutil.rmtree(lake.checkpoint)
+    send(topic, *range(20, 30))
+    run.once(wanted)
+
+    assert ids(lake) == list(range(30))
+    assert not set(leftover) & set(lake.log_files()), "the files of the aborted instant are gone"
+
+
+def test_the_topic_may_have_grown_when_the_checkpoint_is_lost(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    wanted = resource(lake, topic)
+    send(topic, *range(20))
+    run.once(wanted)
+
+    topic.broker.add_partitions(topic.name, total=4)
+    shutil.rmtree(lake.checkpoint)
+    send(topic, *range(20, 60))
+    run.once(wanted)
+
+    assert ids(lake) == list(range(60))
+
+
+def test_a_checkpoint_ahead_of_a_table_made_anew_is_refused(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    wanted = resource(lake, topic)
+    send(topic, *range(20))
+    run.once(wanted)
+    shutil.rmtree(lake.table)
+
+    with pytest.raises(RangeConflict) as caught:
+        run.once(wanted)
+    assert str(caught.value) == (
+        f"{lake.checkpoint}: the checkpoint has committed micro-batches, but the table has none of this pipeline: the "
+        "table was made anew, or the pipeline got another name. Delete the checkpoint directory to ingest from the "
+        "source's beginning"
+    )
+
+    shutil.rmtree(lake.checkpoint)
+    run.once(wanted)
+    assert ids(lake) == list(range(20))
+
+
+def test_a_micro_batch_that_spark_replays_after_its_commit_is_skipped(
+    run: Runner, lake: Lake, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    wanted = resource(lake, topic)
+    send(topic, *range(80))
+    run.once(wanted)
+    instants, files = lake.instants(), lake.log_files()
+    assert len(instants) == 2
+
+    (lake.checkpoint / "commits" / "1").unlink()
+    (lake.checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
+    progress = run.once(wanted)
+
+    assert (lake.checkpoint / "commits" / "1").exists(), "Spark ran it again"
+    assert (progress.batches, progress.rows) == (1, 0)
+    assert (lake.instants(), lake.log_files()) == (instants, files)
+
+
+def test_a_transform_that_yields_other_rows_each_time_gets_a_new_instant(
+    run: Runner,
+    lake: Lake,
+    new_topic: NewTopic,
+    crash_at: Callable[[Any, str], None],
+) -> None:
+    topic = new_topic(partitions=2)
+    wanted = resource(lake, topic, transform={"sql": "SELECT id, text, rand() AS chance FROM source"})
+    send(topic, *range(40))
+    crash_at(Coordination, "put_ledger")
+    with pytest.raises(QueryFailed):
+        run.once(wanted)
+    leftover = lake.log_files()
+    assert leftover
+
+    run.once(wanted)
+
+    assert ids(lake) == list(range(40))
+    assert len(lake.instants()) == 1
+    assert not set(leftover) & set(lake.log_files()), "the conflicting instant is rolled back"
+
+
+def test_an_older_attempt_that_is_still_running_commits_nothing(
+    run: Runner,
+    lake: Lake,
+    new_topic: NewTopic,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = new_topic()
+    wanted = resource(lake, topic)
+    send(topic, *range(10))
+    original = InstantCoordinator.run
+    claimed: list[int] = []
+
+    def overtaken(self: InstantCoordinator, source_range: Any, write_rows: Callable[[Assignment], Any]) -> Any:
+        def write_then_lose(assignment: Assignment) -> Any:
+            reported = write_rows(assignment)
+            claimed.append(self._coordination.claim_epoch("another host (process 1)"))
+            return reported
+
+        return original(self, source_range, write_then_lose)
+
+    monkeypatch.setattr(InstantCoordinator, "run", overtaken)
+    with pytest.raises(Exception, match=r"another host \(process 1\) claimed the pipeline after this attempt"):
+        run.once(wanted)
+    assert lake.instants() == []
+
+    monkeypatch.setattr(InstantCoordinator, "run", original)
+    run.once(wanted)
+    assert ids(lake) == list(range(10))
