@@ -7,14 +7,16 @@ import traceback
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from bucketingest.cli.exit_codes import ExitCode, exit_code, exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.errors import BucketIngestError
+
+# Base of every usage error. Typer carries a click of its own and names only this one class of it.
+_WrongUsage: Any = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -135,16 +137,13 @@ def call(arguments: list[str]) -> int:
     """Run a command line; returns its exit code. Errors are told on stderr, one line each."""
     try:
         result = app(_common_first(arguments), prog_name="bucketingest", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+    except _WrongUsage as error:
+        if message := error.format_message():  # without one the help has been shown instead
+            _tell(message)
+            typer.echo("Try 'bucketingest --help', or '--help' after a command.", err=True)
         return ExitCode.BAD_INPUT
-    except click.ClickException as error:
-        _tell(error.format_message())
-        click.echo("Try 'bucketingest --help', or '--help' after a command.", err=True)
-        return ExitCode.BAD_INPUT
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
-        return ExitCode.INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort):
+        result = ExitCode.INTERRUPTED  # in newer versions typer makes this of a KeyboardInterrupt by itself
     except BucketIngestError as error:
         if _options.debug:
             traceback.print_exception(error)
@@ -154,6 +153,8 @@ def call(arguments: list[str]) -> int:
         traceback.print_exception(error)
         _tell(f"{type(error).__name__}: {error}. This is a defect of bucketingest, please report it")
         return ExitCode.DEFECT
+    if result == ExitCode.INTERRUPTED:
+        typer.echo("interrupted", err=True)
     return result if isinstance(result, int) else ExitCode.OK
 
 
@@ -173,7 +174,7 @@ def _common_first(arguments: list[str]) -> list[str]:
 
 def _tell(message: str) -> None:
     """The first line after `error:`, and what belongs to it, as reasons of a refusal, below."""
-    click.echo(f"error: {message}", err=True)
+    typer.echo(f"error: {message}", err=True)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,15 @@ from rich.live import Live
 from bucketingest.cli.errors import MissingDependency
 from bucketingest.cli.java import check_java
 from bucketingest.cli.signals import StopSignals
+from bucketingest.hudi.errors import TableNotFound
+from bucketingest.hudi.table import load_table
+from bucketingest.hudi.table_checks import check_table
 from bucketingest.spec.load import load_file
 from bucketingest.spec.model import BucketIngest
+from bucketingest.storage import open_storage
 
 if TYPE_CHECKING:
+    from bucketingest.stream.pipeline import Pipeline
     from bucketingest.stream.progress import Progress
     from bucketingest.stream.running import RunningIngest
 
@@ -46,13 +51,14 @@ def run_resource(resource: BucketIngest, *, once: bool = False, stop_when: StopW
     """
     check_java()
     try:
-        from bucketingest.stream import ingest_resource
+        from bucketingest.stream import Pipeline, ingest_resource
         from bucketingest.stream.jvm import kill_jvm, stop_jvm
         from bucketingest.stream.session import build_session
     except ImportError as error:
         raise MissingDependency(
             f"the Python package {error.name} is missing; install the job's: pip install 'bucketingest[spark,cli]'"
         ) from error
+    _refuse_early(Pipeline.of(resource))
     signals = StopSignals(kill_jvm)
     with signals.installed():
         try:
@@ -65,6 +71,15 @@ def run_resource(resource: BucketIngest, *, once: bool = False, stop_when: StopW
             stop_jvm()
     log.info("stopped", extra={"pipeline": resource.pipeline, "batches": progress.batches, "rows": progress.rows})
     return progress
+
+
+def _refuse_early(pipeline: Pipeline) -> None:
+    """Refuse a table that the pipeline may not write before a JVM is started; opening it checks again."""
+    try:
+        table = load_table(open_storage(pipeline.table_url, pipeline.storage_options))
+    except TableNotFound:
+        return
+    check_table(table, pipeline.definition)
 
 
 def _stop_session() -> None:

@@ -21,8 +21,8 @@ _WRAPPINGS: Final = (
 def essence(error: BaseException) -> tuple[str, str | None]:
     """What went wrong, in one line, and the name of the class of ours that a task raised, or None. Pure.
 
-    Looks, in this order, for an error of this package, for what ended a Python traceback (the innermost comes last), for
-    the JVM's last cause, and else takes the first line.
+    Looks, in this order, for an error of this package, for what ended a Python traceback (the innermost comes last),
+    for the JVM's last cause, and else takes the first line.
     """
     text = str(error).strip() or type(error).__name__
     if found := _OURS.findall(text):

@@ -124,7 +124,7 @@ class _Seconds:
 
 
 class _AllOf:
-    """True once the table has every message, or no more will come. Has messages made from the first time it is asked."""
+    """True once the table has every message, or no more will come. Messages are made from the first question on."""
 
     def __init__(self, producer: OrderProducer) -> None:
         self._producer = producer

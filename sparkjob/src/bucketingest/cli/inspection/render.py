@@ -94,7 +94,7 @@ def _show_properties(properties: Properties, console: Console) -> None:
 def _show_files(files: Files, console: Console) -> None:
     console.print(
         f"\n[bold]Files[/]\n{files.file_groups:,} file groups in {files.partitions:,} partitions, "
-        f"{files.slices:,} slices; the latest slices have {files.base_files:,} base files and {files.log_files:,} log files"
+        f"{files.slices:,} slices; the latest have {files.base_files:,} base files and {files.log_files:,} log files"
     )
     if files.sizes is None:
         return

@@ -1,0 +1,171 @@
+"""`inspect` on tables that Hudi wrote, on damaged ones, and on what is no table."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bucketingest.cli.exit_codes import ExitCode
+from bucketingest.hudi.commit_metadata import CommitMetadata
+from bucketingest.hudi.instant import format_time
+from bucketingest.hudi.table import TableDefinition, create_table
+from bucketingest.hudi.timeline import create_inflight, create_requested
+from bucketingest.storage import Storage, open_storage
+from bucketingest.write.coordination import Coordination
+from support.commands import Command
+from support.fixtures import unpack_fixture
+
+OLD = format_time(datetime.now(UTC) - timedelta(hours=2))
+YOUNG = format_time(datetime.now(UTC) - timedelta(seconds=5))
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """An empty table of ours."""
+    storage = open_storage(str(tmp_path / "orders"))
+    create_table(storage, TableDefinition("orders", ("id",), ("region",), "ts", buckets=4))
+    return storage
+
+
+def report_of(command: Command, storage: Storage | Path, *arguments: str) -> dict[str, Any]:
+    url = storage if isinstance(storage, Path) else storage.url
+    ended = command("inspect", url, "--json", *arguments)
+    assert ended.code == ExitCode.OK, ended.err
+    report: dict[str, Any] = json.loads(ended.out)
+    return report
+
+
+@pytest.mark.parametrize("fixture", ["java_v8_parquet", "java_v9_avro"])
+def test_a_table_of_hudis(command: Command, tmp_path: Path, fixture: str) -> None:
+    report = report_of(command, unpack_fixture(fixture, tmp_path))
+    assert report["properties"]["record_key"] == ["id"]
+    assert report["properties"]["ordering_fields"] == ["ts"]
+    assert report["properties"]["buckets"] is None
+    assert [(line["action"], line["state"], line["rows"], line["deletes"]) for line in report["timeline"]] == [
+        ("deltacommit", "COMPLETED", 10, 0),
+        ("deltacommit", "COMPLETED", 12, 0),
+        ("deltacommit", "COMPLETED", 0, 2),
+    ]
+    files = report["files"]
+    assert (files["partitions"], files["file_groups"], files["slices"], files["base_files"]) == (2, 6, 6, 6)
+    assert files["sizes"]["total"] == files["all_bytes"]
+    assert report["findings"] == report["pending"] == report["uncommitted"] == report["pipelines"] == []
+
+
+def test_only_as_many_instants_as_asked_for_are_listed_the_newest_last(command: Command, tmp_path: Path) -> None:
+    table = unpack_fixture("java_v9_avro", tmp_path)
+    every = report_of(command, table)["timeline"]
+    assert [line["time"] for line in report_of(command, table, "--instants", "2")["timeline"]] == [
+        line["time"] for line in every[-2:]
+    ]
+
+
+def test_the_text_has_the_same_figures(command: Command, tmp_path: Path) -> None:
+    ended = command("inspect", unpack_fixture("java_v9_avro", tmp_path))
+    assert ended.code == ExitCode.OK
+    for text in (
+        "MERGE_ON_READ, version 9",
+        "6 file groups in 2 partitions",
+        "3 completed, 0 pending",
+        "Nothing wrong",
+    ):
+        assert text in ended.out
+    assert "\x1b" not in ended.out
+
+
+@pytest.mark.parametrize(("time", "hangs"), [(OLD, True), (YOUNG, False)])
+def test_a_pending_instant_hangs_when_it_is_old_and_its_owner_is_named(
+    command: Command, storage: Storage, time: str, hangs: bool
+) -> None:
+    create_requested(storage, time)
+    metadata = CommitMetadata(extra_metadata={"bucketingest.pipeline": "shop/orders", "bucketingest.epoch": "3"})
+    create_inflight(storage, time, content=metadata.encode())
+    report = report_of(command, storage)
+    (pending,) = report["pending"]
+    assert pending["hangs"] is hangs
+    assert (pending["pipeline"], pending["epoch"], pending["heartbeat_age"]) == ("shop/orders", "3", None)
+    assert ("start pipeline shop/orders" in pending["advice"]) is hangs
+    assert any(time in finding for finding in report["findings"]) is hangs
+
+
+def test_a_hanging_instant_with_a_heartbeat_is_left_alone(command: Command, storage: Storage) -> None:
+    create_requested(storage, OLD)
+    storage.put(f".hoodie/.heartbeat/{OLD}", b"")
+    (pending,) = report_of(command, storage)["pending"]
+    assert pending["heartbeat_age"] < 60
+    assert "signs of life" in pending["advice"]
+
+
+def test_the_limit_can_be_chosen(command: Command, storage: Storage) -> None:
+    create_requested(storage, OLD)
+    assert report_of(command, storage, "--pending-limit", "3h")["pending"][0]["hangs"] is False
+
+
+def test_a_pending_compaction_is_hudis_business(command: Command, storage: Storage) -> None:
+    create_requested(storage, OLD, "compaction")
+    (pending,) = report_of(command, storage)["pending"]
+    assert "never touches it" in pending["advice"]
+
+
+def test_leftovers_files_being_written_and_unmarked_partitions_are_told(command: Command, tmp_path: Path) -> None:
+    table = unpack_fixture("java_v9_avro", tmp_path)
+    gone = table / "eu" / f".00000000-0000-0000-0000-000000000000-0_{YOUNG}.log.1_0-0-0"
+    gone.write_bytes(b"12345")
+    (table / "us" / ".hoodie_partition_metadata").unlink()
+    report = report_of(command, table)
+    (file,) = report["uncommitted"]
+    assert (file["path"], file["size_bytes"], file["pending"]) == (f"eu/{gone.name}", 5, False)
+    assert report["unmarked_partitions"] == ["us"]
+    assert len(report["findings"]) == 2
+    create_requested(open_storage(str(table)), YOUNG)
+    assert report_of(command, table)["uncommitted"][0]["pending"] is True
+
+
+def test_two_file_groups_of_one_bucket_are_named(command: Command, tmp_path: Path) -> None:
+    table = unpack_fixture("java_v9_avro", tmp_path)
+    with (table / ".hoodie/hoodie.properties").open("a") as properties:
+        properties.write("bucketingest.bucket.count=4\n")
+    committed = report_of(command, table)["timeline"][0]["time"]
+    (table / "eu" / f".00000000-0000-0000-0000-000000000000-0_{committed}.log.1_0-0-0").write_bytes(b"")
+    (finding,) = report_of(command, table)["findings"]
+    assert "bucket 0 of partition eu has 2 file groups" in finding
+    assert "00000000-0000-0000-0000-000000000000-0" in finding
+
+
+def test_a_metadata_table_is_told_with_the_remedy(command: Command, storage: Storage, tmp_path: Path) -> None:
+    with (tmp_path / "orders/.hoodie/hoodie.properties").open("a") as properties:
+        properties.write("hoodie.table.metadata.partitions=files\n")
+    (finding,) = report_of(command, storage)["findings"]
+    assert "delete_metadata_table" in finding
+
+
+def test_pipelines_are_known_by_their_claims(command: Command, storage: Storage) -> None:
+    coordination = Coordination(storage, "shop/orders")
+    coordination.claim_epoch("host-a (process 1)")
+    coordination.claim_epoch("host-b (process 2)")
+    (pipeline,) = report_of(command, storage)["pipelines"]
+    assert (pipeline["name"], pipeline["epoch"], pipeline["claimant"]) == ("shop/orders", 2, "host-b (process 2)")
+    assert pipeline["position"] is None
+
+
+@pytest.mark.parametrize("path", ["", "nowhere"])
+def test_what_is_no_table_is_named(command: Command, tmp_path: Path, path: str) -> None:
+    ended = command("inspect", tmp_path / path)
+    assert ended.code == ExitCode.TABLE_REFUSED
+    assert ended.err == (
+        f"error: {(tmp_path / path)} is no Hudi table: .hoodie/hoodie.properties is missing; check the path\n"
+    )
+
+
+def test_a_timeline_of_version_6_cannot_be_read(command: Command, tmp_path: Path) -> None:
+    ended = command("inspect", unpack_fixture("java_v6_avro", tmp_path))
+    assert ended.code == ExitCode.TABLE_REFUSED
+    assert "upgrade it with Hudi's upgrade_table procedure" in ended.err
+
+
+def test_an_unknown_kind_of_storage_is_bad_input(command: Command) -> None:
+    ended = command("inspect", "hdfs://namenode/orders")
+    assert ended.code == ExitCode.BAD_INPUT
+    assert "cannot open hdfs:// storages" in ended.err

@@ -1,0 +1,92 @@
+"""Tables that `run` must not write to are refused with the reason, before Spark is started."""
+
+from pathlib import Path
+
+import pytest
+
+from bucketingest.cli.exit_codes import ExitCode
+from bucketingest.hudi.table import TableDefinition, create_table
+from bucketingest.storage import open_storage
+from support.commands import Command
+from support.fixtures import unpack_fixture
+
+PROPERTIES = ".hoodie/hoodie.properties"
+
+
+@pytest.fixture(autouse=True)
+def spark_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that got so far would start a JVM."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("bucketingest.cli.run.check_java", lambda: None)
+    monkeypatch.setattr("bucketingest.stream.session.build_session", fail)
+
+
+@pytest.fixture
+def table(resource_file: Path) -> Path:
+    """The table that the resource describes, empty."""
+    path = resource_file.parent / "orders"
+    create_table(open_storage(str(path)), TableDefinition("orders", ("value",), (), "timestamp", buckets=4))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("hoodie.table.metadata.partitions=files", "metadata table is on"),
+        ("bucketingest.bucket.count=8", "bucketingest.bucket.count=8, asked for 4"),
+        ("hoodie.table.version=6", "upgrade it with Hudi's upgrade_table procedure"),
+        ("hoodie.table.type=COPY_ON_WRITE", "hoodie.table.type=COPY_ON_WRITE, it must be MERGE_ON_READ"),
+        ("hoodie.table.checksum=1", "hoodie.table.checksum=1, but database and table name give"),
+        (
+            "hoodie.table.recordkey.fields",
+            "id",
+            "hoodie.table.recordkey.fields=id, but the record key asked for: value",
+        ),
+        ("hoodie.table.partition.fields=dt", "hoodie.table.partition.fields=dt"),
+        ("hoodie.table.ordering.fields=ts", "but the ordering field asked for: timestamp"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(
+    command: Command, resource_file: Path, table: Path, line: str, said: str
+) -> None:
+    with (table / PROPERTIES).open("a") as properties:
+        properties.write(f"{line}\n")
+    ended = command("run", resource_file)
+    assert ended.code == ExitCode.TABLE_REFUSED
+    first, *reasons = ended.err.splitlines()
+    assert first == f"error: table {table} is refused:"
+    assert any(said in reason for reason in reasons)
+    assert all(reason.startswith("  - ") for reason in reasons)
+
+
+def test_a_torn_properties_file_is_refused(command: Command, resource_file: Path, table: Path) -> None:
+    (table / PROPERTIES).write_text("hoodie.table.name=orders\n")
+    ended = command("run", resource_file)
+    assert ended.code == ExitCode.TABLE_REFUSED
+    assert "has no hoodie.table.type: the file is torn, restore it" in ended.err
+
+
+def test_a_table_of_hudis_in_version_6_is_refused_with_all_reasons(
+    command: Command, resource_file: Path, tmp_path: Path
+) -> None:
+    old = unpack_fixture("java_v6_avro", tmp_path)
+    resource_file.write_text(resource_file.read_text().replace(str(tmp_path / "orders"), str(old)))
+    ended = command("run", resource_file)
+    assert ended.code == ExitCode.TABLE_REFUSED
+    assert "hoodie.table.version=6" in ended.err
+    assert "record key" in ended.err
+
+
+def test_a_location_that_cannot_be_is_bad_input(command: Command, resource_file: Path, tmp_path: Path) -> None:
+    resource_file.write_text(resource_file.read_text().replace(str(tmp_path / "orders"), "hdfs://namenode/orders"))
+    ended = command("run", resource_file)
+    assert ended.code == ExitCode.BAD_INPUT
+    assert "hdfs" in ended.err
+
+
+def test_a_table_that_fits_gets_as_far_as_spark(command: Command, resource_file: Path, table: Path) -> None:
+    ended = command("run", resource_file)
+    assert "Spark was started" in ended.err

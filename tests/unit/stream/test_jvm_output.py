@@ -1,0 +1,35 @@
+"""What Spark's JVM prints becomes log records of the right weight."""
+
+import json
+import logging
+
+import pytest
+
+from bucketingest.stream.jvm import parse_line
+
+
+def line(logger: str, level: str = "ERROR", exception: str | None = None) -> str:
+    return json.dumps({"level": level, "logger": logger, "message": "broke", "exception": exception})
+
+
+def test_an_error_keeps_its_level_and_the_first_line_of_its_exception() -> None:
+    level, message, extra = parse_line(line("org.apache.spark.storage.BlockManager", exception="no space\n\tat A"))
+    assert (level, message) == (logging.ERROR, "broke")
+    assert extra == {"spark_logger": "org.apache.spark.storage.BlockManager", "reason": "no space"}
+
+
+def test_what_is_raised_in_python_too_is_told_in_debug_only() -> None:
+    assert parse_line(line("org.apache.spark.sql.execution.streaming.MicroBatchExecution"))[0] == logging.DEBUG
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("WARNING: Using incubator modules: jdk.incubator.vector", logging.DEBUG),
+        ("# A fatal error has been detected by the Java Runtime Environment:", logging.WARNING),
+        ('{"not": "ours"}', logging.WARNING),
+        ("[1, 2]", logging.WARNING),
+    ],
+)
+def test_other_text_is_passed_on_unless_it_is_known_noise(text: str, level: int) -> None:
+    assert parse_line(text) == (level, text, {})
