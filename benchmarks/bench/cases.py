@@ -110,8 +110,8 @@ class Ceiling:
         what = (
             f"What Spark and the crossing into Python leave us: upsert of {options.rows:,} rows ({ORDERS.name}, "
             "Parquet files, Parquet log blocks) beside the same streaming query whose micro-batch only counts the "
-            "Arrow batches it gets (mapInArrow). Both run in one process and session, from the start of the query to its "
-            "end."
+            "Arrow batches it gets (mapInArrow). Both run in one process and session, from the start of the query to "
+            "its end."
         )
         return _case(self.name, what, options, pair, peer="counting only", ran=ran)
 
