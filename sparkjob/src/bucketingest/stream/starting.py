@@ -28,8 +28,8 @@ def reconcile(checkpoint: Storage, position: SourceRange | None) -> None:
         if any(True for _ in checkpoint.list("commits")):
             raise RangeConflict(
                 f"{checkpoint.url}: the checkpoint has committed micro-batches, but the table has none of this "
-                "pipeline: the table was made anew, or the pipeline got another name. Delete the checkpoint directory to "
-                "ingest from the source's beginning"
+                "pipeline: the table was made anew, or the pipeline got another name. Delete the checkpoint directory "
+                "to ingest from the source's beginning"
             )
     elif position.kind == "kafka" and not checkpoint.exists("metadata"):
         _write(checkpoint, position.end)

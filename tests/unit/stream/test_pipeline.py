@@ -1,0 +1,89 @@
+"""From a resource to what the query needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bucketingest.spec.model import BucketIngest
+from bucketingest.storage import InvalidLocation
+from bucketingest.stream.pipeline import Pipeline
+
+
+def resource(namespace: str | None = None, table: dict[str, Any] | None = None, **spec: Any) -> BucketIngest:
+    document = {
+        "apiVersion": "bucketingest.dev/v1alpha1",
+        "kind": "BucketIngest",
+        "metadata": {"name": "my-orders", "namespace": namespace},
+        "spec": {
+            "source": {"rate": {"rowsPerSecond": 1}},
+            "table": {"path": "/lake/orders", "recordKey": ["value"], **(table or {})},
+            **spec,
+        },
+    }
+    return BucketIngest.model_validate(document)
+
+
+def test_defaults_follow_from_the_tables_path_and_the_name() -> None:
+    pipeline = Pipeline.of(resource())
+
+    assert (pipeline.name, pipeline.definition.name) == ("my-orders", "my_orders")
+    assert pipeline.table_url == "/lake/orders"
+    assert pipeline.checkpoint_url == "/lake/orders_checkpoints/my-orders"
+    assert pipeline.dead_letters_url == "/lake/orders_dead_letters"
+    assert (pipeline.log_block, pipeline.memory_bytes, pipeline.write_tasks) == ("parquet", 256 * 1024**2, None)
+    assert (pipeline.trigger, pipeline.max_commit_retries, pipeline.delete_when) == (timedelta(seconds=2), 5, None)
+
+
+def test_a_namespace_is_part_of_the_pipelines_identity() -> None:
+    assert Pipeline.of(resource("team-a")).name == "team-a/my-orders"
+
+
+def test_mode_fail_has_no_dead_letter_table() -> None:
+    assert Pipeline.of(resource(errors={"mode": "fail"})).dead_letters_url is None
+
+
+def test_every_field_of_the_table_reaches_its_definition() -> None:
+    table = {
+        "recordKey": ["value", "day"],
+        "partitionBy": ["day"],
+        "orderingField": "at",
+        "deleteWhen": "gone",
+        "hiveStylePartitioning": True,
+        "version": 8,
+        "logBlock": "avro",
+        "memoryPerTask": "64Mi",
+        "writeTasks": 3,
+        "index": {"buckets": 7, "hash": "murmur3", "hashFields": ["day"]},
+        "properties": {"hoodie.datasource.x": "y"},
+    }
+
+    pipeline = Pipeline.of(resource(table=table, commit={"trigger": "once", "maxRetries": 0}))
+
+    definition = pipeline.definition
+    assert (definition.record_key, definition.partition_fields) == (("value", "day"), ("day",))
+    assert (definition.ordering_field, definition.version) == ("at", 8)
+    assert (definition.buckets, definition.hash, definition.hash_fields) == (7, "murmur3", ("day",))
+    assert definition.hive_style_partitioning
+    assert dict(definition.properties) == {"hoodie.datasource.x": "y"}
+    assert (pipeline.log_block, pipeline.memory_bytes, pipeline.write_tasks) == ("avro", 64 * 1024**2, 3)
+    assert (pipeline.delete_when, pipeline.trigger, pipeline.max_commit_retries) == ("gone", "once", 0)
+
+
+@pytest.mark.parametrize("url", ["/scratch/checkpoint", "file:///scratch/checkpoint"])
+def test_a_local_checkpoint_beside_a_table_on_s3_is_opened_without_its_options(url: str) -> None:
+    pipeline = replace(Pipeline.of(resource()), checkpoint_url=url, storage_options={"endpoint": "http://127.0.0.1:1"})
+
+    assert pipeline.checkpoint().absolute("x") == "/scratch/checkpoint/x"
+
+
+def test_a_checkpoint_in_an_object_store_gets_the_options() -> None:
+    pipeline = replace(
+        Pipeline.of(resource()), checkpoint_url="s3://lake/checkpoint", storage_options={"no such option": "x"}
+    )
+
+    with pytest.raises(InvalidLocation, match="no such option"):
+        pipeline.checkpoint().exists("metadata")
