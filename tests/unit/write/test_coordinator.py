@@ -136,6 +136,20 @@ def test_an_open_instant_of_another_range_is_rolled_back_first(table: TestTable)
     assert [instant.action for instant in table.timeline().completed] == ["rollback", "deltacommit"]
 
 
+def test_what_a_cut_off_task_writes_after_the_rollback_is_swept_at_the_next_start(table: TestTable) -> None:
+    with pytest.raises(TaskLost):
+        table.attempt().run(offsets(0, 8), FIRST, fail)
+    files = {info.path: table.storage.get(info.path) for info in table.storage.list("") if ".log." in info.path}
+    table.attempt().run(offsets(0, 4), FIRST[:4])
+    committed = [info.path for info in table.storage.list("") if ".log." in info.path]
+    late = next(iter(files))
+    assert late not in committed
+    table.storage.create(late, files[late])
+    table.attempt()
+    assert [info.path for info in table.storage.list("") if ".log." in info.path] == committed
+    assert table.visible_keys() == keys(FIRST[:4])
+
+
 def test_a_task_that_did_not_report_stops_the_commit_and_the_range_is_resumed(table: TestTable) -> None:
     attempt = table.attempt()
 

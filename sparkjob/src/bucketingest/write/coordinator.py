@@ -24,8 +24,9 @@ from bucketingest.hudi.timeline import Timeline
 from bucketingest.index.bucket import FileIds
 from bucketingest.index.routing import PartitionNumbers
 from bucketingest.storage import Storage, StorageUnavailable
+from bucketingest.write.beating import beating
 from bucketingest.write.commit_content import position_of
-from bucketingest.write.coordination import KEPT_INSTANTS, Coordination, LedgerEntry
+from bucketingest.write.coordination import KEPT_INSTANTS, AbortDecision, Coordination, LedgerEntry
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, RowsRejected
 from bucketingest.write.instant_writer import SEQUENCE, InstantWriter, WriterIdentity, utc_now
 from bucketingest.write.opening import OpenTable
@@ -138,7 +139,8 @@ class InstantCoordinator:
         instant = self._instant_for(source_range)
         assignment = Assignment(instant, SEQUENCE, self._writer.file_ids, self._writer.partitions)
         try:
-            statuses = write_rows(assignment)
+            with beating(self._storage, instant):
+                statuses = write_rows(assignment)
             check_complete(statuses, self._settings.tasks)
             self._check_rejected(statuses)
         except (ConflictingAttempt, RowsRejected) as error:
@@ -188,6 +190,8 @@ class InstantCoordinator:
     def _recover(self, instant: str) -> None:
         """Do what must be done with an instant of an earlier attempt."""
         if self._coordination.is_done(instant):
+            if isinstance(self._coordination.decision(instant), AbortDecision):
+                self._writer.sweep(instant)
             return
         found = self._find(instant)
         step, why = verdict(found)

@@ -15,7 +15,7 @@ from bucketingest.hudi.errors import InstantExists, UnsupportedTable
 from bucketingest.hudi.history import archived_times
 from bucketingest.hudi.instant import State, next_instant_time
 from bucketingest.hudi.replaced import replaced_file_groups
-from bucketingest.hudi.rollback import RollbackOptions, pending_rollback, roll_back
+from bucketingest.hudi.rollback import RollbackOptions, pending_rollback, roll_back, sweep
 from bucketingest.hudi.table import load_table
 from bucketingest.hudi.table_checks import metadata_table_refusals
 from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested
@@ -184,6 +184,14 @@ class InstantWriter:
             discard(self._identity.dead_letters, self._identity.pipeline, instant)
         self._coordination.mark_done(instant)
         log.warning("rolled back", extra={"instant": instant, "reason": reason, "deleted_files": len(result.deleted)})
+
+    def sweep(self, instant: str) -> None:
+        """Delete what a cut-off task wrote after its instant was rolled back, before archival would show it."""
+        late = sweep(self._storage, instant)
+        if self._identity.dead_letters is not None:
+            discard(self._identity.dead_letters, self._identity.pipeline, instant)
+        if late:
+            log.warning("swept late files", extra={"instant": instant, "files": late})
 
     def _intent(self, source_range: SourceRange) -> Intent:
         return Intent(source_range, self._index.file_ids.fingerprint)
