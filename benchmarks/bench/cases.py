@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from bench.comparison import Options, Pair, alternate, make_input, upsert_pair
+from bench.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset, json_messages
 from bench.memory_case import memory_case
 from bench.results_format import Case, this_machine
@@ -20,7 +20,6 @@ from devservers.kafka import KafkaBroker
 from devservers.produce import produce
 
 HUDI: Final = "Hudi 1.2.0 on Spark 3.5"
-_TOPIC: Final = "rows"
 _TOPIC_PARTITIONS: Final = 4
 
 _FILES_INTERVAL: Final = (
@@ -49,18 +48,16 @@ class Upsert:
         """Measure."""
         folder = options.scratch / self.name
         shutil.rmtree(folder, ignore_errors=True)
-        bytes_per_row = _inputs(self.dataset, options)
+        sources, bytes_per_row = _inputs(self.dataset, options)
         with contextlib.ExitStack() as running:
-            loaded = Source("files", path=str(_input(self.dataset, options, 0)))
-            source = Source("files", path=str(_input(self.dataset, options, 1)))
             if self.source == "kafka":
-                source = running.enter_context(filled_topic(self.dataset, options))
+                sources = running.enter_context(in_kafka(self.dataset, sources, options))
             targets = [Target(folder / side, self.dataset, self.log_block) for side in ("ours", "hudi")]
             for target in targets:
                 target.folder.mkdir(parents=True)
             ours = running.enter_context(start_ours(targets[0].folder))
             hudi = running.enter_context(start_hudi(targets[1].folder))
-            pair = upsert_pair(options, source, loaded, (ours, targets[0]), (hudi, targets[1]))
+            pair = upsert_pair(options, sources, (ours, targets[0]), (hudi, targets[1]))
             ran = versions(ours.ask(op="versions"), hudi.ask(op="versions"))
         shutil.rmtree(folder)
         return _case(self.name, self._what(options.rows, bytes_per_row), options, pair, peer=HUDI, ran=ran)
@@ -89,12 +86,12 @@ class Ceiling:
         """Measure."""
         folder = options.scratch / self.name
         shutil.rmtree(folder, ignore_errors=True)
-        _inputs(ORDERS, options)
+        sources, _ = _inputs(ORDERS, options)
         target = Target(folder, ORDERS)
-        source = Source("files", path=str(_input(ORDERS, options, 1)))
+        source = sources.measured
         folder.mkdir(parents=True)
         with start_ours(folder) as ours:
-            ours.ask(**target.ours(Source("files", path=str(_input(ORDERS, options, 0))), 0))
+            ours.ask(**target.ours(sources.load, 0))
 
             def write(number: int) -> Run:
                 return ours.measure(**target.ours(source, number + 1))
@@ -142,24 +139,29 @@ CASES: Final[Mapping[str, Upsert | Ceiling | Memory]] = {
 
 
 @contextlib.contextmanager
-def filled_topic(dataset: Dataset, options: Options) -> Iterator[Source]:
-    """A broker of its own with one topic that holds the second input as JSON."""
-    with KafkaBroker(options.scratch / "kafka", heap="1g") as broker:
-        broker.create_topic(_TOPIC, partitions=_TOPIC_PARTITIONS)
-        sent = produce(broker.bootstrap_servers, _TOPIC, json_messages(_input(dataset, options, 1), dataset))
-        assert sent == options.rows, "one message per row"
-        yield Source("kafka", bootstrap=broker.bootstrap_servers, topic=_TOPIC)
-    shutil.rmtree(options.scratch / "kafka")
+def in_kafka(dataset: Dataset, sources: Sources, options: Options) -> Iterator[Sources]:
+    """The inputs to warm up with and to measure as JSON in two topics of a broker of their own."""
+    folder = options.scratch / "kafka"
+    shutil.rmtree(folder, ignore_errors=True)
+    with KafkaBroker(folder, heap="1g") as broker:
+
+        def topic(name: str, source: Source) -> Source:
+            broker.create_topic(name, partitions=_TOPIC_PARTITIONS)
+            produce(broker.bootstrap_servers, name, json_messages(Path(source.path), dataset))
+            return Source("kafka", bootstrap=broker.bootstrap_servers, topic=name)
+
+        yield Sources(sources.load, topic("warm-up", sources.warm_up), topic("rows", sources.measured))
+    shutil.rmtree(folder)
 
 
-def _inputs(dataset: Dataset, options: Options) -> float:
-    """Two inputs with the same keys and other values: the first is loaded, the second upserted."""
-    sizes = [make_input(dataset, _input(dataset, options, seed).parent, options, seed) for seed in (0, 1)]
-    return sizes[1]
-
-
-def _input(dataset: Dataset, options: Options, seed: int) -> Path:
-    return options.scratch / "input" / f"{dataset.name}-{options.rows}-{seed}" / "rows"
+def _inputs(dataset: Dataset, options: Options) -> tuple[Sources, float]:
+    """Inputs with the same keys and other values, and the bytes of a row in Arrow's form."""
+    counts = (options.rows, max(1, options.rows // 10), options.rows)
+    folders = [options.scratch / "input" / f"{dataset.name}-{rows}-{seed}" for seed, rows in enumerate(counts)]
+    sizes = [
+        make_input(dataset, folder, rows, seed) for seed, (folder, rows) in enumerate(zip(folders, counts, strict=True))
+    ]
+    return Sources(*(Source("files", path=str(folder / "rows")) for folder in folders)), sizes[-1]
 
 
 def _case(name: str, what: str, options: Options, pair: Pair, *, peer: str, ran: Mapping[str, str]) -> Case:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,15 @@ class Options:
     wait_seconds_max: float
     """... but no longer than that."""
     say: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the sides read: all with the same keys, `warm_up` a tenth of them."""
+
+    load: Source
+    warm_up: Source
+    measured: Source
 
 
 @dataclass(slots=True)
@@ -82,18 +92,16 @@ def alternate(options: Options, ours: Callable[[int], Run], peer: Callable[[int]
     return pair
 
 
-def upsert_pair(
-    options: Options, source: Source, first: Source, ours: tuple[Side, Target], hudi: tuple[Side, Target]
-) -> Pair:
-    """Both sides load `first` into a new table once, then upsert `source` again and again."""
-    ours[0].ask(**ours[1].ours(first, 0))
-    hudi[0].ask(**hudi[1].hudi(first, 0))
+def upsert_pair(options: Options, sources: Sources, ours: tuple[Side, Target], hudi: tuple[Side, Target]) -> Pair:
+    """Both sides load a new table once, upsert a tenth of it to warm up, then all of it again and again."""
+    ours[0].ask(**ours[1].ours(sources.load, 0))
+    hudi[0].ask(**hudi[1].hudi(sources.load, 0))
     loaded = (row_count(ours[1].table), row_count(hudi[1].table))
     options.say(f"  loaded: ours {loaded[0]} rows, Hudi {loaded[1]} rows")
 
     def measured(side: Side, target: Target, request: Request) -> Callable[[int], Run]:
         def run(number: int) -> Run:
-            result = side.measure(**request(source, number + 1))
+            result = side.measure(**request(sources.measured if number else sources.warm_up, number + 1))
             check_rows(target, options.rows)
             return result
 
@@ -115,12 +123,13 @@ def row_count(table: Path) -> int:
     return sum(batch.num_rows for batch in snapshot.read(HudiReadOptions().with_projection(["_hoodie_record_key"])))
 
 
-def make_input(dataset: Dataset, folder: Path, options: Options, seed: int) -> float:
+def make_input(dataset: Dataset, folder: Path, rows: int, seed: int) -> float:
     """An input folder of the dataset, unless an earlier case made it; returns the bytes of a row in Arrow's form."""
     size = folder / "bytes-per-row"
-    if not folder.exists():
-        bytes_per_row = write_input(dataset, folder / "rows", rows=options.rows, seed=seed)
-        size.write_text(str(bytes_per_row))
+    if not size.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        size_of_row = write_input(dataset, folder / "rows", rows=rows, seed=seed)
+        size.write_text(str(size_of_row))
     return float(size.read_text())
 
 
