@@ -40,11 +40,7 @@ def table(resource_file: Path) -> Path:
         ("hoodie.table.version=6", "upgrade it with Hudi's upgrade_table procedure"),
         ("hoodie.table.type=COPY_ON_WRITE", "hoodie.table.type=COPY_ON_WRITE, it must be MERGE_ON_READ"),
         ("hoodie.table.checksum=1", "hoodie.table.checksum=1, but database and table name give"),
-        (
-            "hoodie.table.recordkey.fields",
-            "id",
-            "hoodie.table.recordkey.fields=id, but the record key asked for: value",
-        ),
+        ("hoodie.table.recordkey.fields=id", "recordkey.fields=id, but the record key asked for: value"),
         ("hoodie.table.partition.fields=dt", "hoodie.table.partition.fields=dt"),
         ("hoodie.table.ordering.fields=ts", "but the ordering field asked for: timestamp"),
     ],

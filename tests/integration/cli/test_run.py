@@ -1,0 +1,76 @@
+"""`bucketingest run` as a process: ended by signals, started again, and its table judged by hudi-rs."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bucketingest.cli.exit_codes import ExitCode
+from support.command_process import CommandProcess, run_command
+from support.files_pipeline import FILES, ROWS, FilesPipeline, newest_rows
+from support.oracle import hudi_rs
+
+
+def events_of(output: str) -> list[dict[str, Any]]:
+    """The log lines of a run without error."""
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def received(events: list[dict[str, Any]]) -> int:
+    """Rows that commits took from the source; those with an equal key in one micro-batch all count."""
+    return sum(event["rows"] for event in events if event["event"] == "committed")
+
+
+def finish_and_judge(pipeline: FilesPipeline) -> list[dict[str, Any]]:
+    """A further run takes the rest; then every key is there once, in its newest version. Returns the run's log."""
+    code, output = run_command("run", pipeline.file, "--once", log=pipeline.folder / "rest.log")
+    assert code == ExitCode.OK, output
+    assert not pipeline.timeline.pending
+    rows = hudi_rs.snapshot(pipeline.table)
+    found = sorted(zip(rows["id"].to_pylist(), rows["seq"].to_pylist(), strict=True))
+    assert found == newest_rows()
+    return events_of(output)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_after_a_whole_micro_batch_and_the_next_run_continues(
+    pipeline: FilesPipeline,
+    number: signal.Signals,
+) -> None:
+    with CommandProcess("run", pipeline.file, log=pipeline.folder / "run.log") as process:
+        process.wait_until(lambda: len(pipeline.timeline.completed) >= 2)
+        process.signal(number)
+        assert process.wait() == ExitCode.OK, process.output
+        assert process.left_behind() == []
+    events = events_of(process.output)
+    assert any(event["event"].startswith("stopping after") and event["signal"] == number.name for event in events)
+    assert events[-1]["event"] == "stopped"
+    committed = [event for event in events if event["event"] == "committed"]
+    assert not pipeline.timeline.pending
+    assert len(committed) == len(pipeline.timeline.completed) < FILES
+    assert received(events) + received(finish_and_judge(pipeline)) == ROWS
+
+
+def test_a_second_signal_ends_it_at_once_with_all_it_started(pipeline: FilesPipeline) -> None:
+    with CommandProcess("run", pipeline.file, log=pipeline.folder / "run.log") as process:
+        process.wait_until(lambda: len(pipeline.timeline.completed) >= 2)
+        process.signal(signal.SIGINT)
+        process.wait_until(lambda: "stopping after" in process.output)
+        process.signal(signal.SIGINT)
+        assert process.wait() == ExitCode.INTERRUPTED
+        assert process.left_behind() == []
+    assert "ended at once" in process.output
+    finish_and_judge(pipeline)
+
+
+def test_what_ends_a_query_is_told_in_one_line(pipeline: FilesPipeline, tmp_path: Path) -> None:
+    pipeline.describe("SELECT id, IF(seq = 250, CAST(raise_error('odd row') AS BIGINT), seq) AS seq FROM source")
+    code, output = run_command("run", pipeline.file, log=tmp_path / "run.log")
+    assert code == ExitCode.QUERY_FAILED
+    last = output.splitlines()[-1]
+    assert last.startswith("error: the query ended with an error: ")
+    assert "odd row" in last
+    assert "Traceback" not in output
+    assert all(line.startswith("{") for line in output.splitlines()[:-1]), "only log lines besides"

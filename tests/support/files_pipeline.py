@@ -1,0 +1,77 @@
+"""A folder of input files, a BucketIngest that reads them one by one, and the table it makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bucketingest.hudi.timeline import Timeline
+from bucketingest.storage import open_storage
+
+FILES = 12
+ROWS_PER_FILE = 200
+KEYS = 500
+ROWS = FILES * ROWS_PER_FILE
+
+RESOURCE = """\
+apiVersion: bucketingest.dev/v1alpha1
+kind: BucketIngest
+metadata:
+  name: orders
+spec:
+  source:
+    files:
+      path: {folder}/in
+      format: parquet
+      maxFilesPerTrigger: 1
+  transform:
+    sql: {sql}
+  table:
+    path: {folder}/orders
+    recordKey: [id]
+    orderingField: seq
+    index:
+      buckets: 4
+  commit:
+    mode: checkpoint
+    trigger: 0s
+"""
+
+
+@dataclass(frozen=True)
+class FilesPipeline:
+    """Input, BucketIngest and table below one folder."""
+
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "orders.yaml"
+
+    @property
+    def table(self) -> Path:
+        return self.folder / "orders"
+
+    @property
+    def timeline(self) -> Timeline:
+        return Timeline.load(open_storage(str(self.table)))
+
+    def describe(self, sql: str = "SELECT * FROM source") -> None:
+        """Write the BucketIngest."""
+        self.file.write_text(RESOURCE.format(folder=self.folder, sql=sql))
+
+    def write_input(self) -> None:
+        """Write the files: rows that update each other, `seq` counting up."""
+        (self.folder / "in").mkdir()
+        for number in range(FILES):
+            seqs = range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE)
+            rows = pa.table({"id": [f"order-{seq % KEYS}" for seq in seqs], "seq": list(seqs)})
+            pq.write_table(rows, self.folder / "in" / f"{number:03d}.parquet")
+
+
+def newest_rows() -> list[tuple[str, int]]:
+    """What the table must hold after all files: id and seq, sorted."""
+    return sorted({f"order-{seq % KEYS}": seq for seq in range(ROWS)}.items())
