@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from bucketingest.index.routing import PartitionNumbers
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.shuffle import DEAD_LETTERS, SHUFFLE_DDL, SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack, unpack
+from bucketingest.write.shuffle import (
+    DEAD_LETTERS,
+    MESSAGE_BYTES,
+    SHUFFLE_DDL,
+    SHUFFLE_ORDER,
+    SHUFFLE_SCHEMA,
+    pack,
+    unpack,
+)
 from support.write_plans import SCHEMA, WITH_DELETES, batch, definition, packed, row, share_of, write_plan
 
 Place = tuple[str, int]
@@ -72,17 +80,47 @@ def test_the_rows_of_earlier_map_tasks_and_chunks_come_first() -> None:
     plan = write_plan(memory_bytes=TINY, tasks=3)
     tasks = [[batch([row("k", amount=100 * task + n)]) for n in range(50)] for task in range(3)]
     sent = packed(tasks, plan)
-    assert len(set(sent["chunk"].to_pylist())) > 3
+    assert len(set(sent["number"].to_pylist())) > 3
     (amounts,) = ([found["amount"] for found in rows] for rows in arrived(sent, plan).values())
     assert amounts == [100 * task + n for task in range(3) for n in range(50)]
 
 
-def test_a_file_group_has_one_message_per_chunk() -> None:
+def test_a_long_part_goes_into_several_messages_none_of_them_large() -> None:
+    plan = write_plan(definition(buckets=1))
+    long = "x" * (MESSAGE_BYTES // 8)
+    rows = [row(f"{long}{n}") for n in range(100)]
+    sent = packed([[batch(rows)]], plan)
+    assert sent.num_rows >= 100 * len(long) // MESSAGE_BYTES
+    assert max(len(message) for message in sent["message"].to_pylist()) < 2 * MESSAGE_BYTES
+    assert sent["number"].to_pylist() == list(range(sent.num_rows))
+    assert arrived(sent, plan) == expected(rows, plan)
+
+
+def test_a_short_part_of_a_chunk_is_one_message() -> None:
     plan = write_plan()
     rows = [row(f"k{n}", region=("eu", "us")[n % 2]) for n in range(100)]
     sent = packed([[batch(rows[:50]), batch(rows[50:])]], plan)
     places = list(zip(sent["partition_path"].to_pylist(), sent["bucket"].to_pylist(), strict=True))
     assert len(places) == len(set(places)) == 8
+
+
+def test_many_rows_of_a_file_group_go_in_messages_of_bounded_size_and_in_order() -> None:
+    plan = write_plan(definition(buckets=1), tasks=1)
+    rows = [row(f"k{n}", amount=n) for n in range(20_000)]
+    sent = packed([[batch(rows)]], plan)
+    sizes = [len(message) for message in sent["message"].to_pylist()]
+    assert len(sizes) > 5
+    assert max(sizes) <= 1.1 * MESSAGE_BYTES
+    assert sent["number"].to_pylist() == list(range(len(sizes)))
+    (found,) = arrived(sent, plan).values()
+    assert [each["amount"] for each in found] == list(range(20_000))
+
+
+def test_a_row_larger_than_a_message_is_a_message_of_its_own() -> None:
+    plan = write_plan(definition(buckets=1), tasks=1)
+    rows = [row(f"{n}" + "x" * 2 * MESSAGE_BYTES) for n in range(3)]
+    sent = packed([[batch(rows)]], plan)
+    assert sent["row_count"].to_pylist() == [1, 1, 1]
 
 
 def test_a_small_budget_makes_small_chunks() -> None:
@@ -112,11 +150,13 @@ def test_all_map_tasks_send_a_file_group_to_one_write_task() -> None:
         assert {task for tasks in routes.values() for task in tasks} == set(range(5))
 
 
-def test_many_partitions_and_buckets_are_told_apart() -> None:
-    """More file groups than a 16-bit sort key can tell."""
-    plan = write_plan(definition(buckets=40_000), tasks=1)
-    rows = [row(f"k{n}", region=f"r{n % 7}") for n in range(500)]
-    assert arrived(packed([[batch(rows)]], plan), plan) == expected(rows, plan)
+def test_file_groups_beyond_16_bits_are_told_apart() -> None:
+    plan = write_plan(definition(buckets=2**16), tasks=1)
+    rows = [row(f"k{n // 4}", region=f"r{n % 2}", amount=n) for n in range(400)]
+    sent = packed([[batch(rows)]], plan)
+    places = list(zip(sent["partition_path"].to_pylist(), sent["bucket"].to_pylist(), strict=True))
+    assert len(places) == len(set(places))
+    assert arrived(sent, plan) == expected(rows, plan)
 
 
 def test_a_column_that_the_input_lacks_is_null() -> None:
@@ -161,7 +201,7 @@ def test_an_unpartitioned_table_has_one_empty_path() -> None:
 
 
 def test_the_engines_words_for_the_columns_are_those_of_arrow() -> None:
-    words = {"INT": pa.int32(), "STRING": pa.string(), "BINARY": pa.binary()}
+    words = {"INT": pa.int32(), "BIGINT": pa.int64(), "STRING": pa.string(), "BINARY": pa.binary()}
     columns = [column.split(" ") for column in SHUFFLE_DDL.split(", ")]
     assert pa.schema([(name, words[kind]) for name, kind in columns]) == SHUFFLE_SCHEMA
     assert set(SHUFFLE_ORDER) < set(SHUFFLE_SCHEMA.names)

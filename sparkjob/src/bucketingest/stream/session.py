@@ -20,9 +20,10 @@ JARS_VARIABLE: Final = "BUCKETINGEST_JARS"
 REQUIRED_CONF: Final = {
     # Timestamps without a zone in SQL are read as UTC on every machine, so the same input makes the same rows.
     "spark.sql.session.timeZone": "UTC",
-    # A limit in bytes makes Spark sum up a batch's size anew for each row it adds: a third of the JVM's time. A limit in
-    # rows alone costs nothing, and this low it also bounds the memory of batches of long rows.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "2500",
+    # A limit in bytes makes Spark sum up a batch's size anew for each row it adds: a third of the JVM's time. A limit
+    # in rows costs nothing, and this low it also bounds the memory of batches of long rows, and of the shuffle's
+    # messages: 1,000 of them are 64 MiB (write.shuffle.MESSAGE_BYTES).
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     # The shuffle's partition count is the number of write tasks; nothing may merge or split them.
     "spark.sql.adaptive.enabled": "false",

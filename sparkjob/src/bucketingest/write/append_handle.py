@@ -31,8 +31,8 @@ class AppendHandle:
     """Appends rows of one bucket of one partition. Not shared between threads.
 
     A flush turns the buffered rows into a data block and, for deletes, a delete block. Blocks of a flush that the
-    memory budget
-    forced go to a scratch file, so a file group may be larger than memory; all blocks together become one object.
+    memory budget forced go to a scratch file, so a file group may be larger than memory; all blocks together become one
+    object.
     """
 
     def __init__(self, plan: WritePlan, partition_path: str, bucket: int, *, task: int, first_row: int) -> None:

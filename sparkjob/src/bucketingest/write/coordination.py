@@ -2,8 +2,7 @@
 decision.
 
 They lie in `.hoodie/.bucketingest/<pipeline>/`, where neither readers nor Hudi's writers look. All are created if
-absent, so of
-two attempts exactly one decides, and the other learns what was decided.
+absent, so of two attempts exactly one decides, and the other learns what was decided.
 
     epoch/<n>                                  claimed by each attempt at its start
     instants/<instant>/intent/<sequence>       the source range of a micro-batch, before its tasks start

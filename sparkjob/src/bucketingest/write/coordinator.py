@@ -1,8 +1,7 @@
 """Starts instants, collects what the write tasks report, commits, and takes up again what an earlier attempt left open.
 
-One coordinator per attempt, on the driver. It knows nothing of the engine: `run` is given a source range and a
-function that
-writes its rows.
+One coordinator per attempt, on the driver. It knows nothing of the engine: `run` is given a source range and a function
+that writes its rows.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import TypeAlias
 
 import stamina
 
+from bucketingest.hudi.history import archived_instants
 from bucketingest.hudi.rollback import rollbacks_of
 from bucketingest.hudi.timeline import Timeline
 from bucketingest.index.bucket import FileIds
@@ -114,7 +114,8 @@ class InstantCoordinator:
         self._open = None
         for instant in self._coordination.instants():
             self._recover(instant)
-        self._position = position_of(self._storage, Timeline.load(self._storage), self._settings.pipeline)
+        timeline = Timeline.load(self._storage)
+        self._position = position_of(self._storage, timeline, self._settings.pipeline) or self._archived_position()
         position = None if self._position is None else self._position.end
         self._settled = True
         log.info("started", extra={"epoch": self.epoch, "position": position, "resumes_instant": self._open})
@@ -124,8 +125,8 @@ class InstantCoordinator:
         """Write the rows of a micro-batch and commit them; nothing if the table has them already.
 
         Raises RangeConflict, RowsRejected, FencedOut, InstantAborted, ConflictingAttempt, IncompleteReport, and what
-        storage and
-        tasks raise. An instant whose tasks failed stays open: the same range, here or in the next attempt, resumes it.
+        storage and tasks raise. An instant whose tasks failed stays open: the same range, here or in the next attempt,
+        resumes it.
         """
         if not self._settled:  # a run failed midway: what it left is known to the storage only
             self.start()
@@ -209,6 +210,14 @@ class InstantCoordinator:
                 self._coordination.mark_done(instant)
             case _:
                 self._abort(instant, why)
+
+    def _archived_position(self) -> SourceRange | None:
+        """The range of our newest instant that other writers' archival took off the timeline while we were idle."""
+        for instant in reversed(self._coordination.instants()):
+            entry = self._coordination.ledger(instant, SEQUENCE)
+            if entry is not None and archived_instants(self._storage, instant):
+                return entry.source_range
+        return None
 
     def _find(self, instant: str) -> FoundInstant:
         timeline = Timeline.load(self._storage)

@@ -1,8 +1,8 @@
 """Rows that cannot be written: found with their reasons, kept as dead letters, never dropped.
 
 The dead-letter table is a directory of Parquet files of one schema. A file's name is free of the attempt, like a data
-file's. It
-is staged under a hidden directory and published after its instant completed, so a reader sees each rejected row once.
+file's. It is staged under a hidden directory and published after its instant completed, so a reader sees each rejected
+row once.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ DEAD_LETTER_SCHEMA: Final = pa.schema(
     ]
 )
 """One rejected row. reason: decode, recordKey, partitionPath or orderingField. value: the message as it was (decode),
-else the row as
-JSON. topic to key: where the message came from, null for rows rejected after decoding or from another source."""
+else the row as JSON. topic to key: where the message came from, null for rows rejected after decoding or from another
+source.
+"""
 
 STAGING_DIRECTORY: Final = ".staging"
 

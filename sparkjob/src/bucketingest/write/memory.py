@@ -29,8 +29,8 @@ class Flushable(Protocol):
 class MemoryBudget:
     """Bytes that one write task may hold: rows in open handles and encoded blocks that wait for the storage.
 
-    Rows are given back by flushing the largest buffer, blocks by waiting for the storage to take them.
-    Not shared between threads: `charge_blocks` and its release run on the task's own thread.
+    Rows are given back by flushing the largest buffer, blocks by waiting for the storage to take them. Not shared
+    between threads: `charge_blocks` and its release run on the task's own thread.
     """
 
     def __init__(self, limit_bytes: int) -> None:

@@ -1,8 +1,7 @@
 """Puts an object under the one name it has in its micro-batch, and tells a twin's equal object from a conflict.
 
 A task that was retried or ran twice meets its twin's object under the same name. Equal rows: the twin's object is
-adopted. Other
-rows: the micro-batch's input was not the same twice, and nothing of it may be committed.
+adopted. Other rows: the micro-batch's input was not the same twice, and nothing of it may be committed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""The stage before the shuffle: rows become one Arrow message per file group and chunk, because Spark moves few large
-values
+"""The stage before the shuffle: rows become Arrow messages of one file group each, because Spark moves few large values
 several times faster than many rows.
 
 A chunk is as many rows as its share of the memory budget holds. Its rows are sorted by file group (a stable sort:
-arrival
-order within a group stays) and each group's part is serialised as one Arrow IPC message. The write task gets the
-messages
-sorted by (partition path, bucket, map task, chunk), so that the order of rows, and with it every byte it writes, is the
-same in each attempt.
+arrival order within a group stays) and each group's part is serialised as Arrow IPC messages. The write task gets the
+messages sorted by (partition path, bucket, map task, number), so that the order of rows, and with it every byte it
+writes, is the same in each attempt.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bucketingest.index.routing import route
-from bucketingest.write.dead_letters import DEAD_LETTER_SCHEMA, dead_letters
+from bucketingest.write.dead_letters import dead_letters
 from bucketingest.write.plan import WritePlan
 
 SHUFFLE_SCHEMA: Final = pa.schema(
@@ -29,17 +26,19 @@ SHUFFLE_SCHEMA: Final = pa.schema(
         ("partition_path", pa.string()),
         ("bucket", pa.int32()),
         ("map_task", pa.int32()),
-        ("chunk", pa.int32()),
+        ("number", pa.int64()),
         ("row_count", pa.int32()),
         ("message", pa.binary()),
     ]
 )
-"""What crosses the shuffle. bucket is `DEAD_LETTERS` for rejected rows."""
+"""What crosses the shuffle, a row per message. bucket is `DEAD_LETTERS` for rejected rows. number counts the messages
+of a map task in the order of their rows.
+"""
 
 SHUFFLE_DDL: Final = (
-    "route INT, partition_path STRING, bucket INT, map_task INT, chunk INT, row_count INT, message BINARY"
+    "route INT, partition_path STRING, bucket INT, map_task INT, number BIGINT, row_count INT, message BINARY"
 )
-SHUFFLE_ORDER: Final = ("partition_path", "bucket", "map_task", "chunk")
+SHUFFLE_ORDER: Final = ("partition_path", "bucket", "map_task", "number")
 DEAD_LETTERS: Final = -1
 
 CHUNK_SHARE: Final = 1 / 8
@@ -49,25 +48,31 @@ batch before.
 
 _CHUNK_BYTES_MAX: Final = 64 * 1024**2
 
+MESSAGE_BYTES: Final = 64 * 1024
+"""Bytes of rows above which a file group's part of a chunk goes into several messages. Spark hands messages to the
+write task by number, not by size (see the session's settings), so their size bounds its memory.
+"""
+
 
 def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> Iterator[pa.RecordBatch]:
-    """Turn rows of `plan.schema` into shuffle batches (`SHUFFLE_SCHEMA`), one row per file group and chunk.
+    """Turn rows of `plan.schema` into shuffle batches (`SHUFFLE_SCHEMA`): per chunk a few messages for each file group.
 
     Rows without record key, partition path or ordering value become dead letters, never vanish.
     """
     chunk_bytes_max = min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX)
     pending: list[pa.RecordBatch] = []
-    pending_bytes = chunk = 0
+    pending_bytes = number = 0
     for batch in batches:
         if not batch.num_rows:
             continue
         pending.append(batch)
         pending_bytes += batch.nbytes
         if pending_bytes >= chunk_bytes_max:
-            yield _pack_chunk(_joined(pending, plan.schema), plan, map_task, chunk)
-            pending, pending_bytes, chunk = [], 0, chunk + 1
+            messages = _pack_chunk(_joined(pending, plan.schema), plan, map_task, number)
+            pending, pending_bytes, number = [], 0, number + messages.num_rows
+            yield messages
     if pending:
-        yield _pack_chunk(_joined(pending, plan.schema), plan, map_task, chunk)
+        yield _pack_chunk(_joined(pending, plan.schema), plan, map_task, number)
 
 
 def unpack(message: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
@@ -88,7 +93,7 @@ def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, map_task: int, chunk: int) -> pa.RecordBatch:
+def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, map_task: int, first_number: int) -> pa.RecordBatch:
     keys = plan.rules.record_key.columns(rows)
     partitions = plan.rules.partition_path.paths(rows)
     rejected = dead_letters(rows, plan, keys, partitions)
@@ -99,21 +104,22 @@ def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, map_task: int, chunk: int
         rows = rows.take(pa.array(rejected.kept))
         buckets, partition_index = buckets[rejected.kept], partition_index[rejected.kept]
 
-    messages = _Messages(plan.schema)
-    entries: list[tuple[int, str, int, int]] = []  # route, partition path, bucket, rows
+    messages = _Messages(map_task, first_number)
     if rows.num_rows:
         order, starts, ends = _group(partition_index.astype(np.int64) * plan.rules.buckets + buckets)
         rows = rows.take(pa.array(order))
         firsts = order[starts]
         numbers = plan.partitions.numbers(paths)[partition_index[firsts]]
         routes = route(numbers, buckets[firsts], plan.rules.buckets, plan.tasks)
+        rows_max = max(1, MESSAGE_BYTES * rows.num_rows // max(1, rows.nbytes))
         for start, end, first, task in zip(starts, ends, firsts, routes, strict=True):
-            entries.append((int(task), paths[partition_index[first]], int(buckets[first]), int(end - start)))
-            messages.add(rows.slice(start, end - start))
+            to = (int(task), paths[partition_index[first]], int(buckets[first]))
+            messages.add(to, rows.slice(start, end - start), rows_max)
     if rejected is not None:
-        entries.append((map_task % plan.tasks, "", DEAD_LETTERS, rejected.letters.num_rows))
-        messages.add(rejected.letters, DEAD_LETTER_SCHEMA)
-    return _shuffle_batch(entries, messages.column(), map_task, chunk)
+        letters = rejected.letters
+        rows_max = max(1, MESSAGE_BYTES * letters.num_rows // letters.nbytes)
+        messages.add((map_task % plan.tasks, "", DEAD_LETTERS), letters, rows_max)
+    return messages.batch()
 
 
 def _group(
@@ -129,34 +135,37 @@ def _group(
 
 
 class _Messages:
-    """Serialises batches one after the other into one buffer and remembers where each lies."""
+    """Serialises rows one message after the other into one buffer, and remembers where each lies and goes."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+    def __init__(self, map_task: int, first_number: int) -> None:
+        self._map_task = map_task
+        self._first_number = first_number
         self._sink = pa.BufferOutputStream()
         self._offsets = [0]
+        self._places: list[tuple[int, str, int]] = []
+        self._row_counts: list[int] = []
 
-    def add(self, batch: pa.RecordBatch, schema: pa.Schema | None = None) -> None:
-        assert batch.schema.equals(schema or self._schema), "the reader decodes with the plan's schema"
-        self._sink.write(batch.serialize())
-        self._offsets.append(self._sink.tell())
+    def add(self, to: tuple[int, str, int], rows: pa.RecordBatch, rows_max: int) -> None:
+        """Rows for one place (route, partition path, bucket), in messages of at most `rows_max` rows."""
+        for start in range(0, rows.num_rows, rows_max):
+            part = rows.slice(start, rows_max)
+            self._sink.write(part.serialize())
+            self._offsets.append(self._sink.tell())
+            self._places.append(to)
+            self._row_counts.append(part.num_rows)
 
-    def column(self) -> pa.Array:
+    def batch(self) -> pa.RecordBatch:
+        """All messages, as `SHUFFLE_SCHEMA`."""
+        count = len(self._row_counts)
+        routes, partition_paths, buckets = (list(column) for column in zip(*self._places, strict=True))
         offsets = pa.py_buffer(np.array(self._offsets, dtype=np.int32))
-        return pa.Array.from_buffers(pa.binary(), len(self._offsets) - 1, [None, offsets, self._sink.getvalue()])
-
-
-def _shuffle_batch(
-    entries: list[tuple[int, str, int, int]], messages: pa.Array, map_task: int, chunk: int
-) -> pa.RecordBatch:
-    routes, partition_paths, buckets, row_counts = (list(column) for column in zip(*entries, strict=True))
-    columns = [
-        pa.array(routes, pa.int32()),
-        pa.array(partition_paths, pa.string()),
-        pa.array(buckets, pa.int32()),
-        pa.array([map_task] * len(entries), pa.int32()),
-        pa.array([chunk] * len(entries), pa.int32()),
-        pa.array(row_counts, pa.int32()),
-        messages,
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=SHUFFLE_SCHEMA)
+        columns = [
+            pa.array(routes, pa.int32()),
+            pa.array(partition_paths, pa.string()),
+            pa.array(buckets, pa.int32()),
+            pa.array(np.full(count, self._map_task, np.int32)),
+            pa.array(np.arange(self._first_number, self._first_number + count)),
+            pa.array(self._row_counts, pa.int32()),
+            pa.Array.from_buffers(pa.binary(), count, [None, offsets, self._sink.getvalue()]),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=SHUFFLE_SCHEMA)

@@ -24,9 +24,8 @@ class SourceRange:
     """The part of the source between two positions.
 
     kind kafka: positions are offsets per topic and partition, the next to be read; they mean the same in every
-    checkpoint.
-    kind checkpoint: positions mean something only together with Spark's checkpoint (files, generated rows, a user's
-    own query).
+    checkpoint. kind checkpoint: positions mean something only together with Spark's checkpoint (files, generated rows,
+    a user's own query).
     """
 
     kind: Literal["kafka", "checkpoint"]
