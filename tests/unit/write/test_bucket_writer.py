@@ -68,6 +68,18 @@ def test_a_partition_is_marked_once_and_known_ones_not_at_all() -> None:
     assert not any(path.endswith("metadata") for path in objects(known))
 
 
+def test_a_task_marks_a_partition_at_its_first_file_group_only() -> None:
+    marked: list[str] = []
+
+    def watch(path: str) -> bool:
+        marked.extend([path] if path.endswith("metadata") else [])
+        return False
+
+    plan = write_plan(tasks=1)
+    write(ROWS, plan, FlakyStorage(open_storage(plan.table_url), watch))
+    assert sorted(marked) == ["eu/.hoodie_partition_metadata", "us/.hoodie_partition_metadata"]
+
+
 def test_the_same_input_makes_the_same_bytes() -> None:
     for budget in (SMALL, 2**26):
         plans = [write_plan(memory_bytes=budget) for _ in range(2)]

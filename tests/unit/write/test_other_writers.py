@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import json
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi import properties as java_properties
 from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.naming import PROPERTIES_PATH, LogFileName
+from bucketingest.hudi.instant import format_time, parse_time
+from bucketingest.hudi.naming import HISTORY_DIRECTORY, PROPERTIES_PATH, TIMELINE_DIRECTORY, LogFileName
 from bucketingest.hudi.rollback import roll_back
 from bucketingest.hudi.timeline import complete, create_inflight, create_requested
 from bucketingest.hudi.write_stat import WriteStat
@@ -34,21 +41,22 @@ def roll_back_all(table: TestTable) -> None:
         roll_back(table.storage, instant.request_time)
 
 
-def later(time: str, milliseconds: int) -> str:
-    return str(int(time) + milliseconds)
+def later(time: str) -> str:
+    """The next instant time."""
+    return format_time(parse_time(time) + timedelta(milliseconds=1))
 
 
 def foreign_commit(table: TestTable, partition_path: str, bucket: int, random: str = "a21b") -> str:
     """Another writer's instant, with a file group of a random id; returns the file id."""
     file_id = f"{bucket:08d}-{random}-4b6d-a4ef-90dafdb1c65e-0"
-    instant = later(table.timeline().newest_time or "20261121080000000", 1)
+    instant = later(table.timeline().newest_time or format_time(datetime.now(UTC)))
     name = LogFileName(file_id, instant, 1)
     create_requested(table.storage, instant)
     create_inflight(table.storage, instant, content=b"")
     stat = WriteStat.of_log_file(partition_path, name, size=0, updates=1, deletes=0)
     table.storage.create(f"{partition_path}/{name}", b"")
     metadata = CommitMetadata(write_stats={partition_path: [stat]}, extra_metadata={})
-    complete(table.storage, instant, later(instant, 1), metadata.encode())
+    complete(table.storage, instant, later(instant), metadata.encode())
     return file_id
 
 
@@ -108,6 +116,48 @@ def test_an_instant_that_was_rolled_back_between_two_attempts_is_written_again(t
 
 def die() -> None:
     raise Crash
+
+
+def archive(table: TestTable) -> None:
+    """Take every completed instant off the timeline into the history, as Hudi's archival does."""
+    done = table.timeline().completed
+    columns = {
+        "instantTime": [instant.request_time for instant in done],
+        "completionTime": [instant.completion_time for instant in done],
+        "action": [instant.action for instant in done],
+    }
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    name = f"{done[0].request_time}_{done[-1].request_time}_0.parquet"
+    table.storage.create(f"{HISTORY_DIRECTORY}/{name}", sink.getvalue())
+    table.storage.create(f"{HISTORY_DIRECTORY}/manifest_1", json.dumps({"files": [{"fileName": name}]}).encode())
+    table.storage.create(f"{HISTORY_DIRECTORY}/_version_", b"1")
+    times = tuple(instant.request_time for instant in done)
+    for info in table.storage.list_level(TIMELINE_DIRECTORY).objects:
+        if info.path.rpartition("/")[2].startswith(times):
+            table.storage.delete(info.path)
+
+
+def test_a_position_that_archival_took_off_the_timeline_is_still_known(table: TestTable) -> None:
+    table.attempt().run(offsets(0, 2), ROWS)
+    archive(table)
+    foreign_commit(table, "us", 1)
+    attempt = table.attempt()
+    assert attempt.coordinator.position == offsets(0, 2)
+    assert attempt.run(offsets(0, 2), ROWS).instant_time is None
+    attempt.run(offsets(2, 3), [row("k2", at=1)])
+    assert table.visible_keys() == [*KEYS, "k2"]
+
+
+def test_a_rolled_back_instant_is_no_position_though_it_had_its_ledger_entry(table: TestTable) -> None:
+    storage = FlakyStorage(table.storage, lambda path: path.endswith("/decision"))
+    with pytest.raises(StorageUnavailable):
+        table.attempt(storage).run(offsets(0, 2), ROWS)
+    roll_back_all(table)
+    attempt = table.attempt()
+    assert attempt.coordinator.position is None
+    attempt.run(offsets(0, 2), ROWS)
+    assert table.visible_keys() == KEYS
 
 
 def test_a_metadata_table_that_is_switched_on_stops_the_commit(table: TestTable) -> None:
