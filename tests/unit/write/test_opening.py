@@ -12,7 +12,7 @@ from bucketingest.hudi import properties as java_properties
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import PROPERTIES_PATH, LogFileName
 from bucketingest.hudi.timeline import complete, create_inflight, create_requested
-from bucketingest.index.errors import BucketOutOfRange, DuplicateFileGroup, InvalidKeyRule, MissingKeyColumn
+from bucketingest.index.errors import BucketOutOfRange, DuplicateFileGroup, InvalidKeyRule
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordination import ROOT
 from bucketingest.write.opening import OpenTable, open_table
@@ -157,8 +157,12 @@ def test_a_refused_table_is_not_changed(storage: Storage) -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"record_key": ("nope",)}, MissingKeyColumn, "nope"),
-        ({"partition_fields": ("nope",)}, MissingKeyColumn, "nope"),
+        ({"record_key": ("nope",)}, UnsupportedTable, r"spec\.table\.recordKey: the rows have no column 'nope'"),
+        (
+            {"partition_fields": ("nope",)},
+            UnsupportedTable,
+            r"spec\.table\.partitionBy: the rows have no column 'nope'",
+        ),
         ({"ordering_field": "nope"}, UnsupportedTable, r"spec\.table\.orderingField: the rows have no column 'nope'"),
         ({"hash": "md5"}, InvalidKeyRule, "unknown hash 'md5': known are hudi, murmur3"),
     ],
