@@ -1,8 +1,9 @@
 """Spark's JVM as a child that cannot disturb: in a session of its own, its output as log records, gone when we are.
 
-PySpark's own launch leaves the JVM in the terminal's process group, where a Ctrl-C or a SIGTERM to the group takes it away
-in the middle of a micro-batch, and lets it write to the terminal.
+PySpark's own launch leaves the JVM in the terminal's process group, where a SIGTERM to the group takes it away in the
+middle of a micro-batch, and lets it write to the terminal.
 """
+# ruff: noqa: SLF001 - PySpark offers no other way to hand over a gateway
 
 from __future__ import annotations
 

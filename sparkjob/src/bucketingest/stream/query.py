@@ -25,6 +25,7 @@ from bucketingest.write.write_status import WriteStatus
 
 log = logging.getLogger(__name__)
 
+_LOCK_POLL_SECONDS: Final = 0.1
 _ROUNDS_MAX: Final = 3
 """How often a micro-batch is written, each time in a new instant, before the query fails."""
 
@@ -61,7 +62,11 @@ class MicroBatchFunction:
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write and commit one micro-batch."""
-        with self.busy:
+        # Who stops an idle query holds the lock and waits, in Spark, for this very call to end: never wait for it here.
+        while not self.busy.acquire(timeout=_LOCK_POLL_SECONDS):
+            if self.stop_requested.is_set():
+                raise StopRequested
+        try:
             if self.stop_requested.is_set():
                 raise StopRequested
             try:
@@ -69,6 +74,8 @@ class MicroBatchFunction:
             except BaseException as error:
                 self.failure = error
                 raise
+        finally:
+            self.busy.release()
 
     def _run(self, rows: DataFrame, source_range: SourceRange) -> None:
         for rounds_left in reversed(range(_ROUNDS_MAX)):
