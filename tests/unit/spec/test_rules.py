@@ -57,6 +57,11 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="DDL as Avro schema",
         ),
         pytest.param(
+            {"spec.format": {"type": "json", "schema": "a STRING", "confluentSchemaId": 7}},
+            "spec.format.confluentSchemaId: is not allowed for json; allowed: format.type avro",
+            id="Confluent's header before JSON",
+        ),
+        pytest.param(
             {"spec.table.recordKey": ["a", "a"]},
             "spec.table.recordKey[1]: names a a second time; allowed: each name once",
             id="key column twice",

@@ -45,9 +45,13 @@ Driver stacktrace:"""
     [
         (STREAM, "disk full SQLSTATE: XXKST"),
         (LOST_TASK, "java.lang.OutOfMemoryError: Java heap space"),
+        (
+            "An error occurred while calling o7.start.\n: org.apache.x.NoSuchThing: no scheme s3\n\tat org.apache.x.Y.z(Y:1)",
+            "org.apache.x.NoSuchThing: no scheme s3",
+        ),
         ("[DIVIDE_BY_ZERO] Division by zero.\n== SQL ==", "[DIVIDE_BY_ZERO] Division by zero."),
     ],
-    ids=["stream", "task", "plain"],
+    ids=["stream", "task", "call", "plain"],
 )
 def test_sparks_wrappings_are_taken_off(text: str, line: str) -> None:
     assert essence(RuntimeError(text)) == (line, None)

@@ -104,6 +104,13 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     ),
     "source.files.path": (_PLAIN_PATH,),
     "source.files.options": (_refuses(FILES_OPTIONS, "use the fields of the source"),),
+    "format": (
+        CelRule(
+            "self.type == 'avro' || !has(self.confluentSchemaId)",
+            "confluentSchemaId is allowed with type avro only",
+            ".confluentSchemaId",
+        ),
+    ),
     "table": (
         CelRule(
             "!has(self.index.hashFields) || self.index.hashFields.all(name, name in self.recordKey)",

@@ -137,6 +137,12 @@ def _avro_schema(view: View) -> Iterator[Broken]:
         yield Broken(("format", "schema"), f"is not JSON: {error}", "an Avro schema as JSON text")
 
 
+def _confluent_header(view: View) -> Iterator[Broken]:
+    kind = view.text("format.type")
+    if kind == "json" and view.value("format.confluentSchemaId") is not None:
+        yield Broken(("format", "confluentSchemaId"), "is not allowed for json", "format.type avro")
+
+
 def _schema_of_text_files(view: View) -> Iterator[Broken]:
     kind = view.value("source.files.format")
     if kind in {"json", "csv"} and view.value("source.files.schema") is None:
@@ -237,6 +243,7 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _starting_offsets,
     _format_for_kafka,
     _avro_schema,
+    _confluent_header,
     _schema_of_text_files,
     _no_duplicates,
     _hash_fields,

@@ -147,6 +147,17 @@ class Format(SpecModel):
             "For avro: the Avro schema of the value, as JSON text."
         ),
     )
+    confluent_schema_id: Whole | None = Field(
+        default=None,
+        alias="confluentSchemaId",
+        description=(
+            "For avro: values begin with the header that Confluent's serializers write (a zero byte, then the schema's "
+            "id in 4 bytes). Those with this id are decoded with schema; all others count as undecodable, since no "
+            "schema registry is asked. Without it values are plain Avro."
+        ),
+        ge=0,
+        le=2_147_483_647,
+    )
 
 
 class Transform(SpecModel):

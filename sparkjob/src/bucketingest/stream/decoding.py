@@ -11,7 +11,7 @@ from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StringType, StructField, StructType
@@ -26,6 +26,7 @@ _DATA: Final = "_bucketingest_data"
 _BAD: Final = "_bucketingest_bad"
 _ROW: Final = "_bucketingest_row"
 _DECODED: Final = "_bucketingest_decoded"
+_LENGTH_MAX: Final = 2**31 - 1
 _VIEW: Final = "source"
 
 
@@ -37,6 +38,8 @@ class Decoded:
     """The decoded columns (Kafka: in the struct `_DATA`), what the message was, and `_BAD`."""
     can_fail: bool
     """Whether there can be rows that could not be decoded."""
+    demand: str = "the record cannot be decoded with the schema"
+    """What rows that could not be decoded fell short of, in words for the dead-letter table."""
 
     def observed(self, observation: Observation) -> Decoded:
         """The same; when its rows are read, the observation learns their number (`bad`) in passing."""
@@ -53,7 +56,7 @@ class Decoded:
     def bad(self) -> DataFrame:
         """The rows that could not be decoded, as the dead-letter table's columns from `reason` on."""
         rows = self.rows.filter(F.col(_BAD) & (F.spark_partition_id() >= 0))
-        detail = F.lit("the record cannot be decoded with the schema")
+        detail = F.lit(self.demand)
         if _DATA not in rows.columns:
             return rows.select(
                 F.lit("decode").alias("reason"), detail.alias("detail"), F.col(CORRUPT).cast("binary").alias("value")
@@ -82,7 +85,12 @@ def decode(rows: DataFrame, resource: BucketIngest) -> Decoded:
         decoded = _json(rows, format_) if format_.type == "json" else _avro(rows, format_)
     except (AnalysisException, ParseException) as error:
         raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {_first_line(error)}") from error
-    return Decoded(decoded, can_fail=True)
+    if format_.confluent_schema_id is None:
+        return Decoded(decoded, can_fail=True)
+    demand = (
+        f"the record has not Confluent's header of schema {format_.confluent_schema_id}, or cannot be decoded with it"
+    )
+    return Decoded(decoded, can_fail=True, demand=demand)
 
 
 def _json(rows: DataFrame, format_: Format) -> DataFrame:
@@ -114,7 +122,7 @@ def _avro(rows: DataFrame, format_: Format) -> DataFrame:
     reader_schema = json.dumps(schema | {"fields": [*schema["fields"], mark]})
     options = {"mode": "PERMISSIVE", "avroSchema": reader_schema}
     try:
-        data = from_avro(F.col("value"), format_.schema_text, options)
+        data = from_avro(_payload(format_), format_.schema_text, options)
         decoded = rows.withColumn(_DATA, data)
     except Py4JJavaError as error:  # analysis runs into what Avro's parser throws
         cause, _ = essence(error)
@@ -126,6 +134,15 @@ def _avro(rows: DataFrame, format_: Format) -> DataFrame:
         ) from error
     bad = F.col("value").isNull() | F.col(_DATA).getField(_DECODED).isNull()
     return decoded.withColumn(_BAD, bad).withColumn(_DATA, F.col(_DATA).dropFields(_DECODED))
+
+
+def _payload(format_: Format) -> Column:
+    """The Avro bytes of a message: behind Confluent's header if there must be one, null where it is another."""
+    if format_.confluent_schema_id is None:
+        return F.col("value")
+    header = b"\0" + format_.confluent_schema_id.to_bytes(4, "big")
+    has_header = F.substring("value", 1, len(header)) == F.lit(header)
+    return F.when(has_header, F.substring("value", len(header) + 1, _LENGTH_MAX))
 
 
 def transform(rows: DataFrame, sql: str) -> DataFrame:

@@ -13,6 +13,7 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 _RAISED: Final = re.compile(r"^([A-Za-z_][\w.]*): (.+)$", re.MULTILINE)
 _CAUSED_BY: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _WRAPPINGS: Final = (
+    re.compile(r"^An error occurred while calling \S+\n: "),
     re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: ", re.DOTALL),
     re.compile(r"^.*?most recent failure: Lost task [^:]*?\([^)]*\)(?: \([^)]*\))*: ", re.DOTALL),
 )

@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Literal
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import open_storage
+from bucketingest.stream.errors import QueryFailed
+from bucketingest.stream.failures import essence
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.positions import CheckpointPositions
 from bucketingest.stream.query import MicroBatchFunction
@@ -89,7 +93,14 @@ def _start(
     else:
         assert isinstance(pipeline.trigger, timedelta), "a trigger is a duration or once"
         writer = writer.trigger(processingTime=f"{int(pipeline.trigger.total_seconds() * 1000)} milliseconds")
-    return RunningIngest(writer.start(), function)
+    try:
+        query = writer.start()
+    except (PySparkException, Py4JJavaError) as error:
+        message, cause = essence(error)
+        raise QueryFailed(
+            f"the query cannot start with checkpoint {pipeline.checkpoint_url}: {message}", cause
+        ) from error
+    return RunningIngest(query, function)
 
 
 def _tasks(session: SparkSession, pipeline: Pipeline) -> int:
