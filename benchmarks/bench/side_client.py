@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from bench.process_tree import cpu_seconds
+from bench.process_tree import cpu_seconds, process_tree
+
+
+_END_SECONDS_MAX: Final = 30.0
 
 
 class SideFailed(Exception):
@@ -58,12 +61,17 @@ class Side:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._process.stdin is not None, "opened as a pipe"
+        jvms = [process.pid for process in process_tree(self.pid) if process.parent == self.pid]
         self._process.stdin.close()  # the server ends with its input, the JVM with the server
         try:
-            self._process.wait(30)
+            self._process.wait(_END_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        # The JVM outlives its driver by a moment, in which it still removes its files.
+        deadline = time.monotonic() + _END_SECONDS_MAX
+        while any(process_tree(pid) for pid in jvms) and time.monotonic() < deadline:
+            time.sleep(0.1)
         self._log.close()
 
     def ask(self, **request: Any) -> dict[str, Any]:
