@@ -15,7 +15,6 @@ from typing import Any, Final, Self
 
 from bench.process_tree import cpu_seconds, process_tree
 
-
 _END_SECONDS_MAX: Final = 30.0
 
 
