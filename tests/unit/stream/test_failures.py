@@ -46,7 +46,7 @@ Driver stacktrace:"""
         (STREAM, "disk full SQLSTATE: XXKST"),
         (LOST_TASK, "java.lang.OutOfMemoryError: Java heap space"),
         (
-            "An error occurred while calling o7.start.\n: org.apache.x.NoSuchThing: no scheme s3\n\tat org.apache.x.Y.z(Y:1)",
+            "An error occurred while calling o7.start.\n: org.apache.x.NoSuchThing: no scheme s3\n\tat x.Y.z(Y:1)",
             "org.apache.x.NoSuchThing: no scheme s3",
         ),
         ("[DIVIDE_BY_ZERO] Division by zero.\n== SQL ==", "[DIVIDE_BY_ZERO] Division by zero."),
