@@ -48,7 +48,7 @@ def budget_of(limit_bytes: int, *sizes: int) -> tuple[MemoryBudget, list[Buffer]
 
 
 def test_rows_within_their_share_stay_where_they_are() -> None:
-    budget, holders = budget_of(1000, 150, 250)
+    budget, holders = budget_of(1000, 100, 200)
     budget.enforce()
     assert [holder.flushed for holder in holders] == [[], []]
 
@@ -62,8 +62,8 @@ def test_the_largest_buffer_is_flushed_and_no_other() -> None:
 def test_buffers_are_flushed_until_the_rest_is_within_the_share() -> None:
     budget, holders = budget_of(1000, 300, 500, 200, 150)
     budget.enforce()
-    assert [holder.flushed for holder in holders] == [[300], [500], [], []]
-    assert budget.buffered_bytes == 350
+    assert [holder.flushed for holder in holders] == [[300], [500], [200], []]
+    assert budget.buffered_bytes == 150
 
 
 def test_a_holder_that_left_counts_no_longer() -> None:
@@ -73,8 +73,8 @@ def test_a_holder_that_left_counts_no_longer() -> None:
     assert (budget.buffered_bytes, other.flushed) == (300, [])
 
 
-def test_rows_have_two_fifths_of_the_budget_but_never_more_than_a_gibibyte() -> None:
-    assert MemoryBudget(1000).rows_limit_bytes == 400
+def test_rows_have_three_tenths_of_the_budget_but_never_more_than_a_gibibyte() -> None:
+    assert MemoryBudget(1000).rows_limit_bytes == 300
     assert MemoryBudget(64 * 1024**3).rows_limit_bytes == 1024**3
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-ROW_SHARE: Final = 0.4
-"""Share of a task's budget that buffered rows may fill; the rest is for the copy that encoding makes and for blocks on
-their way out.
+ROW_SHARE: Final = 0.3
+"""Share of a task's budget that buffered rows may fill. As much again is for the copy that encoding makes, and the rest
+for blocks on their way out and for the batch of messages that Spark hands over.
 """
+BLOCK_SHARE: Final = 0.2
+"""Share that encoded blocks may fill while they wait for the storage."""
 _ROWS_BYTES_MAX: Final = 1024**3
 """A flush makes one Arrow array of each column, and one of strings ends at 2 GiB."""
 
@@ -74,7 +76,7 @@ class MemoryBudget:
         `wait_for_one` blocks until one earlier hand-over is done and returns its size in bytes, 0 for one that held no
         memory. It is called only while there is one.
         """
-        while self._blocks_bytes and self._blocks_bytes + size_bytes > self.limit_bytes - self.rows_limit_bytes * 2:
+        while self._blocks_bytes and self._blocks_bytes + size_bytes > self.limit_bytes * BLOCK_SHARE:
             self.release_blocks(wait_for_one())
         self._blocks_bytes += size_bytes
 

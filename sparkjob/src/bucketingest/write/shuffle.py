@@ -48,7 +48,7 @@ batch before.
 
 _CHUNK_BYTES_MAX: Final = 64 * 1024**2
 
-MESSAGE_BYTES: Final = 64 * 1024
+MESSAGE_BYTES: Final = 32 * 1024
 """Bytes of rows above which a file group's part of a chunk goes into several messages. Spark hands messages to the
 write task by number, not by size (see the session's settings), so their size bounds its memory.
 """
