@@ -85,6 +85,8 @@ def decode(rows: DataFrame, resource: BucketIngest) -> Decoded:
         decoded = _json(rows, format_) if format_.type == "json" else _avro(rows, format_)
     except (AnalysisException, ParseException) as error:
         raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {_first_line(error)}") from error
+    except Py4JJavaError as error:  # analysis runs into what Avro's parser throws
+        raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {essence(error)[0]}") from error
     if format_.confluent_schema_id is None:
         return Decoded(decoded, can_fail=True)
     demand = (
@@ -123,15 +125,12 @@ def _avro(rows: DataFrame, format_: Format) -> DataFrame:
     options = {"mode": "PERMISSIVE", "avroSchema": reader_schema}
     try:
         data = from_avro(_payload(format_), format_.schema_text, options)
-        decoded = rows.withColumn(_DATA, data)
-    except Py4JJavaError as error:  # analysis runs into what Avro's parser throws
-        cause, _ = essence(error)
-        raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {cause}") from error
     except TypeError as error:  # PySpark's way to say that the JVM lacks the function
         raise MissingConnector(
             "Spark has no from_avro: its jar is missing. Run `make connectors`, name a folder that holds it in "
             "BUCKETINGEST_JARS, or set spark.conf spark.jars.packages"
         ) from error
+    decoded = rows.withColumn(_DATA, data)
     bad = F.col("value").isNull() | F.col(_DATA).getField(_DECODED).isNull()
     return decoded.withColumn(_BAD, bad).withColumn(_DATA, F.col(_DATA).dropFields(_DECODED))
 
