@@ -156,7 +156,7 @@ def in_kafka(dataset: Dataset, sources: Sources, options: Options) -> Iterator[S
 
 def _inputs(dataset: Dataset, options: Options) -> tuple[Sources, float]:
     """Inputs with the same keys and other values, and the bytes of a row in Arrow's form."""
-    counts = (options.rows, max(1, options.rows // 10), options.rows)
+    counts = (options.rows,) * 3
     folders = [options.scratch / "input" / f"{dataset.name}-{rows}-{seed}" for seed, rows in enumerate(counts)]
     sizes = [
         make_input(dataset, folder, rows, seed) for seed, (folder, rows) in enumerate(zip(folders, counts, strict=True))

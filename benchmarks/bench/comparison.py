@@ -38,7 +38,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the sides read: all with the same keys, `warm_up` a tenth of them."""
+    """What the sides read: all with the same keys, one row each; warming up takes as much work as is measured."""
 
     load: Source
     warm_up: Source
@@ -93,7 +93,7 @@ def alternate(options: Options, ours: Callable[[int], Run], peer: Callable[[int]
 
 
 def upsert_pair(options: Options, sources: Sources, ours: tuple[Side, Target], hudi: tuple[Side, Target]) -> Pair:
-    """Both sides load a new table once, upsert a tenth of it to warm up, then all of it again and again."""
+    """Both sides load a new table once, upsert all of it to warm up, and then again and again."""
     ours[0].ask(**ours[1].ours(sources.load, 0))
     hudi[0].ask(**hudi[1].hudi(sources.load, 0))
     loaded = (row_count(ours[1].table), row_count(hudi[1].table))

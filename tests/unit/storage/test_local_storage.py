@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from bucketingest.storage import AlreadyExists, InvalidLocation, Storage, StorageUnavailable, local_files, open_storage
+from support.races import create_in_process
 from support.storage_behaviour import ODD_NAMES, StorageBehaviour
 
 
@@ -137,23 +138,11 @@ def test_scratch_storages_flush_nothing(root: pathlib.Path, monkeypatch: pytest.
     storage.delete("a/b")
 
 
-def _create_in_process(
-    root: str, number: int, barrier: multiprocessing.synchronize.Barrier, wins: multiprocessing.Queue[int]
-) -> None:
-    storage = open_storage(root)
-    barrier.wait()
-    try:
-        storage.create("race/object", f"process {number}".encode())
-    except AlreadyExists:
-        return
-    wins.put(number)
-
-
 def test_of_processes_that_race_exactly_one_wins(root: pathlib.Path, storage: Storage) -> None:
     context = multiprocessing.get_context("spawn")
     barrier, wins = context.Barrier(8), context.Queue()
     processes = [
-        context.Process(target=_create_in_process, args=(str(root), number, barrier, wins)) for number in range(8)
+        context.Process(target=create_in_process, args=(str(root), number, barrier, wins)) for number in range(8)
     ]
     for process in processes:
         process.start()

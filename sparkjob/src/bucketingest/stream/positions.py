@@ -1,8 +1,7 @@
 """Reads from Spark's checkpoint which part of the source a micro-batch is.
 
-On entry of the function for batch N, `offsets/N` is durable and says where the batch ends; `offsets/N-1` says where
-it begins, or
-Kafka's `sources/0/0` for the first one. Each file's first line is a version, then JSON (Spark 4.2, seen).
+On entry of the function for batch N, `offsets/N` is durable and says where the batch ends; `offsets/N-1` says where it
+begins, or Kafka's `sources/0/0` for the first one. Each file's first line is a version, then JSON (Spark 4.2, seen).
 """
 
 from __future__ import annotations

@@ -55,10 +55,10 @@ class AppendHandle:
         """Bytes of Arrow buffers not yet turned into blocks."""
         return self._buffered_bytes
 
-    def append(self, rows: pa.RecordBatch) -> None:
-        """Take rows of the plan's schema, in arrival order."""
+    def append(self, rows: pa.RecordBatch, size_bytes: int) -> None:
+        """Take rows of the plan's schema, in arrival order, and the bytes of memory they hold."""
         self._rows.append(rows)
-        self._buffered_bytes += rows.nbytes
+        self._buffered_bytes += size_bytes
         self.rows_received += rows.num_rows
 
     def flush(self) -> None:

@@ -74,12 +74,13 @@ class BucketWriter:
         counts = batch.column("row_count").to_pylist()
         for path, bucket, count, message in zip(paths, buckets, counts, batch.column("message"), strict=True):
             schema = DEAD_LETTER_SCHEMA if bucket == DEAD_LETTERS else self._plan.schema
-            rows = unpack(message.as_buffer(), schema)
+            buffer = message.as_buffer()
+            rows = unpack(buffer, schema)
             assert rows.num_rows == count, f"{count} rows were sent, {rows.num_rows} arrived"
             if bucket == DEAD_LETTERS:
                 self._letters.write(rows)
                 continue
-            self._handle_of(path, bucket).append(rows)
+            self._handle_of(path, bucket).append(rows, buffer.size)
             self._budget.enforce()
 
     def close(self) -> list[WriteStatus]:

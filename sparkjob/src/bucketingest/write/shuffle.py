@@ -73,6 +73,9 @@ def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> I
             yield messages
     if pending:
         yield _pack_chunk(_joined(pending, plan.schema), plan, map_task, number)
+    # The same worker process may run a write task next, which has a budget of its own.
+    pending.clear()
+    pa.default_memory_pool().release_unused()
 
 
 def unpack(message: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
