@@ -43,7 +43,7 @@ demo-kafka: $(READY) java connectors kafka-broker ## the same from Kafka, with a
 
 .PHONY: test
 test: $(READY) test-deps ## all tests: unit, and integration with Spark, Kafka, S3 and Hudi's own reader
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest tests/unit tests/integration $(PYTEST_ARGS)
 
 .PHONY: test-unit
 test-unit: $(READY) ## the fast tests: no JVM, no server

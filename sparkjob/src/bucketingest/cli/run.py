@@ -52,7 +52,7 @@ def run_resource(resource: BucketIngest, *, once: bool = False, stop_when: StopW
     check_java()
     try:
         from bucketingest.stream import Pipeline, ingest_resource
-        from bucketingest.stream.jvm import kill_jvm, stop_jvm
+        from bucketingest.stream.jvm import has_jvm, kill_jvm, stop_jvm
         from bucketingest.stream.session import build_session
     except ImportError as error:
         raise MissingDependency(
@@ -60,6 +60,7 @@ def run_resource(resource: BucketIngest, *, once: bool = False, stop_when: StopW
         ) from error
     _refuse_early(Pipeline.of(resource))
     signals = StopSignals(kill_jvm)
+    ends_with_us = not has_jvm()  # one that a caller in this process started is the caller's to end
     with signals.installed():
         try:
             session = build_session(resource)
@@ -67,8 +68,9 @@ def run_resource(resource: BucketIngest, *, once: bool = False, stop_when: StopW
             running = ingest_resource(session, resource, once=once)
             progress = _watch(resource, running, signals, stop_when)
         finally:
-            _stop_session()
-            stop_jvm()
+            if ends_with_us:
+                _stop_session()
+                stop_jvm()
     log.info("stopped", extra={"pipeline": resource.pipeline, "batches": progress.batches, "rows": progress.rows})
     return progress
 

@@ -64,6 +64,11 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
+def has_jvm() -> bool:
+    """Whether this process has a JVM, whoever started it."""
+    return SparkContext._gateway is not None
+
+
 def stop_jvm() -> None:
     """End the JVM that `start_jvm` started and all of its session; the Spark session must have been stopped."""
     process = _process()
