@@ -150,18 +150,23 @@ def in_kafka(dataset: Dataset, sources: Sources, options: Options) -> Iterator[S
             produce(broker.bootstrap_servers, name, json_messages(Path(source.path), dataset))
             return Source("kafka", bootstrap=broker.bootstrap_servers, topic=name)
 
-        yield Sources(sources.load, topic("warm-up", sources.warm_up), topic("rows", sources.measured))
+        yield Sources(
+            sources.load,
+            topic("warm-up", sources.warm_up),
+            topic("rows", sources.measured),
+            topic("wake-up", sources.wake_up),
+        )
     shutil.rmtree(folder)
 
 
 def _inputs(dataset: Dataset, options: Options) -> tuple[Sources, float]:
     """Inputs with the same keys and other values, and the bytes of a row in Arrow's form."""
-    counts = (options.rows,) * 3
+    counts = (options.rows, options.rows, options.rows, max(1, options.rows // 10))
     folders = [options.scratch / "input" / f"{dataset.name}-{rows}-{seed}" for seed, rows in enumerate(counts)]
     sizes = [
         make_input(dataset, folder, rows, seed) for seed, (folder, rows) in enumerate(zip(folders, counts, strict=True))
     ]
-    return Sources(*(Source("files", path=str(folder / "rows")) for folder in folders)), sizes[-1]
+    return Sources(*(Source("files", path=str(folder / "rows")) for folder in folders)), sizes[2]
 
 
 def _case(name: str, what: str, options: Options, pair: Pair, *, peer: str, ran: Mapping[str, str]) -> Case:
