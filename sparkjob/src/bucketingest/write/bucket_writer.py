@@ -16,7 +16,7 @@ from bucketingest.storage import Storage, open_storage
 from bucketingest.write.append_handle import AppendHandle
 from bucketingest.write.dead_letter_writer import DeadLetterWriter
 from bucketingest.write.dead_letters import DEAD_LETTER_SCHEMA
-from bucketingest.write.memory import MemoryBudget
+from bucketingest.write.memory import MemoryBudget, keep_no_large_blocks
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.publishing import create_or_adopt, same_log_rows
 from bucketingest.write.shuffle import DEAD_LETTERS, SHUFFLE_SCHEMA, unpack
@@ -30,6 +30,7 @@ def write_task(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) ->
     """A write task as the engine runs it: shuffle batches in, in `SHUFFLE_ORDER`; its write statuses out, at least one
     row.
     """
+    keep_no_large_blocks()
     with BucketWriter(plan, open_storage(plan.table_url, plan.storage_options), task=task) as writer:
         for batch in batches:
             writer.write(batch)

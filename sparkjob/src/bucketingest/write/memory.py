@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -13,6 +15,20 @@ BLOCK_SHARE: Final = 0.2
 """Share that encoded blocks may fill while they wait for the storage."""
 _ROWS_BYTES_MAX: Final = 1024**3
 """A flush makes one Arrow array of each column, and one of strings ends at 2 GiB."""
+_MALLOPT_MMAP_THRESHOLD: Final = -3
+_LARGE_BLOCK_BYTES: Final = 4 * 1024**2
+
+
+@functools.cache
+def keep_no_large_blocks() -> None:
+    """Let this process give large blocks back to the system as soon as they are freed.
+
+    Spark's batches arrive as blocks of many MiB from malloc. glibc learns from the first one freed to keep their like
+    (mallopt(3), M_MMAP_THRESHOLD), and what it keeps came to 70 MiB beyond the budget. Without glibc nothing happens.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MALLOPT_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
 class Flushable(Protocol):

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from bucketingest.index.routing import route
 from bucketingest.write.dead_letters import dead_letters
+from bucketingest.write.memory import keep_no_large_blocks
 from bucketingest.write.plan import WritePlan
 
 SHUFFLE_SCHEMA: Final = pa.schema(
@@ -53,29 +54,40 @@ MESSAGE_BYTES: Final = 32 * 1024
 write task by number, not by size (see the session's settings), so their size bounds its memory.
 """
 
+_BATCH_BYTES: Final = 4 * 1024**2
+"""Bytes of messages that leave in one batch. A buffer that holds a whole chunk's would double it while it grows."""
+
 
 def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> Iterator[pa.RecordBatch]:
     """Turn rows of `plan.schema` into shuffle batches (`SHUFFLE_SCHEMA`): per chunk a few messages for each file group.
 
     Rows without record key, partition path or ordering value become dead letters, never vanish.
     """
-    chunk_bytes_max = min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX)
+    keep_no_large_blocks()
+    chunk_bytes = min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX)
+    messages = _Messages(map_task, min(chunk_bytes, _BATCH_BYTES))
+    for chunk in _chunks(batches, plan, chunk_bytes):
+        yield from _pack_chunk(chunk, plan, messages)
+    if messages:
+        yield messages.take()
+    # The same worker process may run a write task next, which has a budget of its own.
+    pa.default_memory_pool().release_unused()
+
+
+def _chunks(batches: Iterable[pa.RecordBatch], plan: WritePlan, bytes_max: int) -> Iterator[pa.RecordBatch]:
+    """The rows as batches of about a chunk's bytes; what a chunk was joined from is not kept while it is packed."""
     pending: list[pa.RecordBatch] = []
-    pending_bytes = number = 0
+    pending_bytes = 0
     for batch in batches:
         if not batch.num_rows:
             continue
         pending.append(batch)
         pending_bytes += batch.nbytes
-        if pending_bytes >= chunk_bytes_max:
-            messages = _pack_chunk(_joined(pending, plan.schema), plan, map_task, number)
-            pending, pending_bytes, number = [], 0, number + messages.num_rows
-            yield messages
+        if pending_bytes >= bytes_max:
+            yield _joined(pending, plan.schema)
+            pending_bytes = 0
     if pending:
-        yield _pack_chunk(_joined(pending, plan.schema), plan, map_task, number)
-    # The same worker process may run a write task next, which has a budget of its own.
-    pending.clear()
-    pa.default_memory_pool().release_unused()
+        yield _joined(pending, plan.schema)
 
 
 def unpack(message: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
@@ -85,9 +97,10 @@ def unpack(message: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
 
 def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """One batch with exactly the plan's columns: a column of the table that the input lacks is null, types are those
-    stored.
+    stored. Empties the list.
     """
     (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
+    batches.clear()
     present = set(joined.schema.names)
     columns = [
         joined.column(field.name).cast(field.type) if field.name in present else pa.nulls(joined.num_rows, field.type)
@@ -96,7 +109,8 @@ def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, map_task: int, first_number: int) -> pa.RecordBatch:
+def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, messages: _Messages) -> Iterator[pa.RecordBatch]:
+    """Add the chunk's messages; yields a batch whenever enough have come together."""
     keys = plan.rules.record_key.columns(rows)
     partitions = plan.rules.partition_path.paths(rows)
     rejected = dead_letters(rows, plan, keys, partitions)
@@ -107,7 +121,6 @@ def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, map_task: int, first_numb
         rows = rows.take(pa.array(rejected.kept))
         buckets, partition_index = buckets[rejected.kept], partition_index[rejected.kept]
 
-    messages = _Messages(map_task, first_number)
     if rows.num_rows:
         order, starts, ends = _group(partition_index.astype(np.int64) * plan.rules.buckets + buckets)
         rows = rows.take(pa.array(order))
@@ -117,12 +130,11 @@ def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, map_task: int, first_numb
         rows_max = max(1, MESSAGE_BYTES * rows.num_rows // max(1, rows.nbytes))
         for start, end, first, task in zip(starts, ends, firsts, routes, strict=True):
             to = (int(task), paths[partition_index[first]], int(buckets[first]))
-            messages.add(to, rows.slice(start, end - start), rows_max)
+            yield from messages.add(to, rows.slice(start, end - start), rows_max)
     if rejected is not None:
         letters = rejected.letters
         rows_max = max(1, MESSAGE_BYTES * letters.num_rows // letters.nbytes)
-        messages.add((map_task % plan.tasks, "", DEAD_LETTERS), letters, rows_max)
-    return messages.batch()
+        yield from messages.add((messages.map_task % plan.tasks, "", DEAD_LETTERS), letters, rows_max)
 
 
 def _group(
@@ -140,35 +152,48 @@ def _group(
 class _Messages:
     """Serialises rows one message after the other into one buffer, and remembers where each lies and goes."""
 
-    def __init__(self, map_task: int, first_number: int) -> None:
-        self._map_task = map_task
-        self._first_number = first_number
-        self._sink = pa.BufferOutputStream()
-        self._offsets = [0]
-        self._places: list[tuple[int, str, int]] = []
-        self._row_counts: list[int] = []
+    def __init__(self, map_task: int, batch_bytes: int) -> None:
+        self.map_task = map_task
+        self._batch_bytes = batch_bytes
+        self._next_number = 0
+        self._start()
 
-    def add(self, to: tuple[int, str, int], rows: pa.RecordBatch, rows_max: int) -> None:
-        """Rows for one place (route, partition path, bucket), in messages of at most `rows_max` rows."""
+    def __len__(self) -> int:
+        return len(self._row_counts)
+
+    def add(self, to: tuple[int, str, int], rows: pa.RecordBatch, rows_max: int) -> Iterator[pa.RecordBatch]:
+        """Rows for one place (route, partition path, bucket), in messages of at most `rows_max` rows; yields what has
+        reached a batch's size.
+        """
         for start in range(0, rows.num_rows, rows_max):
             part = rows.slice(start, rows_max)
             self._sink.write(part.serialize())
             self._offsets.append(self._sink.tell())
             self._places.append(to)
             self._row_counts.append(part.num_rows)
+            if self._offsets[-1] >= self._batch_bytes:
+                yield self.take()
 
-    def batch(self) -> pa.RecordBatch:
-        """All messages, as `SHUFFLE_SCHEMA`."""
-        count = len(self._row_counts)
+    def take(self) -> pa.RecordBatch:
+        """The messages so far, as `SHUFFLE_SCHEMA`; there must be one. The next batch goes on with their numbers."""
+        count = len(self)
         routes, partition_paths, buckets = (list(column) for column in zip(*self._places, strict=True))
         offsets = pa.py_buffer(np.array(self._offsets, dtype=np.int32))
         columns = [
             pa.array(routes, pa.int32()),
             pa.array(partition_paths, pa.string()),
             pa.array(buckets, pa.int32()),
-            pa.array(np.full(count, self._map_task, np.int32)),
-            pa.array(np.arange(self._first_number, self._first_number + count)),
+            pa.array(np.full(count, self.map_task, np.int32)),
+            pa.array(np.arange(self._next_number, self._next_number + count)),
             pa.array(self._row_counts, pa.int32()),
             pa.Array.from_buffers(pa.binary(), count, [None, offsets, self._sink.getvalue()]),
         ]
+        self._next_number += count
+        self._start()
         return pa.RecordBatch.from_arrays(columns, schema=SHUFFLE_SCHEMA)
+
+    def _start(self) -> None:
+        self._sink = pa.BufferOutputStream()
+        self._offsets = [0]
+        self._places: list[tuple[int, str, int]] = []
+        self._row_counts: list[int] = []
