@@ -13,6 +13,7 @@ from bucketingest.hudi.file_view import list_data
 from bucketingest.hudi.history import archived_instants
 from bucketingest.hudi.instant import DELTA_COMMIT, ROLLBACK, WRITE_ACTIONS, Instant, State, next_instant_time
 from bucketingest.hudi.markers import delete_markers, marked_files
+from bucketingest.hudi.pending_rollbacks import pending_rollbacks, read_rollback
 from bucketingest.hudi.rollback_plan import (
     RollbackFile,
     RollbackMetadata,
@@ -22,7 +23,6 @@ from bucketingest.hudi.rollback_plan import (
     rolled_back_instants,
 )
 from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested, path_of
-from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
 
 _REQUEST_ATTEMPTS_MAX = 8
@@ -70,37 +70,47 @@ def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = _D
     """Roll the pending deltacommit back. May be repeated after a crash at any point, and after it succeeded.
 
     The order is Hudi 1.2.0's: plan, inflight, data files, the instant's inflight then requested file, completed
-    rollback, markers, heartbeat. A pending rollback whose plan names the instant, Hudi's or ours, is resumed. Raises
-    `RollbackError` if the instant is completed or archived, or is no deltacommit.
+    rollback, markers, heartbeat. Pending rollbacks whose plans name the instant, Hudi's or ours, are resumed, all of
+    them: one that stays would make every later write of Hudi's EAGER writer fail. Raises `RollbackError` if the instant
+    is completed or archived, or is no deltacommit.
     """
     files = _find_files(storage, instant_time, options)
     with options.lock():
         timeline = Timeline.load(storage)
         _refuse(storage, timeline, instant_time)
-        pending = pending_rollback(storage, timeline, instant_time)
-        resumed = pending is not None
-        if pending is None:
+        pending = [
+            (rollback.rollback_time, rollback.plan)
+            for rollback in pending_rollbacks(storage, timeline, instant_time)
+            if rollback.plan is not None
+        ]
+        resumed = bool(pending)
+        if not pending:
             if _target(timeline, instant_time) is None:
                 storage.delete_many([file.path for file in files])
                 _tidy(storage, instant_time)
                 return RollbackResult(instant_time, None, tuple(file.path for file in files), resumed=False)
-            pending = _request(storage, timeline, RollbackPlan(instant_time, DELTA_COMMIT, tuple(files)), options)
-    rollback_time, plan = pending
-    all_files = tuple(sorted({file.path: file for file in (*plan.files, *files)}.values()))
+            pending = [_request(storage, timeline, RollbackPlan(instant_time, DELTA_COMMIT, tuple(files)), options)]
+    rollback_times = [rollback_time for rollback_time, _ in pending]
+    planned = [file for _, plan in pending for file in plan.files]
+    all_files = tuple(sorted({file.path: file for file in (*planned, *files)}.values()))
     started = options.clock()
-    create_inflight(storage, rollback_time, ROLLBACK)
+    for rollback_time in rollback_times:
+        create_inflight(storage, rollback_time, ROLLBACK)
     storage.delete_many([file.path for file in all_files])
+    done = RollbackPlan(instant_time, DELTA_COMMIT, all_files)
     with options.lock():
-        _finish(storage, rollback_time, RollbackPlan(instant_time, DELTA_COMMIT, all_files), started, options)
+        _leave_timeline(storage, done)
+        for rollback_time in rollback_times:
+            _finish(storage, rollback_time, done, started, options)
     _tidy(storage, instant_time)
-    return RollbackResult(instant_time, rollback_time, tuple(file.path for file in all_files), resumed)
+    return RollbackResult(instant_time, rollback_times[0], tuple(file.path for file in all_files), resumed)
 
 
 def sweep(storage: Storage, instant_time: str, options: RollbackOptions = _DEFAULT_OPTIONS) -> tuple[str, ...]:
     """Delete late files of an instant that was rolled back before; returns their paths.
 
-    An executor that was cut off may still finish a write. Its file would count as committed once archival has passed
-    the instant's time. Raises `RollbackError` if the instant is pending, completed or archived.
+    An executor that was cut off may still finish a write, its marker first. Its file would count as committed once
+    archival has passed the instant's time. Raises `RollbackError` if the instant is pending, completed or archived.
     """
     timeline = Timeline.load(storage)
     _refuse(storage, timeline, instant_time)
@@ -108,16 +118,15 @@ def sweep(storage: Storage, instant_time: str, options: RollbackOptions = _DEFAU
         raise RollbackError(f"instant {instant_time} is still pending: roll it back, a sweep is for what comes after")
     paths = tuple(file.path for file in _find_files(storage, instant_time, options))
     storage.delete_many(paths)
+    _tidy(storage, instant_time)
     return paths
 
 
 def pending_rollback(storage: Storage, timeline: Timeline, instant_time: str) -> tuple[str, RollbackPlan] | None:
     """Time and plan of the first pending rollback that names the instant; None if there is none."""
-    for instant in timeline.pending:
-        if instant.action == ROLLBACK and instant.request_time > instant_time:
-            plan = _read_plan(storage, instant)
-            if plan is not None and plan.instant_time == instant_time:
-                return instant.request_time, plan
+    for rollback in pending_rollbacks(storage, timeline, instant_time):
+        if rollback.plan is not None:
+            return rollback.rollback_time, rollback.plan
     return None
 
 
@@ -130,20 +139,25 @@ def rollbacks_of(storage: Storage, timeline: Timeline, instant_time: str) -> tup
         if instant.is_completed:
             named = instant_time in rolled_back_instants(storage.get(path_of(instant)), path_of(instant))
         else:
-            plan = _read_plan(storage, instant)
-            named = plan is not None and plan.instant_time == instant_time
+            named = read_rollback(storage, instant).target == instant_time
         if named:
             found.append(instant)
     return tuple(found)
 
 
-def _read_plan(storage: Storage, instant: Instant) -> RollbackPlan | None:
-    path = path_of(Instant(instant.request_time, ROLLBACK, State.REQUESTED))
-    try:
-        data = storage.get(path)
-    except NotFound:
-        return None
-    return RollbackPlan.decode(data, path) if data else None
+def rollback_targets(storage: Storage, timeline: Timeline, ignoring: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Request times that the active timeline's rollbacks name, pending ones included, but those in `ignoring`, by the
+    rollbacks' own request times.
+    """
+    targets: set[str] = set()
+    for instant in timeline.instants:
+        if instant.action != ROLLBACK or instant.request_time in ignoring:
+            continue
+        if instant.is_completed:
+            targets.update(rolled_back_instants(storage.get(path_of(instant)), path_of(instant)))
+        elif (target := read_rollback(storage, instant).target) is not None:
+            targets.add(target)
+    return frozenset(targets)
 
 
 def _target(timeline: Timeline, instant_time: str) -> Instant | None:
@@ -189,6 +203,13 @@ def _request(
     )
 
 
+def _leave_timeline(storage: Storage, done: RollbackPlan) -> None:
+    """Step 4, under the lock: take the instant off the timeline, unless somebody completed it meanwhile."""
+    _refuse(storage, Timeline.load(storage), done.instant_time)
+    for state in (State.INFLIGHT, State.REQUESTED):
+        storage.delete(path_of(Instant(done.instant_time, done.action, state)))
+
+
 def _finish(
     storage: Storage,
     rollback_time: str,
@@ -196,11 +217,8 @@ def _finish(
     started: datetime,
     options: RollbackOptions,
 ) -> None:
-    """Steps 4 and 5, under the lock: take the instant off the timeline, then complete the rollback."""
+    """Step 5, under the same lock: complete the rollback."""
     timeline = Timeline.load(storage)
-    _refuse(storage, timeline, done.instant_time)
-    for state in (State.INFLIGHT, State.REQUESTED):
-        storage.delete(path_of(Instant(done.instant_time, done.action, state)))
     rollback = timeline.find(rollback_time, ROLLBACK)
     if rollback is not None and rollback.is_completed:
         return  # somebody else resumed it at the same time and was faster
