@@ -48,6 +48,10 @@ class _Handler(BaseHTTPRequestHandler):
             state.puts += 1
             conditional = self.headers.get("if-none-match") == "*" and not state.ignores_conditions
             taken = conditional and self.path in state.objects
+            expected = self.headers.get("if-match")
+            if expected is not None and not state.ignores_conditions:
+                held = state.objects.get(self.path)
+                taken = held is None or _etag(held[0]) != expected
             if taken and state.refuses_early:
                 self._answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
                 self.wfile.flush()

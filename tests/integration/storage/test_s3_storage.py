@@ -12,8 +12,16 @@ from collections.abc import Callable
 
 import pytest
 
-from bucketingest.storage import AccessDenied, AlreadyExists, InvalidLocation, Storage, open_storage
+from bucketingest.storage import (
+    AccessDenied,
+    AlreadyExists,
+    ConditionalStorage,
+    InvalidLocation,
+    Storage,
+    open_storage,
+)
 from devservers.s3 import S3Server
+from support.conditional_behaviour import ConditionalBehaviour
 from support.storage_behaviour import StorageBehaviour
 
 pytestmark = [pytest.mark.integration, pytest.mark.s3]
@@ -37,6 +45,13 @@ class TestS3(StorageBehaviour):
     @pytest.fixture
     def storage(self, s3_server: S3Server, bucket: str) -> Storage:
         return open_storage(f"s3a://{bucket}/{uuid.uuid4().hex}/a root=%20#é", s3_server.options())
+
+
+class TestS3CompareAndSwap(ConditionalBehaviour):
+    @pytest.fixture
+    def storage(self, table: Storage) -> ConditionalStorage:
+        assert isinstance(table, ConditionalStorage)
+        return table
 
 
 @pytest.fixture

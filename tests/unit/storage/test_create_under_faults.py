@@ -10,6 +10,8 @@ import pytest
 from bucketingest.storage import (
     AccessDenied,
     AlreadyExists,
+    Changed,
+    ConditionalStorage,
     CreateIfAbsentBroken,
     InvalidLocation,
     ObjectTooLarge,
@@ -140,3 +142,38 @@ def test_what_one_request_cannot_take_is_refused_before_it_is_sent(
         with pytest.raises(ObjectTooLarge, match=str(limits.S3_PUT_BYTES_MAX)):
             write("object", sparse)
     assert s3.puts == 0
+
+
+@pytest.fixture
+def swapping(storage: Storage) -> ConditionalStorage:
+    assert isinstance(storage, ConditionalStorage)
+    storage.create("lock", b"before")
+    return storage
+
+
+def test_a_replace_whose_answer_was_lost_succeeds_and_knows_its_version(
+    s3: ScriptedS3, swapping: ConditionalStorage
+) -> None:
+    _, version = swapping.get_versioned("lock")
+    s3.lost_answers = 1
+    version = swapping.replace("lock", b"mine", version)
+    assert swapping.replace("lock", b"mine again", version) == swapping.get_versioned("lock")[1]
+
+
+def test_a_replace_whose_answer_was_lost_is_told_from_an_equal_one_of_somebody_else(
+    s3: ScriptedS3, swapping: ConditionalStorage
+) -> None:
+    _, version = swapping.get_versioned("lock")
+    swapping.replace("lock", b"equal", version)
+    s3.lost_requests = 1
+    with pytest.raises(Changed, match=r"s3://bucket/root/lock: replace failed"):
+        swapping.replace("lock", b"equal", version)
+
+
+def test_a_replace_whose_requests_are_all_lost_is_unavailable(s3: ScriptedS3, swapping: ConditionalStorage) -> None:
+    _, version = swapping.get_versioned("lock")
+    s3.lost_requests = 1000
+    with pytest.raises(StorageUnavailable):
+        swapping.replace("lock", b"mine", version)
+    s3.lost_requests = 0
+    assert swapping.get("lock") == b"before"

@@ -10,7 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from bucketingest.storage import AlreadyExists, InvalidLocation, Storage, StorageUnavailable, local_files, open_storage
+from bucketingest.storage import (
+    AlreadyExists,
+    ConditionalStorage,
+    InvalidLocation,
+    Storage,
+    StorageUnavailable,
+    local_files,
+    open_storage,
+)
 from support.races import create_in_process
 from support.storage_behaviour import ODD_NAMES, StorageBehaviour
 
@@ -182,3 +190,7 @@ def test_a_name_too_long_for_the_disk_is_refused(storage: Storage) -> None:
 def test_unknown_options_are_refused(root: pathlib.Path) -> None:
     with pytest.raises(InvalidLocation, match="endpoint"):
         open_storage(str(root), {"endpoint": "http://127.0.0.1"})
+
+
+def test_a_file_system_does_not_pretend_to_compare_and_swap(storage: Storage) -> None:
+    assert not isinstance(storage, ConditionalStorage)

@@ -7,7 +7,8 @@ import uuid
 
 import pytest
 
-from bucketingest.storage import InvalidLocation, Storage, open_storage
+from bucketingest.storage import ConditionalStorage, InvalidLocation, Storage, open_storage
+from support.conditional_behaviour import ConditionalBehaviour
 from support.storage_behaviour import ODD_NAMES, StorageBehaviour
 
 
@@ -15,6 +16,14 @@ class TestMemory(StorageBehaviour):
     @pytest.fixture
     def storage(self) -> Storage:
         return open_storage(f"memory://{uuid.uuid4()}/a root=%20#")
+
+
+class TestMemoryCompareAndSwap(ConditionalBehaviour):
+    @pytest.fixture
+    def storage(self) -> ConditionalStorage:
+        storage = open_storage(f"memory://{uuid.uuid4()}/root")
+        assert isinstance(storage, ConditionalStorage)
+        return storage
 
 
 def test_the_same_name_is_the_same_storage() -> None:

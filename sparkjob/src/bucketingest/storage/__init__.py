@@ -3,6 +3,7 @@
 from bucketingest.storage.errors import (
     AccessDenied,
     AlreadyExists,
+    Changed,
     CreateIfAbsentBroken,
     InvalidLocation,
     NotFound,
@@ -10,7 +11,7 @@ from bucketingest.storage.errors import (
     StorageError,
     StorageUnavailable,
 )
-from bucketingest.storage.interface import BytesLike, Data, Level, ObjectInfo, Storage
+from bucketingest.storage.interface import BytesLike, ConditionalStorage, Data, Level, ObjectInfo, Storage, Version
 from bucketingest.storage.opening import open_storage
 from bucketingest.storage.probe import verify_create_if_absent
 
@@ -18,6 +19,8 @@ __all__ = [
     "AccessDenied",
     "AlreadyExists",
     "BytesLike",
+    "Changed",
+    "ConditionalStorage",
     "CreateIfAbsentBroken",
     "Data",
     "InvalidLocation",
@@ -28,6 +31,7 @@ __all__ = [
     "Storage",
     "StorageError",
     "StorageUnavailable",
+    "Version",
     "open_storage",
     "verify_create_if_absent",
 ]

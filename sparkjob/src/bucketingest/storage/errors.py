@@ -17,6 +17,10 @@ class AlreadyExists(StorageError):
     """Create-if-absent found the name taken by somebody else."""
 
 
+class Changed(StorageError):
+    """A replace found another version of the object: somebody else wrote it meanwhile."""
+
+
 class AccessDenied(StorageError):
     """The credentials are missing, wrong, or lack the permission for this call."""
 

@@ -10,6 +10,7 @@ from obstore import exceptions as obstore_errors
 from bucketingest.storage.errors import (
     AccessDenied,
     AlreadyExists,
+    Changed,
     InvalidLocation,
     NotFound,
     StorageError,
@@ -76,6 +77,8 @@ def translated(where: str, what: str, error: Exception, secrets: Secrets) -> Sto
     start = f"{where}: {what} failed: "
     reason = secrets.hide(_reason(full, code))
     if isinstance(error, (obstore_errors.AlreadyExistsError, obstore_errors.PreconditionError)):
+        if what == "replace":
+            return Changed(f"{start}it is no longer the version that was read; somebody else wrote it meanwhile")
         return AlreadyExists(f"{start}the name is taken; somebody else created it first")
     # A missing bucket arrives as "not found" of the object; nobody would look for the bucket then.
     if code in _BUCKET_ABSENT_CODES:

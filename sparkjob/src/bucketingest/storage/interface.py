@@ -39,6 +39,15 @@ class Level:
     """The objects directly in the directory."""
 
 
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Names one content of one object, in the store's own terms: what a replace takes as its condition."""
+
+    etag: str | None
+    generation: str | None = None
+    """Google Cloud Storage compares this number, the others the etag."""
+
+
 @runtime_checkable
 class Storage(Protocol):
     """Objects below one root URL, named by paths relative to it.
@@ -106,4 +115,21 @@ class Storage(Protocol):
 
     def absolute(self, path: str) -> str:
         """The full name as Hudi would write it: URL and path, on a local file system the plain absolute path."""
+        ...
+
+
+@runtime_checkable
+class ConditionalStorage(Storage, Protocol):
+    """A storage that can also compare and swap. Object stores can; file systems cannot, and do not pretend to."""
+
+    def get_versioned(self, path: str) -> tuple[bytes, Version]:
+        """The whole content, and its version. Raises NotFound."""
+        ...
+
+    def replace(self, path: str, data: Data, version: Version) -> Version:
+        """Write the object only if it is still of this version, atomically; the version it is then.
+
+        Of any number of racers with the same version exactly one succeeds. Raises Changed, and NotFound if the object
+        is gone. After StorageUnavailable the outcome is unknown.
+        """
         ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
@@ -11,15 +10,10 @@ import obstore
 
 from bucketingest.storage import limits
 from bucketingest.storage.buffers import opened, total_size
-from bucketingest.storage.errors import (
-    AlreadyExists,
-    InvalidLocation,
-    NotFound,
-    ObjectTooLarge,
-    StorageUnavailable,
-)
+from bucketingest.storage.conditional_put import ConditionalPut
+from bucketingest.storage.errors import InvalidLocation, NotFound, ObjectTooLarge
 from bucketingest.storage.failures import OBSTORE_ERRORS, translated
-from bucketingest.storage.interface import Data, Level, ObjectInfo
+from bucketingest.storage.interface import Data, Level, ObjectInfo, Version
 from bucketingest.storage.limits import Use
 from bucketingest.storage.locations import Location
 from bucketingest.storage.paths import check_path, check_prefix
@@ -27,9 +21,6 @@ from bucketingest.storage.paths import check_path, check_prefix
 if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ObjectStore
-
-_CREATOR = "bucketingestcreator"
-"""User metadata naming the create call that made an object. Letters only: Azure takes no dash in a metadata name."""
 
 
 class ObjectStorage:
@@ -39,10 +30,8 @@ class ObjectStorage:
     condition on those. A local file is mapped and sent from the map, so it does not fill memory; what the store takes
     in one PUT (5 GiB on S3) is the largest object.
 
-    **A create that meets itself.** A PUT may succeed while its answer is lost; the next try then finds the name taken
-    by ourselves. Each create therefore carries a random token in the object's metadata, and a taken name that holds
-    our token is a success. Comparing contents instead would let two racers with equal contents both win.
-    A store may also refuse a large create and close the connection while we still send: the token tells that, too.
+    A replace is one PUT on condition of the version (``If-Match`` on S3). Whether a conditional PUT whose answer was
+    lost has succeeded, its token tells: see `ConditionalPut`.
     """
 
     def __init__(self, location: Location) -> None:
@@ -105,19 +94,24 @@ class ObjectStorage:
     def create(self, path: str, data: Data) -> None:
         """Create the object only if the name is free. Raises AlreadyExists, ObjectTooLarge."""
         self._key(path)
-        token = uuid.uuid4().hex
-        deadline = time.monotonic() + limits.RETRY_TIME_MAX.total_seconds()
-        pause = limits.CREATE_RETRY_PAUSE_S
         with opened(data) as buffers:
-            client, payload = self._client(self._upload_use(path, buffers)), _payload(buffers)
-            for tries_left in reversed(range(limits.CREATE_TRIES_MAX)):
-                failure = self._try_create(client, path, payload, token)
-                if failure is None:
-                    return
-                if tries_left == 0 or time.monotonic() > deadline:
-                    raise failure
-                time.sleep(pause)
-                pause *= 2
+            self._conditional(path, buffers).create(_payload(buffers))
+
+    def get_versioned(self, path: str) -> tuple[bytes, Version]:
+        """The whole content and its version. Raises NotFound."""
+        key = self._key(path)
+        try:
+            result = obstore.get(self._client(Use.READ), key)
+            version = Version(result.meta["e_tag"], result.meta["version"])
+            return result.bytes().to_bytes(), version
+        except OBSTORE_ERRORS as error:
+            self._fail("get", path, error)
+
+    def replace(self, path: str, data: Data, version: Version) -> Version:
+        """Write the object only if it is still this version; the new version. Raises Changed, NotFound."""
+        self._key(path)
+        with opened(data) as buffers:
+            return self._conditional(path, buffers).replace(_payload(buffers), version)
 
     def put(self, path: str, data: Data) -> None:
         """Write the object, replacing one that is there. Raises ObjectTooLarge."""
@@ -201,44 +195,15 @@ class ObjectStorage:
             )
         return Use.QUICK if size <= limits.QUICK_BYTES_MAX else Use.UPLOAD
 
-    def _try_create(
-        self, client: ObjectStore, path: str, payload: memoryview | bytes, token: str
-    ) -> StorageUnavailable | None:
-        """One conditional PUT: None when the object is ours, an error when trying again may help; else it raises."""
-        try:
-            obstore.put(
-                client, self._key(path), payload, mode="create", attributes={_CREATOR: token}, use_multipart=False
-            )
-        except OBSTORE_ERRORS as error:
-            failure = translated(self._where(path), "create", error, self._location.secrets)
-        else:
-            return None
-        if not isinstance(failure, (AlreadyExists, StorageUnavailable)):
-            raise failure
-        creator = self._creator_of(path)
-        if creator == token:
-            return None
-        if creator is not None:
-            raise AlreadyExists(
-                f"{self._where(path)}: create failed: the name is taken; somebody else created it first"
-            )
-        if isinstance(failure, StorageUnavailable):
-            return failure
-        # S3 answers 409 while another create is under way, and that one may yet fail: refused, but nothing is there.
-        return StorageUnavailable(
-            f"{self._where(path)}: create failed: another create of this name was under way and left nothing; try again"
+    def _conditional(self, path: str, buffers: Sequence[memoryview]) -> ConditionalPut:
+        return ConditionalPut(
+            upload=self._client(self._upload_use(path, buffers)),
+            quick=self._client(Use.QUICK),
+            key=self._key(path),
+            where=self._where(path),
+            secrets=self._location.secrets,
+            token=uuid.uuid4().hex,
         )
-
-    def _creator_of(self, path: str) -> str | None:
-        """The token of the create that made the object; "" if it has none, None if there is no object."""
-        try:
-            result = obstore.get(self._client(Use.QUICK), self._key(path), options={"head": True})
-        except OBSTORE_ERRORS as error:
-            failure = translated(self._where(path), "head", error, self._location.secrets)
-            if isinstance(failure, NotFound):
-                return None
-            raise failure from None
-        return result.attributes.get(_CREATOR, "")
 
     def _fail(self, what: str, path: str, error: Exception) -> NoReturn:
         # The cause is cut off: obstore's text can hold signed requests and the store's echo of credentials.
