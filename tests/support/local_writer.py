@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from bucketingest.hudi.table import TableDefinition
 from bucketingest.storage import open_storage
 from bucketingest.write.bucket_writer import write_task
-from bucketingest.write.coordinator import Assignment, CoordinatorSettings, InstantCoordinator, Outcome
+from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
 from bucketingest.write.opening import open_table
+from bucketingest.write.outcome import Assignment, Outcome
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
 from bucketingest.write.source_range import SourceRange

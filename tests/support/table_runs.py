@@ -17,9 +17,10 @@ from bucketingest.hudi.naming import bucket_of_file_id
 from bucketingest.hudi.table import TableDefinition
 from bucketingest.hudi.timeline import Timeline, path_of
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.coordinator import Assignment, CoordinatorSettings, InstantCoordinator, Outcome
+from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
 from bucketingest.write.dead_letters import STAGING_DIRECTORY
 from bucketingest.write.opening import OpenTable, open_table
+from bucketingest.write.outcome import Assignment, Outcome
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.source_range import SourceRange, canonical_json
 from bucketingest.write.write_status import WriteStatus

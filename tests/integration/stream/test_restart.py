@@ -14,7 +14,8 @@ from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.micro_batch import write_micro_batch
 from bucketingest.write import instant_writer
 from bucketingest.write.coordination import Coordination
-from bucketingest.write.coordinator import Assignment, InstantCoordinator
+from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.outcome import Assignment
 from bucketingest.write.errors import RangeConflict
 from bucketingest.write.write_status import WriteStatus
 from support.stream_runs import Lake, NewTopic, Runner, Topic, messages

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from bucketingest.cli.live import Latencies, figures, panel
 from bucketingest.stream.progress import Progress
-from bucketingest.write.coordinator import Outcome
+from bucketingest.write.outcome import Outcome
 
 COMMIT = Outcome("20261121081500000", rows=500, write_seconds=1.0, commit_seconds=0.5)
 PROGRESS = Progress(

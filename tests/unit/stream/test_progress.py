@@ -9,7 +9,7 @@ import pytest
 
 from bucketingest.stream import progress
 from bucketingest.stream.progress import ProgressBoard, kafka_lag
-from bucketingest.write.coordinator import Outcome
+from bucketingest.write.outcome import Outcome
 
 
 @pytest.fixture

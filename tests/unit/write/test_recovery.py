@@ -19,7 +19,7 @@ ABORT = AbortDecision("a reason")
 
 def found(
     decision: Decision | None = None,
-    intent: Intent | None = INTENT,
+    begun: Intent | None = None,
     ledger: LedgerEntry | None = None,
     *,
     place: str = "timeline",
@@ -32,8 +32,8 @@ def found(
         archived=place == "archived",
         rolled_back=rolled_back,
         decision=decision,
-        intent=intent,
-        ledger=ledger,
+        ledgers=() if ledger is None else (ledger,),
+        begun=begun,
     )
 
 
@@ -59,9 +59,15 @@ def found(
             Verdict.FORGET,
             "it is complete, and its decision was forgotten",
         ),
-        (found(), Verdict.RESUME, "its micro-batch was begun"),
-        (found(intent=None), Verdict.ABORT, "nothing was begun in it"),
-        (found(place="gone"), Verdict.ABORT, "another writer rolled it back, or it never got onto the timeline"),
+        (
+            found(COMMIT, ledger=LEDGER, place="completed", rolled_back=True),
+            Verdict.FORGET,
+            "it is complete, and a rollback of it that came too late took its files",
+        ),
+        (found(begun=INTENT), Verdict.RESUME, "a micro-batch of it was begun"),
+        (found(begun=INTENT, ledger=LEDGER), Verdict.RESUME, "a micro-batch of it was begun"),
+        (found(), Verdict.ABORT, "nothing was begun in it"),
+        (found(begun=INTENT, place="gone"), Verdict.ABORT, "another writer rolled it back, or it never got onto the timeline"),
         (
             found(ledger=LEDGER, rolled_back=True),
             Verdict.ABORT,
@@ -75,8 +81,8 @@ def test_each_case_has_its_verdict_and_reason(instant: FoundInstant, expected: V
 
 PLACES = ("timeline", "completed", "archived", "gone")
 EVERYTHING = [
-    found(decision, intent, ledger, place=place, rolled_back=rolled_back)
-    for decision, intent, ledger, place, rolled_back in product(
+    found(decision, begun, ledger, place=place, rolled_back=rolled_back)
+    for decision, begun, ledger, place, rolled_back in product(
         (None, COMMIT, ABORT), (None, INTENT), (None, LEDGER), PLACES, (False, True)
     )
 ]
@@ -90,12 +96,13 @@ def expected_verdict(instant: FoundInstant) -> Verdict:
         case AbortDecision():
             return Verdict.ABORT
         case CommitDecision():
-            return Verdict.COMMIT if intact else Verdict.FORGET if archived else Verdict.UNDO
+            late = instant.completed and instant.rolled_back
+            return Verdict.COMMIT if intact else Verdict.FORGET if archived or late else Verdict.UNDO
     if instant.completed:
         return Verdict.FORGET
     if not intact:
         return Verdict.ABORT
-    return Verdict.COMMIT if instant.ledger else Verdict.RESUME if instant.intent else Verdict.ABORT
+    return Verdict.RESUME if instant.begun else Verdict.COMMIT if instant.ledgers else Verdict.ABORT
 
 
 @pytest.mark.parametrize("instant", EVERYTHING)
@@ -105,7 +112,7 @@ def test_all_combinations_follow_the_protocol(instant: FoundInstant) -> None:
 
 @pytest.mark.parametrize("instant", [one for one in EVERYTHING if one.decision is None])
 def test_nothing_undecided_is_committed_without_its_ledger_entry(instant: FoundInstant) -> None:
-    if instant.ledger is None:
+    if not instant.ledgers:
         assert verdict(instant)[0] is not Verdict.COMMIT
 
 

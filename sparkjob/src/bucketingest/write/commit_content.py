@@ -15,7 +15,6 @@ from bucketingest.hudi.write_stat import WriteStat
 from bucketingest.storage import Storage
 from bucketingest.write.coordination import LedgerEntry
 from bucketingest.write.opening import OpenTable
-from bucketingest.write.source_range import SourceRange
 
 PIPELINE: Final = "bucketingest.pipeline"
 EPOCH: Final = "bucketingest.epoch"
@@ -48,17 +47,6 @@ def commit_metadata(opened: OpenTable, pipeline: str, epoch: int, entries: Seque
         REJECTED: str(sum(status.rejected for status in statuses)),
     }
     return CommitMetadata(write_stats=write_stats, extra_metadata=extra)
-
-
-def position_of(storage: Storage, timeline: Timeline, pipeline: str) -> SourceRange | None:
-    """The last source range that the pipeline's newest completed instant has; None if the active timeline has none of
-    it.
-    """
-    for instant in reversed(timeline.completed_commits):
-        extra = _read(storage, path_of(instant)).extra_metadata
-        if extra.get(PIPELINE) == pipeline:
-            return SourceRange.from_json(json.loads(extra[RANGES])[-1])
-    return None
 
 
 def written_file_groups(storage: Storage, timeline: Timeline, seen: frozenset[str]) -> Iterable[tuple[str, str]]:

@@ -75,6 +75,7 @@ class Coordination:
 
     def __init__(self, storage: Storage, pipeline: str) -> None:
         self._storage = storage
+        self.pipeline = pipeline
         self._root = f"{ROOT}/{directory_name(pipeline)}"
 
     def claim_epoch(self, claimant: str) -> int:
@@ -137,6 +138,15 @@ class Coordination:
         return LedgerEntry(
             SourceRange.from_json(record["range"]), tuple(WriteStatus(**status) for status in record["statuses"])
         )
+
+    def ledgers(self, instant: str) -> tuple[LedgerEntry, ...]:
+        """Its micro-batches that are whole, from the first up to the first that is not. Read one by one, never listed:
+        a listing may leave out the newest.
+        """
+        entries: list[LedgerEntry] = []
+        while (entry := self.ledger(instant, len(entries) + 1)) is not None:
+            entries.append(entry)
+        return tuple(entries)
 
     def decide(self, instant: str, wanted: Decision) -> Decision:
         """Decide the instant, or learn what was decided before. The answer is final."""

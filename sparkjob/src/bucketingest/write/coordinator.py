@@ -10,63 +10,33 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TypeAlias
+from datetime import datetime, timedelta
 
 import stamina
 
-from bucketingest.hudi.history import archived_instants
-from bucketingest.hudi.rollback import rollbacks_of
-from bucketingest.hudi.timeline import Timeline
-from bucketingest.index.bucket import FileIds
-from bucketingest.index.routing import PartitionNumbers
+from bucketingest.hudi.rollback import Lock
 from bucketingest.storage import Storage, StorageUnavailable
 from bucketingest.write.beating import beating
-from bucketingest.write.commit_content import position_of
-from bucketingest.write.coordination import KEPT_INSTANTS, AbortDecision, Coordination, LedgerEntry
-from bucketingest.write.errors import ConflictingAttempt, InstantAborted, RowsRejected
-from bucketingest.write.instant_writer import SEQUENCE, InstantWriter, WriterIdentity, utc_now
+from bucketingest.write.coordination import KEPT_INSTANTS, CommitDecision, Coordination, LedgerEntry
+from bucketingest.write.errors import (
+    ConflictingAttempt,
+    InstantAborted,
+    PositionLost,
+    RangeConflict,
+    RowsRejected,
+)
+from bucketingest.write.instant_writer import InstantWriter, WriterIdentity, utc_now
+from bucketingest.write.open_instant import OpenInstant
 from bucketingest.write.opening import OpenTable
-from bucketingest.write.recovery import FoundInstant, Verdict, verdict
+from bucketingest.write.outcome import Assignment, Commit, Outcome, Start, WriteRows, outcome_of
+from bucketingest.write.settling import settle
 from bucketingest.write.source_range import Relation, SourceRange, relate
 from bucketingest.write.write_status import WriteStatus, check_complete
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What the tasks of one micro-batch are told."""
-
-    instant_time: str
-    sequence: int
-    file_ids: FileIds
-    partitions: PartitionNumbers
-
-
-WriteRows: TypeAlias = Callable[[Assignment], Sequence[WriteStatus]]
-"""Runs the write tasks and returns all their statuses. Raises ConflictingAttempt if a task found other rows under its
-names.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a micro-batch. Times in seconds, size in bytes, the rest in rows or files."""
-
-    instant_time: str | None
-    """None: its rows were in the table already."""
-    rows: int = 0
-    upserts: int = 0
-    deletes: int = 0
-    rejected: int = 0
-    files: int = 0
-    size_bytes: int = 0
-    write_seconds: float = 0.0
-    commit_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,57 +50,70 @@ class CoordinatorSettings:
     """How often a commit is tried again after a storage error."""
     dead_letters: Storage | None
     """Where rejected rows go; None: a rejected row fails the micro-batch."""
+    commit_interval: timedelta | None = None
+    """Age at which an instant is committed; None: after each micro-batch."""
+    lock: Lock = nullcontext
+    """Makes a context that holds Hudi's lock of the table while the timeline is changed."""
+    check_lease: Callable[[], None] = lambda: None
+    """Raises if the table may belong to somebody else by now."""
     clock: Callable[[], datetime] = utc_now
 
 
 class InstantCoordinator:
-    """Drives the instants of one pipeline on one table. Not shared between threads."""
+    """Drives the instants of one pipeline on one table. Not shared between threads without a lock around each call."""
 
     def __init__(self, opened: OpenTable, settings: CoordinatorSettings) -> None:
-        self._opened = opened
         self._storage = opened.storage
         self._settings = settings
         self._coordination = Coordination(self._storage, settings.pipeline)
         self._position: SourceRange | None = None
-        self._open: str | None = None
+        self._reached: SourceRange | None = None
+        self._open: OpenInstant | None = None
         self._settled = False
+        self._beaten: datetime | None = None
         claimant = f"{socket.gethostname()} (process {os.getpid()})"
         self.epoch = self._coordination.claim_epoch(claimant)
-        identity = WriterIdentity(settings.pipeline, self.epoch, settings.dead_letters, settings.clock)
+        identity = WriterIdentity(
+            settings.pipeline, self.epoch, settings.dead_letters, settings.lock, settings.check_lease, settings.clock
+        )
         self._writer = InstantWriter(opened, self._coordination, identity)
 
     @property
     def position(self) -> SourceRange | None:
-        """The last source range that the table has; None before the pipeline's first commit."""
+        """The last source range that the table or the open instant has; None before the pipeline's first one."""
         return self._position
 
     @property
     def inflight(self) -> str | None:
         """Request time of the open instant."""
-        return self._open
+        return None if self._open is None else self._open.request_time
 
-    def start(self) -> SourceRange | None:
-        """Finish what earlier attempts left open, and return the position to continue from."""
-        self._open = None
-        for instant in self._coordination.instants():
-            self._recover(instant)
-        timeline = Timeline.load(self._storage)
-        self._position = position_of(self._storage, timeline, self._settings.pipeline) or self._archived_position()
-        position = None if self._position is None else self._position.end
-        self._settled = True
-        log.info("started", extra={"epoch": self.epoch, "position": position, "resumes_instant": self._open})
-        return self._position
+    def start(self) -> Start:
+        """Finish what earlier attempts left open, and say from where the source must be read on."""
+        start = self._recover()
+        self._reached = start.position
+        log.info(
+            "started",
+            extra={
+                "epoch": self.epoch,
+                "verdict": start.verdict.value,
+                "reason": start.reason,
+                "position": None if start.position is None else start.position.end,
+                "resumes_instant": self.inflight,
+            },
+        )
+        return start
 
     def run(self, source_range: SourceRange, write_rows: WriteRows) -> Outcome:
-        """Write the rows of a micro-batch and commit them; nothing if the table has them already.
+        """Write the rows of a micro-batch, and commit the instant if that is due; nothing if the table has them.
 
-        Raises RangeConflict, RowsRejected, FencedOut, InstantAborted, ConflictingAttempt, IncompleteReport, and what
-        storage and tasks raise. An instant whose tasks failed stays open: the same range, here or in the next attempt,
-        resumes it.
+        Raises RangeConflict, RowsRejected, FencedOut, InstantAborted, PositionLost, ConflictingAttempt,
+        IncompleteReport, and what lease, storage and tasks raise. An instant whose tasks failed stays open: the same
+        range, here or in the next attempt, resumes it.
         """
         if not self._settled:  # a run failed midway: what it left is known to the storage only
-            self.start()
-        if relate(source_range, self._position) is Relation.DONE:
+            self._recover()
+        if self._relate(source_range) is Relation.DONE:
             log.info(
                 "skipped, the table has this range", extra={"batch": source_range.batch_id, "end": source_range.end}
             )
@@ -138,9 +121,9 @@ class InstantCoordinator:
         self._settled = False
         started = time.monotonic()
         instant = self._instant_for(source_range)
-        assignment = Assignment(instant, SEQUENCE, self._writer.file_ids, self._writer.partitions)
+        assignment = Assignment(instant.request_time, instant.sequence, self._writer.file_ids, self._writer.partitions)
         try:
-            with beating(self._storage, instant):
+            with beating(self._storage, instant.request_time):
                 statuses = write_rows(assignment)
             check_complete(statuses, self._settings.tasks)
             self._check_rejected(statuses)
@@ -148,18 +131,59 @@ class InstantCoordinator:
             self._abort(instant, str(error))
             raise
         written = time.monotonic()
-        self._commit(instant, LedgerEntry(source_range, tuple(statuses)))
+        self._keep(instant, LedgerEntry(source_range, tuple(statuses)))
+        commit = self._commit_if_due(instant)
         self._settled = True
-        return _outcome(instant, statuses, written - started, time.monotonic() - written)
+        return outcome_of(instant.request_time, statuses, written - started, commit)
 
-    def _instant_for(self, source_range: SourceRange) -> str:
-        """The open instant if it was begun with this range, else a new one."""
-        if self._open is not None:
-            if self._writer.resume(self._open, source_range):
-                return self._open
-            self._abort(self._open, "its micro-batch was begun with another source range or other file groups")
-        self._open = self._writer.begin(source_range)
-        return self._open
+    def commit_if_due(self) -> Commit | None:
+        """Commit the open instant if its interval has passed, else keep it alive in other writers' eyes.
+
+        For times without input, when nothing calls `run`. Raises PositionLost if the instant was taken back.
+        """
+        if not self._settled or self._open is None:
+            return None
+        if self._open.is_due(self._settings.clock(), self._settings.commit_interval):
+            return self.commit_open()
+        self._beaten = self._writer.keep_alive(self._open.request_time, self._beaten)
+        return None
+
+    def commit_open(self) -> Commit | None:
+        """Commit the open instant now, however young; None if there is none, or its last micro-batch is not whole."""
+        instant = self._open
+        if not self._settled or instant is None or not instant.entries or instant.begun is not None:
+            return None
+        self._settled = False
+        try:
+            commit = self._commit(instant)
+        except InstantAborted as error:
+            raise PositionLost(str(error)) from error
+        self._settled = True
+        return commit
+
+    def _relate(self, source_range: SourceRange) -> Relation:
+        try:
+            return relate(source_range, self._position)
+        except RangeConflict as error:
+            if self._position != self._reached:
+                raise PositionLost(f"the table went back behind what this attempt has written: {error}") from error
+            raise
+
+    def _instant_for(self, source_range: SourceRange) -> OpenInstant:
+        """The open instant if this micro-batch may go into it, else a new one."""
+        instant = self._open
+        if instant is not None:
+            expected = instant.begun is None or instant.begun.same_rows_as(source_range)
+            if expected and self._writer.begin_next(instant.request_time, instant.sequence, source_range):
+                instant.begun = source_range
+                return instant
+            why = "its micro-batch was begun with another source range or other file groups, or another writer took it"
+            self._abort(instant, why)
+            if instant.entries:
+                raise PositionLost(f"instant {instant.request_time} was aborted: {why}")
+        instant = OpenInstant(self._writer.begin(source_range), begun=source_range)
+        self._open = instant
+        return instant
 
     def _check_rejected(self, statuses: Sequence[WriteStatus]) -> None:
         rejected = [status for status in statuses if status.rejected]
@@ -170,79 +194,61 @@ class InstantCoordinator:
                 "Mend the source, or set spec.errors.mode to deadLetter"
             )
 
-    def _commit(self, instant: str, entry: LedgerEntry) -> None:
-        """Put the micro-batch into the ledger, decide the instant and complete it; repeated after storage errors."""
-        attempts = self._settings.max_retries + 1
-        for attempt in stamina.retry_context(on=StorageUnavailable, attempts=attempts, timeout=None):
+    def _keep(self, instant: OpenInstant, entry: LedgerEntry) -> None:
+        """Put the micro-batch into the ledger: its rows are all in storage."""
+        for attempt in self._attempts():
             with attempt:
                 # Before the ledger: an entry for an instant that is long forgotten would look like open work.
                 self._coordination.check_epoch(self.epoch)
-                self._coordination.put_ledger(instant, SEQUENCE, entry)
-                decision = self._coordination.decision(instant) or self._writer.decide_commit(instant, entry)
-                self._open = None
-                self._writer.carry_out(instant, decision, [entry])
-        self._position = entry.source_range
-        self._coordination.forget(self._coordination.instants()[:-KEPT_INSTANTS])
+                self._coordination.put_ledger(instant.request_time, instant.sequence, entry)
+        instant.entries.append(entry)
+        instant.begun = None
+        self._position = self._reached = entry.source_range
 
-    def _abort(self, instant: str, reason: str) -> None:
+    def _commit_if_due(self, instant: OpenInstant) -> Commit | None:
+        if not instant.is_due(self._settings.clock(), self._settings.commit_interval):
+            return None
+        try:
+            return self._commit(instant)
+        except InstantAborted as error:
+            if len(instant.entries) > 1:
+                raise PositionLost(str(error)) from error
+            raise  # the micro-batch is written again, in a new instant
+
+    def _commit(self, instant: OpenInstant) -> Commit:
+        """Decide the instant and complete it; repeated after storage errors."""
+        started = time.monotonic()
+        age = instant.age(self._settings.clock())
         self._open = None
-        self._writer.abort(instant, reason)
-
-    def _recover(self, instant: str) -> None:
-        """Do what must be done with an instant of an earlier attempt."""
-        if self._coordination.is_done(instant):
-            if isinstance(self._coordination.decision(instant), AbortDecision):
-                self._writer.sweep(instant)
-            return
-        found = self._find(instant)
-        step, why = verdict(found)
-        log.info("recovering", extra={"instant": instant, "verdict": step.value, "reason": why})
-        match step:
-            case Verdict.COMMIT:
-                assert found.ledger is not None, "the ledger is written before the decision"
-                with suppress(InstantAborted):  # then its rows come again
-                    self._commit(instant, found.ledger)
-            case Verdict.RESUME if self._open is None:
-                self._open = instant
-            case Verdict.UNDO:
-                self._writer.undo(instant, why)
-            case Verdict.FORGET:
-                self._coordination.mark_done(instant)
-            case _:
-                self._abort(instant, why)
-
-    def _archived_position(self) -> SourceRange | None:
-        """The range of our newest instant that other writers' archival took off the timeline while we were idle."""
-        for instant in reversed(self._coordination.instants()):
-            entry = self._coordination.ledger(instant, SEQUENCE)
-            if entry is not None and archived_instants(self._storage, instant):
-                return entry.source_range
-        return None
-
-    def _find(self, instant: str) -> FoundInstant:
-        timeline = Timeline.load(self._storage)
-        on_timeline = timeline.find(instant)
-        return FoundInstant(
-            request_time=instant,
-            on_timeline=on_timeline is not None,
-            completed=on_timeline is not None and on_timeline.is_completed,
-            archived=on_timeline is None and timeline.is_archived(instant),
-            rolled_back=bool(rollbacks_of(self._storage, timeline, instant)),
-            decision=self._coordination.decision(instant),
-            intent=self._coordination.intent(instant, SEQUENCE),
-            ledger=self._coordination.ledger(instant, SEQUENCE),
+        for attempt in self._attempts():
+            with attempt:
+                decision = self._writer.complete(instant.request_time, instant.entries)
+        assert isinstance(decision, CommitDecision), "anything else has raised"
+        self._position = instant.position
+        self._coordination.forget(self._coordination.instants()[:-KEPT_INSTANTS])
+        statuses = [status for entry in instant.entries for status in entry.statuses]
+        return Commit(
+            instant_time=instant.request_time,
+            completion_time=decision.completion_time,
+            micro_batches=len(instant.entries),
+            rows=sum(status.rows_received for status in statuses),
+            files=sum(1 for status in statuses if status.file_id),
+            size_bytes=sum(status.size_bytes for status in statuses),
+            open_seconds=age.total_seconds(),
+            commit_seconds=time.monotonic() - started,
         )
 
+    def _attempts(self) -> Iterable[stamina.Attempt]:
+        return stamina.retry_context(on=StorageUnavailable, attempts=self._settings.max_retries + 1, timeout=None)
 
-def _outcome(instant: str, statuses: Sequence[WriteStatus], write_seconds: float, commit_seconds: float) -> Outcome:
-    return Outcome(
-        instant_time=instant,
-        rows=sum(status.rows_received for status in statuses),
-        upserts=sum(status.upserts for status in statuses),
-        deletes=sum(status.deletes for status in statuses),
-        rejected=sum(status.rejected for status in statuses),
-        files=sum(1 for status in statuses if status.file_id),
-        size_bytes=sum(status.size_bytes for status in statuses),
-        write_seconds=write_seconds,
-        commit_seconds=commit_seconds,
-    )
+    def _abort(self, instant: OpenInstant, reason: str) -> None:
+        self._open = None
+        self._writer.abort(instant.request_time, reason)
+
+    def _recover(self) -> Start:
+        """Settle every instant that was left, and read the position from what is there then."""
+        self._open = None
+        settled = settle(self._storage, self._coordination, self._writer, self._commit)
+        self._open, self._position = settled.open_instant, settled.start.position
+        self._settled = True
+        return settled.start

@@ -23,6 +23,12 @@ class InstantAborted(WriteError):
     """The instant was decided to abort, or rolled back by another writer; its micro-batch must be written again."""
 
 
+class PositionLost(WriteError):
+    """The table went back behind this attempt's position, because another writer took an instant of ours back: rows
+    that were read already must be read again. Start again from the table.
+    """
+
+
 class FencedOut(WriteError):
     """A newer attempt of the same pipeline has claimed the table; this one must stop without committing."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -13,9 +14,17 @@ from typing import Final
 from bucketingest.hudi import heartbeat
 from bucketingest.hudi.errors import InstantExists, UnsupportedTable
 from bucketingest.hudi.history import archived_times
-from bucketingest.hudi.instant import State, next_instant_time
+from bucketingest.hudi.instant import ROLLBACK, State, next_instant_time
 from bucketingest.hudi.replaced import replaced_file_groups
-from bucketingest.hudi.rollback import RollbackOptions, pending_rollback, roll_back, sweep
+from bucketingest.hudi.rollback import (
+    Lock,
+    RollbackOptions,
+    pending_rollback,
+    roll_back,
+    rollback_targets,
+    rollbacks_of,
+    sweep,
+)
 from bucketingest.hudi.table import load_table
 from bucketingest.hudi.table_checks import metadata_table_refusals
 from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested
@@ -33,7 +42,7 @@ from bucketingest.write.coordination import (
     LedgerEntry,
 )
 from bucketingest.write.dead_letters import discard, publish
-from bucketingest.write.errors import InstantAborted, WriteError
+from bucketingest.write.errors import InstantAborted, PositionLost, WriteError
 from bucketingest.write.opening import OpenTable
 from bucketingest.write.source_range import SourceRange
 
@@ -41,8 +50,6 @@ log = logging.getLogger(__name__)
 
 MAX_AHEAD: Final = timedelta(minutes=5)
 """How far the table's newest instant may be ahead of this machine's clock."""
-SEQUENCE: Final = 1
-"""The only micro-batch of an instant: one instant per checkpoint."""
 _REQUEST_ATTEMPTS: Final = 10
 
 
@@ -58,6 +65,8 @@ class WriterIdentity:
     pipeline: str
     epoch: int
     dead_letters: Storage | None
+    lock: Lock = nullcontext
+    check_lease: Callable[[], None] = lambda: None
     clock: Callable[[], datetime] = utc_now
 
 
@@ -72,6 +81,8 @@ class InstantWriter:
         self._index = opened.index
         self._partitions = set(opened.partitions)
         self._seen = opened.commits
+        self._known = opened.commits
+        self._rollbacks: frozenset[str] = frozenset()
 
     @property
     def index(self) -> BucketIndex:
@@ -94,41 +105,88 @@ class InstantWriter:
         Returns its request time, greater than every time known.
         """
         for _ in range(_REQUEST_ATTEMPTS):
-            timeline = Timeline.load(self._storage)
-            self._fold_in(timeline)
-            instant = self._next_time(timeline.times | set(self._coordination.instants()))
-            self._coordination.put_intent(instant, SEQUENCE, self._intent(source_range))
-            heartbeat.beat(self._storage, instant)
-            try:
-                create_requested(self._storage, instant)
-            except InstantExists:
-                self._coordination.forget([instant])
-                continue
-            self._create_inflight(instant)
-            return instant
+            with self._identity.lock():
+                timeline = Timeline.load(self._storage)
+                self._check_taken_back(timeline)
+                self._fold_in(timeline)
+                instant = self._next_time(timeline.times | set(self._coordination.instants()))
+                self._coordination.put_intent(instant, 1, self._intent(source_range))
+                heartbeat.beat(self._storage, instant)
+                try:
+                    create_requested(self._storage, instant)
+                except InstantExists:
+                    self._coordination.forget([instant])
+                    continue
+                self._create_inflight(instant)
+                return instant
         raise WriteError(
             f"{self._storage.url}: no free instant time in {_REQUEST_ATTEMPTS} attempts: other writers are at work "
             "without the table's lock; stop them"
         )
 
-    def resume(self, instant: str, source_range: SourceRange) -> bool:
-        """Take up an open instant of an earlier attempt; False if it was begun with other rows or other file names."""
+    def begin_next(self, instant: str, sequence: int, source_range: SourceRange) -> bool:
+        """Put a further micro-batch into an open instant, or the same one again; False if the instant is not open any
+        more, or the micro-batch was begun with other rows or other file names.
+        """
         timeline = Timeline.load(self._storage)
-        self._fold_in(timeline)
-        begun = self._coordination.intent(instant, SEQUENCE)
-        if begun is None or not begun.same_files_as(self._intent(source_range)):
+        found = timeline.find(instant)
+        if found is None or found.is_completed or pending_rollback(self._storage, timeline, instant) is not None:
+            return False
+        wanted = self._intent(source_range)
+        begun = self._coordination.intent(instant, sequence)
+        if begun is not None and not begun.same_files_as(wanted):
             return False
         heartbeat.beat(self._storage, instant)
-        found = timeline.find(instant)
-        if found is not None and found.state is State.REQUESTED:
+        if begun is None:
+            self._coordination.put_intent(instant, sequence, wanted)
+        if found.state is State.REQUESTED:
             self._create_inflight(instant)
         return True
 
-    def decide_commit(self, instant: str, entry: LedgerEntry) -> Decision:
+    def keep_alive(self, instant: str, last: datetime | None) -> datetime:
+        """Renew the heartbeat of an instant that waits for input if half its interval has passed since `last`. Returns
+        the time of the last beat.
+        """
+        now = self._identity.clock()
+        if last is not None and now - last < heartbeat.INTERVAL / 2:
+            return last
+        heartbeat.beat(self._storage, instant)
+        return now
+
+    def look(self) -> Timeline:
+        """The timeline; what other writers have done up to now counts as known afterwards."""
+        timeline = Timeline.load(self._storage)
+        self._rollbacks = _rollback_times(timeline)
+        self._known = frozenset(instant.request_time for instant in timeline.completed_commits)
+        return timeline
+
+    def complete(self, instant: str, entries: Sequence[LedgerEntry]) -> Decision:
+        """Decide the instant unless it is decided, and carry the decision out.
+
+        Raises InstantAborted if it was rolled back, here or by another writer: its rows must be written again. Raises
+        as the checks before the decision do.
+        """
+        with self._identity.lock():
+            decision = self._coordination.decision(instant) or self._decide(instant, entries)
+            gone = False
+            if isinstance(decision, CommitDecision):
+                gone = self._is_gone(instant)
+                if not gone:
+                    complete(self._storage, instant, decision.completion_time, decision.content)
+        if isinstance(decision, AbortDecision):
+            self.abort(instant, decision.reason)
+            raise InstantAborted(f"instant {instant} was aborted: {decision.reason}; its rows are written again")
+        if gone:
+            self.undo(instant, "it was decided to commit, but another writer rolled it back")
+            raise InstantAborted(f"another writer rolled instant {instant} back; its rows are written again")
+        self._completed(instant, entries)
+        return decision
+
+    def _decide(self, instant: str, entries: Sequence[LedgerEntry]) -> Decision:
         """Make all checks that can still stop the commit, then decide.
 
-        Raises FencedOut, UnsupportedTable (the metadata table was switched on), DuplicateFileGroup (among other
-        writers' commits; where a file group of ours would be the second one, it is decided to abort).
+        Raises FencedOut, PositionLost, UnsupportedTable (the metadata table was switched on), DuplicateFileGroup (among
+        other writers' commits; where a file group of ours would be the second one, it is decided to abort).
         """
         self._coordination.check_epoch(self._identity.epoch)
         if reasons := metadata_table_refusals(load_table(self._storage).properties):
@@ -136,23 +194,31 @@ class InstantWriter:
         timeline = Timeline.load(self._storage)
         if timeline.find(instant) is None or pending_rollback(self._storage, timeline, instant) is not None:
             return self._coordination.decide(instant, AbortDecision("another writer rolled it back"))
+        self._check_taken_back(timeline)
         self._fold_in(timeline)
-        written = ((status.partition_path, status.file_id) for status in entry.statuses if status.file_id)
+        written = {
+            (status.partition_path, status.file_id) for entry in entries for status in entry.statuses if status.file_id
+        }
         try:
             self._index.with_commit(written)
         except DuplicateFileGroup as error:
             place = f"bucket {error.bucket} of partition {error.partition_path!r}"
             why = f"another writer gave {place} file group {error.file_ids[0]} meanwhile"
             return self._coordination.decide(instant, AbortDecision(why))
-        content = commit_metadata(self._opened, self._identity.pipeline, self._identity.epoch, [entry]).encode()
-        return self._coordination.decide(instant, CommitDecision(self._next_time(timeline.times), content))
+        content = commit_metadata(self._opened, self._identity.pipeline, self._identity.epoch, entries).encode()
+        completion_time = self._next_time(timeline.times)
+        self._identity.check_lease()  # last: nothing that takes long lies between it and the decision
+        return self._coordination.decide(instant, CommitDecision(completion_time, content))
 
-    def carry_out(self, instant: str, decision: Decision, entries: Sequence[LedgerEntry]) -> None:
-        """Complete the instant as decided, or roll it back and raise InstantAborted."""
-        if isinstance(decision, AbortDecision):
-            self.abort(instant, decision.reason)
-            raise InstantAborted(f"instant {instant} was aborted: {decision.reason}; its rows are written again")
-        complete(self._storage, instant, decision.completion_time, decision.content)
+    def _is_gone(self, instant: str) -> bool:
+        """Whether a decided instant was rolled back by another writer before it was completed."""
+        timeline = Timeline.load(self._storage)
+        found = timeline.find(instant)
+        if found is not None and found.is_completed:
+            return False
+        return found is None or bool(rollbacks_of(self._storage, timeline, instant))
+
+    def _completed(self, instant: str, entries: Sequence[LedgerEntry]) -> None:
         heartbeat.stop(self._storage, instant)
         statuses = [status for entry in entries for status in entry.statuses]
         if self._identity.dead_letters is not None:
@@ -162,6 +228,7 @@ class InstantWriter:
         self._index = self._index.with_commit(written)
         self._partitions.update(partition_path for partition_path, _ in written)
         self._seen |= {instant}
+        self._known |= {instant}
         self._coordination.mark_done(instant)
 
     def abort(self, instant: str, reason: str) -> None:
@@ -178,8 +245,12 @@ class InstantWriter:
         result = roll_back(
             self._storage,
             instant,
-            RollbackOptions(known_times=known_times, max_ahead=MAX_AHEAD, clock=self._identity.clock),
+            RollbackOptions(
+                known_times=known_times, max_ahead=MAX_AHEAD, lock=self._identity.lock, clock=self._identity.clock
+            ),
         )
+        if result.rollback_time is not None:
+            self._rollbacks |= {result.rollback_time}
         if self._identity.dead_letters is not None:
             discard(self._identity.dead_letters, self._identity.pipeline, instant)
         self._coordination.mark_done(instant)
@@ -200,6 +271,20 @@ class InstantWriter:
         content = inflight_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
         create_inflight(self._storage, instant, content=content)
 
+    def _check_taken_back(self, timeline: Timeline) -> None:
+        """Raise PositionLost if another writer took completed instants back since the last `look`."""
+        completed = frozenset(instant.request_time for instant in timeline.completed_commits)
+        gone = {time for time in self._known - completed if not timeline.is_archived(time)}
+        if _rollback_times(timeline) - self._rollbacks:
+            gone |= rollback_targets(self._storage, timeline, self._rollbacks) & self._known
+        if gone:
+            raise PositionLost(
+                f"{self._storage.url}: another writer took instants back that were completed: "
+                f"{', '.join(sorted(gone))}; their rows are ingested again"
+            )
+        self._known = completed
+        self._rollbacks = _rollback_times(timeline)
+
     def _fold_in(self, timeline: Timeline) -> None:
         """Learn the file groups that other writers' instants made since the last look."""
         written = written_file_groups(self._storage, timeline, self._seen)
@@ -210,3 +295,7 @@ class InstantWriter:
 
     def _next_time(self, known: frozenset[str] | set[str]) -> str:
         return next_instant_time(self._identity.clock(), known | archived_times(self._storage), MAX_AHEAD)
+
+
+def _rollback_times(timeline: Timeline) -> frozenset[str]:
+    return frozenset(instant.request_time for instant in timeline.instants if instant.action == ROLLBACK)

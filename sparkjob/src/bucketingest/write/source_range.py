@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal, Self
 
@@ -89,6 +89,26 @@ def relate(micro_batch: SourceRange, position: SourceRange | None) -> Relation:
     return _relate_batches(micro_batch, position)
 
 
+def before(source_range: SourceRange) -> SourceRange | None:
+    """The position at which a range begins, as a range that ends there; None for the source's beginning."""
+    if source_range.start is None:
+        return None
+    return replace(source_range, start=None, end=source_range.start, batch_id=source_range.batch_id - 1)
+
+
+def begins_after(source_range: SourceRange, position: SourceRange | None) -> bool:
+    """Whether rows lie between the position and the range. Partitions that the position does not know are new."""
+    if position is None:
+        return source_range.start is not None
+    if source_range.kind != position.kind:
+        return False
+    if source_range.kind == "checkpoint":
+        return source_range.query_id == position.query_id and source_range.batch_id > position.batch_id + 1
+    known = _offsets(position.end)
+    starts = _offsets(source_range.start) if source_range.start else {}
+    return any(start > known[partition] for partition, start in starts.items() if partition in known)
+
+
 def _relate_batches(micro_batch: SourceRange, position: SourceRange) -> Relation:
     if micro_batch.query_id != position.query_id:
         raise RangeConflict(
@@ -101,6 +121,12 @@ def _relate_batches(micro_batch: SourceRange, position: SourceRange) -> Relation
         raise RangeConflict(
             f"micro-batch {micro_batch.batch_id} ended at {position.end} when it was committed and now ends at "
             f"{micro_batch.end}: the checkpoint was rewound. Restore it, or give the pipeline another name"
+        )
+    if micro_batch.batch_id > position.batch_id + 1:
+        raise RangeConflict(
+            f"the table has the rows up to micro-batch {position.batch_id} of the checkpoint, and Spark went on with "
+            f"micro-batch {micro_batch.batch_id}: the rows between would be left out. Restore the checkpoint, or give "
+            "the pipeline another name to ingest everything again"
         )
     return Relation.DONE if micro_batch.batch_id <= position.batch_id else Relation.NEXT
 

@@ -1,0 +1,44 @@
+"""The one instant that a coordinator has open, as far as it got: micro-batches that are whole, and one begun."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from bucketingest.hudi.instant import parse_time
+from bucketingest.write.coordination import LedgerEntry
+from bucketingest.write.source_range import SourceRange
+
+
+@dataclass(slots=True)
+class OpenInstant:
+    """An instant between its request and its decision. Micro-batches are numbered from 1."""
+
+    request_time: str
+    entries: list[LedgerEntry] = field(default_factory=list)
+    """Micro-batches whose rows are all in storage, in order."""
+    begun: SourceRange | None = None
+    """The micro-batch after them, if it was begun."""
+
+    @property
+    def sequence(self) -> int:
+        """Number of the micro-batch that is written now or next."""
+        return len(self.entries) + 1
+
+    @property
+    def first(self) -> SourceRange | None:
+        """The range it begins with."""
+        return self.entries[0].source_range if self.entries else self.begun
+
+    @property
+    def position(self) -> SourceRange | None:
+        """The last range that is whole."""
+        return self.entries[-1].source_range if self.entries else None
+
+    def age(self, now: datetime) -> timedelta:
+        """Time since its request, by its name."""
+        return now - parse_time(self.request_time)
+
+    def is_due(self, now: datetime, interval: timedelta | None) -> bool:
+        """Whether it can and should be committed; interval None: after each micro-batch."""
+        return bool(self.entries) and self.begun is None and (interval is None or self.age(now) >= interval)
