@@ -6,9 +6,9 @@ from rich.console import Console
 
 from bucketingest.cli.live import Latencies, figures, panel
 from bucketingest.stream.progress import Progress
-from bucketingest.write.outcome import Outcome
+from bucketingest.write.outcome import Commit
 
-COMMIT = Outcome("20261121081500000", rows=500, write_seconds=1.0, commit_seconds=0.5)
+COMMIT = Commit("20261121081500000", "20261121081501500", 2, 500, 4, 1000, open_seconds=1.0, commit_seconds=0.5)
 PROGRESS = Progress(
     running_for=75.0,
     rows=12_345,
@@ -21,6 +21,7 @@ PROGRESS = Progress(
     inflight_instant="20261121081507000",
     inflight_age=1.04,
     lag_offsets=4200,
+    lag_seconds=2.5,
 )
 
 
@@ -36,7 +37,7 @@ def test_every_figure_is_there() -> None:
         "deletes": "7",
         "last instant": "20261121081500000, 3.2 s",
         "rejected": "2",
-        "lag": "4,200 offsets",
+        "lag": "4,200 offsets, 2.5 s",
         "running for": "1 min 15 s",
     }
 
@@ -47,10 +48,16 @@ def test_before_the_first_commit_nothing_is_made_up() -> None:
     assert shown["last instant"] == shown["inflight instant"] == shown["lag"] == "-"
 
 
+def test_the_lag_of_a_source_without_offsets_is_a_time() -> None:
+    shown = dict(figures(Progress(0.2, lag_seconds=75.0), Latencies()))
+    assert shown["lag"] == "1 min 15 s"
+
+
 def test_a_commit_counts_once_however_often_it_is_seen() -> None:
     latencies = Latencies()
     for instant, seconds in (("1", 1.0), ("1", 1.0), ("1", 1.0), ("2", 2.0), ("3", 6.0)):
-        latencies.observe(replace(PROGRESS, last=Outcome(instant, write_seconds=seconds)))
+        commit = replace(COMMIT, instant_time=instant, open_seconds=seconds, commit_seconds=0.0)
+        latencies.observe(replace(PROGRESS, last=commit))
     assert (latencies.last, latencies.median) == (6.0, 2.0)
 
 

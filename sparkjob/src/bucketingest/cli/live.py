@@ -10,14 +10,14 @@ from typing import Final
 from rich.panel import Panel
 from rich.table import Table
 
-from bucketingest.stream.progress import Progress
+from bucketingest.stream.progress import Progress, latency
 
 _LATENCIES_KEPT: Final = 100
 
 
 @dataclass
 class Latencies:
-    """Commit latencies seen so far, in seconds: from the start of a micro-batch's tasks to the end of its commit."""
+    """Commit latencies seen so far, in seconds: from the request of an instant to its completion."""
 
     last_instant: str | None = None
     seen: deque[float] = field(default_factory=lambda: deque(maxlen=_LATENCIES_KEPT))
@@ -27,7 +27,7 @@ class Latencies:
         last = progress.last
         if last is not None and last.instant_time != self.last_instant:
             self.last_instant = last.instant_time
-            self.seen.append(last.write_seconds + last.commit_seconds)
+            self.seen.append(latency(last))
 
     @property
     def last(self) -> float | None:
@@ -63,9 +63,14 @@ def figures(progress: Progress, latencies: Latencies) -> list[tuple[str, str]]:
         ("deletes", f"{progress.deletes:,}"),
         ("last instant", _with_age(last.instant_time if last else None, progress.last_commit_age)),
         ("rejected", f"{progress.rejected:,}"),
-        ("lag", "-" if progress.lag_offsets is None else f"{progress.lag_offsets:,} offsets"),
+        ("lag", _lag(progress.lag_offsets, progress.lag_seconds)),
         ("running for", _seconds(progress.running_for)),
     ]
+
+
+def _lag(offsets: int | None, seconds: float | None) -> str:
+    parts = [] if offsets is None else [f"{offsets:,} offsets"]
+    return ", ".join(parts if seconds is None else [*parts, _seconds(seconds)]) or "-"
 
 
 def _with_age(instant: str | None, age_seconds: float | None) -> str:

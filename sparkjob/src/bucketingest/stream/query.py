@@ -11,14 +11,15 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Observation
 
+from bucketingest.stream.board import ProgressBoard
 from bucketingest.stream.micro_batch import write_micro_batch, write_undecodable
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.positions import CheckpointPositions
-from bucketingest.stream.progress import ProgressBoard
 from bucketingest.stream.shape import RowShape
-from bucketingest.write.coordinator import Assignment, InstantCoordinator, Outcome
+from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted
 from bucketingest.write.opening import OpenTable
+from bucketingest.write.outcome import Assignment, Outcome
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.source_range import SourceRange
 from bucketingest.write.write_status import WriteStatus

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bucketingest.errors import BucketIngestError
 from bucketingest.stream.errors import JvmFailed, QueryFailed
 from bucketingest.stream.failures import essence
-from bucketingest.stream.progress import Progress, kafka_lag
+from bucketingest.stream.progress import Progress
 from bucketingest.stream.query import MicroBatchFunction, StopRequested
 
 _POLL_SECONDS: Final = 0.2
@@ -27,7 +27,7 @@ class RunningIngest:
 
     def progress(self) -> Progress:
         """What the query is doing now."""
-        self._function.board.lag(kafka_lag(self.query.lastProgress))
+        self._function.board.polled(self.query.lastProgress, self.query.status)
         return self._function.board.snapshot()
 
     def request_stop(self) -> None:

@@ -1,0 +1,77 @@
+"""How far the table is behind its source, in offsets and in seconds, estimated from what a query sees anyway."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+Offsets: TypeAlias = Mapping[tuple[str, int], int]
+"""(topic, partition) → the next offset."""
+
+_SIGHTINGS_MAX: Final = 1000
+
+
+class Backlog:
+    """Input that the source is known to have and the table has not. Times are a monotonic clock's seconds.
+
+    Seconds: the time since offsets beyond the last commit were first seen, when Spark reported the source's end or
+    began a micro-batch that reaches beyond it. The oldest row that is not committed is older: by up to the time between
+    two looks at the source, and, if it waited before this process started, by that wait.
+    """
+
+    def __init__(self) -> None:
+        self._committed: dict[tuple[str, int], int] | None = None
+        self._end: dict[tuple[str, int], int] = {}
+        self._sightings: list[tuple[float, dict[tuple[str, int], int]]] = []
+
+    def begin_at(self, offsets: Offsets) -> None:
+        """Everything before `offsets` counts as committed, for partitions of which nothing is known yet."""
+        self._committed = {**offsets, **(self._committed or {})}
+
+    def seen(self, at: float, offsets: Offsets) -> None:
+        """The source has rows up to `offsets`."""
+        end = {**self._end, **{each: max(offset, self._end.get(each, 0)) for each, offset in offsets.items()}}
+        if end == self._end:
+            return
+        self._end = end
+        self._sightings.append((at, end))
+        if len(self._sightings) > _SIGHTINGS_MAX:  # a commit that never comes: every other one will do
+            del self._sightings[1::2]
+
+    def committed(self, offsets: Offsets) -> None:
+        """The table has the rows up to `offsets`."""
+        self._committed = {**(self._committed or {}), **offsets}
+        self._sightings = [(at, end) for at, end in self._sightings if self._beyond(end)]
+
+    @property
+    def offsets(self) -> int | None:
+        """Offsets between the last commit and the source's end as last seen; None while either is unknown."""
+        return None if self._committed is None or not self._end else self._beyond(self._end)
+
+    def seconds(self, now: float) -> float | None:
+        """Time since rows that are not committed were first seen, 0 if there are none; None before a first look."""
+        if self._committed is None:
+            return None
+        return now - self._sightings[0][0] if self._sightings and self._beyond(self._end) else 0.0
+
+    def _beyond(self, end: Offsets) -> int:
+        committed = self._committed or {}
+        return sum(max(0, offset - committed.get(partition, 0)) for partition, offset in end.items())
+
+
+def parse_offsets(text: str | None) -> dict[tuple[str, int], int] | None:
+    """Kafka offsets as Spark writes them, `{"topic":{"0":17}}`; None if the text is no such thing. Pure."""
+    try:
+        topics = json.loads(text or "null")
+        return {(topic, int(part)): int(offset) for topic, parts in topics.items() for part, offset in parts.items()}
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def source_end(last_progress: Any) -> dict[tuple[str, int], int] | None:
+    """The topics' end in Spark's progress of a query; None if it does not say, as for every source but Kafka."""
+    for source in () if last_progress is None else last_progress.sources:
+        if parse_offsets(source.endOffset) is not None and (latest := parse_offsets(source.latestOffset)) is not None:
+            return latest
+    return None
