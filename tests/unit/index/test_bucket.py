@@ -101,3 +101,28 @@ def test_a_completed_instant_adds_its_file_groups_and_leaves_the_old_index_alone
 def test_a_completed_instant_that_gives_our_bucket_a_second_file_group_is_refused() -> None:
     with pytest.raises(DuplicateFileGroup, match=OURS_1):
         index_of(("us", OURS_1)).with_commit([("us", "00000001-a21b-4b6d-a4ef-90dafdb1c65e-0")])
+
+
+def test_a_commit_into_known_file_groups_costs_no_copy_of_the_index() -> None:
+    index = index_of(("us", RANDOM_3), ("us", OURS_1))
+    assert index.with_commit([("us", RANDOM_3)]) is index
+    assert index.without([("us", OTHER_3)]) is index
+
+
+def test_a_commit_copies_only_the_partitions_it_adds_to() -> None:
+    before = index_of(("us", RANDOM_3), ("eu", OURS_1))
+    after = before.with_commit([("us", OURS_1)])
+    assert after.groups["eu"] is before.groups["eu"]
+    assert after.file_ids is before.file_ids
+
+
+def test_file_ids_of_others_change_the_fingerprint_and_ours_do_not() -> None:
+    before = index_of(("us", OURS_1))
+    assert before.with_commit([("eu", OURS_1)]).file_ids.fingerprint == before.file_ids.fingerprint
+    assert before.with_commit([("eu", RANDOM_3)]).file_ids.fingerprint != before.file_ids.fingerprint
+
+
+def test_a_replaced_file_group_of_another_writer_is_no_longer_told_to_tasks() -> None:
+    index = index_of(("us", RANDOM_3)).without([("us", RANDOM_3)])
+    assert dict(index.foreign) == {}
+    assert not index.exists("us", 3)

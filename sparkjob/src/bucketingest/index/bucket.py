@@ -7,8 +7,9 @@ remembered.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from bucketingest.hudi.errors import InvalidName
@@ -19,15 +20,15 @@ Place: TypeAlias = tuple[str, int]
 """(partition path, bucket id)"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileIds:
     """What a write task needs of the index: small, picklable, and able to answer for every bucket."""
 
     buckets: int
-    foreign: Mapping[Place, str]
+    foreign: Mapping[Place, str] = field(default_factory=dict)
     """File ids that are not the deterministic ones: file groups made by Hudi's own writers."""
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The same for equal file ids and hardly for others."""
         return hashlib.sha256(repr(sorted(self.foreign.items())).encode()).hexdigest()
@@ -41,10 +42,15 @@ class FileIds:
 
 @dataclass(frozen=True, slots=True)
 class BucketIndex:
-    """(partition path, bucket id) -> file id of every file group with a committed file. Immutable; on the driver."""
+    """(partition path, bucket id) -> file id of every file group with a committed file. Immutable; on the driver.
 
-    buckets: int
-    known: Mapping[Place, str]
+    An index and those made from it share what is equal in them: a commit costs what it adds, not what the table has.
+    """
+
+    groups: Mapping[str, Mapping[int, str]]
+    """Partition path -> bucket id -> file id."""
+    file_ids: FileIds
+    """The part to send to tasks."""
 
     @classmethod
     def bootstrap(cls, files: Iterable[tuple[str, str, str]], buckets: int) -> BucketIndex:
@@ -53,7 +59,7 @@ class BucketIndex:
         Files of pending or rolled back instants and of replaced file groups must not be among them. Raises
         DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch (a file id that has no bucket).
         """
-        return cls(buckets, {}).with_commit((partition, file_id) for partition, file_id, _ in files)
+        return cls({}, FileIds(buckets)).with_commit((partition, file_id) for partition, file_id, _ in files)
 
     def with_commit(self, file_groups: Iterable[tuple[str, str]]) -> BucketIndex:
         """The index after a completed instant, ours or another writer's, that wrote these (partition path, file id).
@@ -61,18 +67,39 @@ class BucketIndex:
         Raises as `bootstrap` does: DuplicateFileGroup means that another writer gave a bucket of ours a second file
         group.
         """
-        known = dict(self.known)
+        changed: dict[str, dict[int, str]] = {}
+        foreign: dict[Place, str] = {}
         for partition_path, file_id in file_groups:
             bucket = _bucket_in_range(partition_path, file_id, self.buckets)
-            other = known.setdefault((partition_path, bucket), file_id)
-            if other != file_id:
+            groups = changed.get(partition_path) or self.groups.get(partition_path, {})
+            other = groups.get(bucket)
+            if other is None:
+                _own_copy(changed, self.groups, partition_path)[bucket] = file_id
+                if file_id != deterministic_file_id(bucket):
+                    foreign[partition_path, bucket] = file_id
+            elif other != file_id:
                 raise DuplicateFileGroup(partition_path, bucket, (other, file_id))
-        return BucketIndex(self.buckets, known)
+        if not changed:
+            return self
+        file_ids = FileIds(self.buckets, {**self.foreign, **foreign}) if foreign else self.file_ids
+        return BucketIndex({**self.groups, **changed}, file_ids)
 
-    def without(self, file_groups: Collection[tuple[str, str]]) -> BucketIndex:
+    def without(self, file_groups: Iterable[tuple[str, str]]) -> BucketIndex:
         """The index without these (partition path, file id), which a completed instant replaced."""
-        known = {place: file_id for place, file_id in self.known.items() if (place[0], file_id) not in file_groups}
-        return BucketIndex(self.buckets, known)
+        changed: dict[str, dict[int, str]] = {}
+        gone: set[Place] = set()
+        for partition_path, file_id in file_groups:
+            try:
+                bucket = bucket_of_file_id(file_id)
+            except InvalidName:
+                continue  # not in a bucket index
+            if self.groups.get(partition_path, {}).get(bucket) == file_id:
+                _own_copy(changed, self.groups, partition_path).pop(bucket, None)
+                gone.add((partition_path, bucket))
+        if not changed:
+            return self
+        foreign = {place: file_id for place, file_id in self.foreign.items() if place not in gone}
+        return BucketIndex({**self.groups, **changed}, FileIds(self.buckets, foreign))
 
     def check_replaced(self, file_groups: Iterable[tuple[str, str]]) -> None:
         """Raise ReplacedFileGroup if rows would go into one of these replaced (partition path, file id).
@@ -89,23 +116,36 @@ class BucketIndex:
                 )
 
     @property
-    def file_ids(self) -> FileIds:
-        """The part to send to tasks."""
-        return FileIds(self.buckets, self.foreign)
+    def buckets(self) -> int:
+        """Buckets per partition."""
+        return self.file_ids.buckets
+
+    @property
+    def known(self) -> Mapping[Place, str]:
+        """Every entry, as one map made for the purpose."""
+        return {(path, bucket): file_id for path, groups in self.groups.items() for bucket, file_id in groups.items()}
 
     @property
     def foreign(self) -> Mapping[Place, str]:
         """The entries whose file id is not the deterministic one."""
-        return {place: file_id for place, file_id in self.known.items() if file_id != deterministic_file_id(place[1])}
+        return self.file_ids.foreign
 
     def file_id(self, partition_path: str, bucket: int) -> str:
         """File id of a bucket's file group, existing or not. Raises BucketOutOfRange."""
-        known = self.known.get((partition_path, bucket))
-        return known or FileIds(self.buckets, {}).file_id(partition_path, bucket)
+        return self.file_ids.file_id(partition_path, bucket)
 
     def exists(self, partition_path: str, bucket: int) -> bool:
         """Whether the bucket has a file group with a committed file."""
-        return (partition_path, bucket) in self.known
+        return bucket in self.groups.get(partition_path, {})
+
+
+def _own_copy(
+    changed: dict[str, dict[int, str]], groups: Mapping[str, Mapping[int, str]], partition_path: str
+) -> dict[int, str]:
+    """The partition's file ids in `changed`, copied there when they are changed for the first time."""
+    if partition_path not in changed:
+        changed[partition_path] = dict(groups.get(partition_path, {}))
+    return changed[partition_path]
 
 
 def _bucket_in_range(partition_path: str, file_id: str, buckets: int) -> int:
