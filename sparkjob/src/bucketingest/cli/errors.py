@@ -15,3 +15,11 @@ class MissingDependency(CommandError):
 
 class WrongResult(CommandError):
     """What was read back is not what was written."""
+
+
+class RollbackRefused(CommandError):
+    """An instant that was asked for must not be rolled back, or could not be."""
+
+
+class InstantHeld(CommandError):
+    """Somebody may be at work on an instant, so it was left alone."""

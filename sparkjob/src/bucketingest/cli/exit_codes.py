@@ -35,6 +35,7 @@ class ExitCode(IntEnum):
     WRITE_CONFLICT = 10
     MISSING_DEPENDENCY = 11
     WRONG_RESULT = 12
+    INSTANT_HELD = 13
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -53,6 +54,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.WRITE_CONFLICT: "commits failed: other writers are at work, or the input changes when read again",
     ExitCode.MISSING_DEPENDENCY: "Java, a jar or a Python package is missing",
     ExitCode.WRONG_RESULT: "the demo read back other rows than it wrote",
+    ExitCode.INSTANT_HELD: "rollback left instants alone on which somebody may be at work; the others are done",
     ExitCode.INTERRUPTED: "ended at once by a second SIGINT",
     ExitCode.TERMINATED: "ended at once by a second SIGTERM",
 }
@@ -79,6 +81,8 @@ _BY_NAME: dict[str, ExitCode] = {
     "MissingDependency": ExitCode.MISSING_DEPENDENCY,
     "CheckpointUnreadable": ExitCode.SOURCE_CONFLICT,
     "WrongResult": ExitCode.WRONG_RESULT,
+    "RollbackRefused": ExitCode.TABLE_REFUSED,
+    "InstantHeld": ExitCode.INSTANT_HELD,
     "NotEmpty": ExitCode.BAD_INPUT,
     "BrokerUnavailable": ExitCode.MISSING_DEPENDENCY,
     "InvalidKeyRule": ExitCode.BAD_INPUT,

@@ -108,6 +108,49 @@ def inspect(
 
 
 @app.command()
+def rollback(
+    table_url: Annotated[
+        str, typer.Argument(help="Base path of a Hudi table: a directory, s3://, gs://, abfss://.", show_default=False)
+    ],
+    *,
+    instants: Annotated[
+        list[str] | None,
+        typer.Option("--instant", help="Only this instant, also another writer's; may be repeated.", metavar="TIME"),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also instants on which somebody may be at work. Fences a live driver out.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print plan and results as one JSON object.")] = False,
+    storage_options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--storage-option",
+            help="Setting of the storage, as region=eu-west-1; may be repeated. Secrets belong into the environment.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
+) -> None:
+    """Take back what failed attempts left: instants of bucketingest that never completed, and unfinished rollbacks.
+
+    An instant that was decided to commit is completed instead. Other writers' instants are taken back only if named.
+    May be repeated, also after a crash.
+    """
+    from bucketingest.cli.rollback.command import RollbackRequest, roll_back_table
+
+    roll_back_table(
+        RollbackRequest(
+            table_url,
+            tuple(instants or ()),
+            force=force,
+            dry_run=dry_run,
+            json=as_json,
+            storage_options=tuple(storage_options or ()),
+        )
+    )
+
+
+@app.command()
 def demo(
     kafka: Annotated[
         bool, typer.Option("--kafka", help="Ingest from a Kafka topic, which the demo makes and fills.")

@@ -1,0 +1,122 @@
+"""`bucketingest rollback`: finds, decides, shows, and unless it is a dry run acts. It needs neither Spark nor Java."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import typer
+from rich.console import Console
+
+from bucketingest.cli.errors import InstantHeld, RollbackRefused
+from bucketingest.cli.rollback.render import as_json, show
+from bucketingest.hudi.table import load_table
+from bucketingest.storage import open_storage
+from bucketingest.write.abandon import Abandoner, Outcome, refuse_unsupported
+from bucketingest.write.abandon_plan import Choice, Left, Step, choose
+from bucketingest.write.abandon_survey import survey
+
+log = logging.getLogger(__name__)
+
+_INSTANT = re.compile(r"\d{17}")
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackRequest:
+    """What the command line asks for."""
+
+    table_url: str
+    instants: tuple[str, ...] = ()
+    """Request times; empty: whatever failed attempts of ours and unfinished rollbacks left."""
+    force: bool = False
+    dry_run: bool = False
+    json: bool = False
+    storage_options: tuple[str, ...] = ()
+    """Each of the form name=value."""
+
+
+def roll_back_table(request: RollbackRequest) -> None:
+    """Roll back, and tell what was done with which instant and why.
+
+    Raises typer's BadParameter, RollbackRefused (before anything was done, or because the table changed meanwhile),
+    InstantHeld (after everything else was done), FencedOut, and what reading a table raises.
+    """
+    _check(request.instants)
+    storage = open_storage(request.table_url, _options(request.storage_options))
+    refuse_unsupported(load_table(storage))
+    found = survey(storage, request.instants, datetime.now(UTC))
+    for rollback in found.unreadable:
+        log.warning(
+            "left alone: a pending rollback without a plan, which Hudi skips",
+            extra={"rollback": rollback.rollback_time, "problem": rollback.problem},
+        )
+    choices = choose(found.candidates, found.wanted, force=request.force)
+    refused = [choice for choice in choices if choice.left is Left.REFUSED]
+    outcomes: dict[Choice, Outcome] = {}
+    if not request.dry_run and not refused:
+        outcomes = {outcome.choice: outcome for outcome in Abandoner(storage).carry_out(choices)}
+    _report(request, choices, outcomes)
+    _raise(choices, outcomes)
+
+
+def _check(instants: Sequence[str]) -> None:
+    for instant in instants:
+        if _INSTANT.fullmatch(instant) is None:
+            raise typer.BadParameter(
+                f"--instant: {instant!r} is no request time of an instant: 17 digits, as 20261121081713004; "
+                "`bucketingest inspect` lists them"
+            )
+
+
+def _options(texts: Sequence[str]) -> dict[str, str]:
+    options = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            shown = name if separator else "the value given"  # what lacks a name may be a secret
+            raise typer.BadParameter(f"--storage-option: {shown}: must be of the form NAME=VALUE, as region=eu-west-1")
+        options[name] = value
+    return options
+
+
+def _report(request: RollbackRequest, choices: Sequence[Choice], outcomes: dict[Choice, Outcome]) -> None:
+    if request.json:
+        typer.echo(as_json(request.table_url, choices, outcomes, dry_run=request.dry_run))
+        return
+    console = Console()
+    if console.is_terminal:
+        show(choices, outcomes, console, dry_run=request.dry_run)
+        return
+    for choice in choices:
+        if choice not in outcomes:  # what was done has been logged when it was done
+            found = choice.candidate
+            what = choice.left.value if choice.left is not None else choice.step.value
+            log.info(
+                "left alone" if choice.left is not None else "would be done",
+                extra={
+                    "instant": found.request_time,
+                    "pipeline": found.pipeline,
+                    "what": what,
+                    "reason": choice.reason,
+                    "files": len(found.files),
+                },
+            )
+    if not any(choice.step is not Step.NOTHING for choice in choices):
+        log.info("nothing to roll back")
+
+
+def _raise(choices: Sequence[Choice], outcomes: dict[Choice, Outcome]) -> None:
+    problems = [f"{each.choice.candidate.request_time}: {each.problem}" for each in outcomes.values() if each.problem]
+    problems += [_line(choice) for choice in choices if choice.left is Left.REFUSED]
+    if problems:
+        raise RollbackRefused("not rolled back:\n" + "\n".join(f"  - {problem}" for problem in problems))
+    held = [_line(choice) for choice in choices if choice.left is Left.HELD]
+    if held:
+        raise InstantHeld("left alone:\n" + "\n".join(f"  - {line}" for line in held))
+
+
+def _line(choice: Choice) -> str:
+    return f"instant {choice.candidate.request_time}: {choice.reason}"

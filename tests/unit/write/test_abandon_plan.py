@@ -1,0 +1,144 @@
+"""What a rollback does with each instant: every case has its step and a reason that tells what to do."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import product
+
+import pytest
+
+from bucketingest.hudi.instant import State
+from bucketingest.write.abandon_plan import QUIET_MIN, Candidate, Choice, Left, Step, choose
+from bucketingest.write.coordination import AbortDecision, CommitDecision
+
+T = "20261121080000000"
+COMMIT = CommitDecision("20261121080001000", b"metadata")
+ABORT = AbortDecision("a reason")
+ROLLBACK = ("20261121080500000",)
+FILES = ("us/a",)
+INFLIGHT = {"action": "deltacommit", "state": State.INFLIGHT}
+COMPLETED = {"action": "deltacommit", "state": State.COMPLETED}
+OURS = {"pipeline": "shop/orders"}
+
+
+def chosen(candidate: Candidate, *, named: bool = False, force: bool = False) -> Choice | None:
+    choices = choose([candidate], [T] if named else [], force=force)
+    return choices[0] if choices else None
+
+
+def step_of(candidate: Candidate, *, named: bool = False, force: bool = False) -> Step | Left | None:
+    choice = chosen(candidate, named=named, force=force)
+    if choice is None:
+        return None
+    return choice.step if choice.left is None else choice.left
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize(
+    ("found", "step"),
+    [
+        (Candidate(T, **INFLIGHT, **OURS), Step.ROLL_BACK),
+        (Candidate(T, "deltacommit", State.REQUESTED, **OURS), Step.ROLL_BACK),
+        (Candidate(T, **INFLIGHT, **OURS, decision=ABORT), Step.ROLL_BACK),
+        (Candidate(T, **INFLIGHT, **OURS, decision=COMMIT), Step.COMPLETE),
+        (Candidate(T, **INFLIGHT, **OURS, decision=COMMIT, rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
+        (Candidate(T, **INFLIGHT, **OURS, rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
+        (Candidate(T, **INFLIGHT, rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
+        (Candidate(T, "deltacommit", rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
+        (Candidate(T, **OURS), Step.ROLL_BACK),
+        (Candidate(T, **OURS, decision=ABORT, files=FILES), Step.SWEEP),
+        (Candidate(T, **OURS, decision=COMMIT, files=FILES), Step.SWEEP),
+    ],
+)
+def test_what_failed_attempts_left_is_dealt_with_by_name_or_not(found: Candidate, step: Step, named: bool) -> None:
+    assert step_of(found, named=named) is step
+
+
+@pytest.mark.parametrize(
+    ("found", "unnamed", "named"),
+    [
+        (Candidate(T, **INFLIGHT), Left.NOT_ASKED, Step.ROLL_BACK),
+        (Candidate(T, "compaction", State.INFLIGHT), Left.NOT_ASKED, Left.REFUSED),
+        (Candidate(T, "clustering", State.REQUESTED), Left.NOT_ASKED, Left.REFUSED),
+        (Candidate(T, "compaction", rollbacks=ROLLBACK), Left.NOT_ASKED, Left.REFUSED),
+        (Candidate(T, "rollback", State.COMPLETED), Left.NOT_ASKED, Left.REFUSED),
+        (Candidate(T, **COMPLETED), None, Left.REFUSED),
+        (Candidate(T, "commit", State.COMPLETED), None, Left.REFUSED),
+        (Candidate(T, **COMPLETED, **OURS, decision=COMMIT), None, Left.REFUSED),
+        (Candidate(T, **COMPLETED, rollbacks=ROLLBACK), Left.NOT_ASKED, Left.REFUSED),
+        (Candidate(T), None, Left.REFUSED),
+        (Candidate(T, files=FILES), None, Step.SWEEP),
+        (Candidate(T, files=FILES, archived=True), None, Left.REFUSED),
+        (Candidate(T, files=FILES, archived=True, rolled_back=True), None, Step.SWEEP),
+        (Candidate(T, rolled_back=True), None, Left.DONE),
+        (Candidate(T, **OURS, decision=ABORT), None, Left.DONE),
+        (Candidate(T, **OURS, decision=COMMIT, archived=True), None, Left.REFUSED),
+        (Candidate(T, **OURS, settled=True), None, Left.DONE),
+    ],
+)
+def test_what_is_anothers_or_settled_is_only_spoken_of_by_name(
+    found: Candidate, unnamed: Step | Left | None, named: Step | Left
+) -> None:
+    assert step_of(found) is unnamed
+    assert step_of(found, named=True) is named
+
+
+@pytest.mark.parametrize("decision", [None, ABORT, COMMIT])
+def test_an_instant_with_a_sign_of_life_is_left_alone_unless_forced(decision: AbortDecision | CommitDecision) -> None:
+    found = Candidate(T, **INFLIGHT, **OURS, decision=decision, quiet=timedelta(seconds=20))
+    choice = chosen(found)
+    assert choice is not None
+    assert (choice.step, choice.left) == (Step.NOTHING, Left.HELD)
+    assert "sign of life 20 s ago" in choice.reason
+    assert "--force" in choice.reason
+    assert step_of(found, force=True) is (Step.COMPLETE if decision is COMMIT else Step.ROLL_BACK)
+
+
+def test_a_writer_counts_as_gone_when_it_was_quiet_for_longer_than_hudi_waits() -> None:
+    assert timedelta(seconds=120) == QUIET_MIN
+    for quiet, step in ((QUIET_MIN, Left.HELD), (QUIET_MIN + timedelta(milliseconds=1), Step.ROLL_BACK)):
+        assert step_of(Candidate(T, **INFLIGHT, **OURS, quiet=quiet)) is step
+
+
+def test_a_young_rollback_of_another_writer_is_left_to_it_but_not_one_of_ours() -> None:
+    young = {"rollbacks": ROLLBACK, "rollback_quiet": timedelta(seconds=1)}
+    assert step_of(Candidate(T, **INFLIGHT, **young)) is Left.HELD
+    assert step_of(Candidate(T, **INFLIGHT, **OURS, **young)) is Left.HELD
+    assert step_of(Candidate(T, **INFLIGHT, **OURS, **young, decision=ABORT)) is Step.FINISH_ROLLBACK
+    assert step_of(Candidate(T, **INFLIGHT, **young), force=True) is Step.FINISH_ROLLBACK
+
+
+def test_only_what_is_named_is_touched_if_anything_is_named() -> None:
+    other = "20261121090000000"
+    candidates = [Candidate(other, **INFLIGHT, **OURS), Candidate(T, **INFLIGHT, **OURS)]
+    assert [choice.candidate.request_time for choice in choose(candidates, [other], force=False)] == [other]
+    assert [choice.candidate.request_time for choice in choose(candidates, [], force=False)] == [T, other]
+
+
+def test_no_state_of_an_instant_lets_a_completed_or_foreign_service_instant_be_touched() -> None:
+    for state, action, pipeline, decision, rollbacks, rolled_back, archived, files, named, force in product(
+        (None, *State),
+        (None, "deltacommit", "compaction", "commit", "replacecommit", "clean"),
+        (None, "p"),
+        (None, COMMIT, ABORT),
+        ((), ROLLBACK),
+        (False, True),
+        (False, True),
+        ((), FILES),
+        (False, True),
+        (False, True),
+    ):
+        found = Candidate(
+            T, action, state, archived, pipeline, decision, False, rollbacks, rolled_back, None, None, files
+        )
+        choice = chosen(found, named=named, force=force)
+        if choice is None:
+            continue
+        assert choice.reason
+        assert (choice.step is Step.NOTHING) is (choice.left is not None)
+        if state is State.COMPLETED or action not in (None, "deltacommit", "commit", "replacecommit"):
+            assert choice.step is Step.NOTHING
+        if choice.step is Step.COMPLETE:
+            assert decision is COMMIT
+            assert state in {State.REQUESTED, State.INFLIGHT}
+            assert not rollbacks
