@@ -6,6 +6,7 @@ import io
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +20,9 @@ from bucketingest.hudi.timeline import Timeline, path_of
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
 from bucketingest.write.dead_letters import STAGING_DIRECTORY
+from bucketingest.write.instant_writer import utc_now
 from bucketingest.write.opening import OpenTable, open_table
-from bucketingest.write.outcome import Assignment, Outcome
+from bucketingest.write.outcome import Assignment, Outcome, Start
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.source_range import SourceRange, canonical_json
 from bucketingest.write.write_status import WriteStatus
@@ -45,6 +47,7 @@ class Attempt:
     coordinator: InstantCoordinator
     dead_letters_url: str | None
     pipeline: str
+    start: Start
 
     def run(
         self, source_range: SourceRange, rows: Rows, then: Callable[[], object] = lambda: None, **changes: Any
@@ -95,13 +98,18 @@ class TestTable:
         reject: str = "deadLetter",
         max_retries: int = 0,
         pipeline: str = PIPELINE,
+        commit_interval: timedelta | None = None,
+        clock: Callable[[], datetime] = utc_now,
     ) -> Attempt:
         """A new process, its coordinator started; on `storage`, which may fail, instead of the table's own."""
         opened = open_table(storage or self.storage, self.definition, self.schema)
         letters = (dead_letters or self.dead_letters) if reject == "deadLetter" else None
-        coordinator = InstantCoordinator(opened, CoordinatorSettings(pipeline, TASKS, max_retries, letters))
-        coordinator.start()
-        return Attempt(opened, coordinator, None if letters is None else self.dead_letters.url, pipeline)
+        coordinator = InstantCoordinator(
+            opened,
+            CoordinatorSettings(pipeline, TASKS, max_retries, letters, commit_interval=commit_interval, clock=clock),
+        )
+        start = coordinator.start()
+        return Attempt(opened, coordinator, None if letters is None else self.dead_letters.url, pipeline, start)
 
     def timeline(self) -> Timeline:
         """The timeline as it is now."""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import product
+from typing import Any
 
 import pytest
 
 from bucketingest.hudi.instant import State
 from bucketingest.write.abandon_plan import QUIET_MIN, Candidate, Choice, Left, Step, choose
-from bucketingest.write.coordination import AbortDecision, CommitDecision
+from bucketingest.write.coordination import AbortDecision, CommitDecision, Decision
 
 T = "20261121080000000"
 COMMIT = CommitDecision("20261121080001000", b"metadata")
 ABORT = AbortDecision("a reason")
 ROLLBACK = ("20261121080500000",)
 FILES = ("us/a",)
-INFLIGHT = {"action": "deltacommit", "state": State.INFLIGHT}
-COMPLETED = {"action": "deltacommit", "state": State.COMPLETED}
-OURS = {"pipeline": "shop/orders"}
+INFLIGHT: dict[str, Any] = {"action": "deltacommit", "state": State.INFLIGHT}
+COMPLETED: dict[str, Any] = {"action": "deltacommit", "state": State.COMPLETED}
+OURS: dict[str, Any] = {"pipeline": "shop/orders"}
 
 
 def chosen(candidate: Candidate, *, named: bool = False, force: bool = False) -> Choice | None:
@@ -84,7 +85,7 @@ def test_what_is_anothers_or_settled_is_only_spoken_of_by_name(
 
 
 @pytest.mark.parametrize("decision", [None, ABORT, COMMIT])
-def test_an_instant_with_a_sign_of_life_is_left_alone_unless_forced(decision: AbortDecision | CommitDecision) -> None:
+def test_an_instant_with_a_sign_of_life_is_left_alone_unless_forced(decision: Decision | None) -> None:
     found = Candidate(T, **INFLIGHT, **OURS, decision=decision, quiet=timedelta(seconds=20))
     choice = chosen(found)
     assert choice is not None
@@ -101,7 +102,7 @@ def test_a_writer_counts_as_gone_when_it_was_quiet_for_longer_than_hudi_waits() 
 
 
 def test_a_young_rollback_of_another_writer_is_left_to_it_but_not_one_of_ours() -> None:
-    young = {"rollbacks": ROLLBACK, "rollback_quiet": timedelta(seconds=1)}
+    young: dict[str, Any] = {"rollbacks": ROLLBACK, "rollback_quiet": timedelta(seconds=1)}
     assert step_of(Candidate(T, **INFLIGHT, **young)) is Left.HELD
     assert step_of(Candidate(T, **INFLIGHT, **OURS, **young)) is Left.HELD
     assert step_of(Candidate(T, **INFLIGHT, **OURS, **young, decision=ABORT)) is Step.FINISH_ROLLBACK

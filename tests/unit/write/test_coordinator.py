@@ -10,8 +10,8 @@ from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.instant import State
 from bucketingest.hudi.timeline import path_of
 from bucketingest.write.coordination import KEPT_INSTANTS, ROOT, Coordination
-from bucketingest.write.outcome import Assignment
 from bucketingest.write.errors import FencedOut, IncompleteReport, RangeConflict
+from bucketingest.write.outcome import Assignment
 from bucketingest.write.write_status import WriteStatus
 from support.table_runs import PIPELINE, Rows, TestTable, offsets
 from support.write_plans import row

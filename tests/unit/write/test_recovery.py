@@ -67,7 +67,11 @@ def found(
         (found(begun=INTENT), Verdict.RESUME, "a micro-batch of it was begun"),
         (found(begun=INTENT, ledger=LEDGER), Verdict.RESUME, "a micro-batch of it was begun"),
         (found(), Verdict.ABORT, "nothing was begun in it"),
-        (found(begun=INTENT, place="gone"), Verdict.ABORT, "another writer rolled it back, or it never got onto the timeline"),
+        (
+            found(begun=INTENT, place="gone"),
+            Verdict.ABORT,
+            "another writer rolled it back, or it never got onto the timeline",
+        ),
         (
             found(ledger=LEDGER, rolled_back=True),
             Verdict.ABORT,

@@ -15,10 +15,10 @@ class Commit(SpecModel):
     """When input is read and when it becomes visible."""
 
     mode: Literal["interval", "checkpoint"] = Field(
-        default="checkpoint",
+        default="interval",
         description=(
-            "checkpoint: one instant per micro-batch. interval: an instant spans micro-batches and is committed every "
-            "interval; the job of this version refuses to run it."
+            "interval: an instant spans micro-batches and is committed every interval, so the number of commits does "
+            "not follow the trigger. checkpoint: one instant per micro-batch."
         ),
     )
     interval: Annotated[timedelta, DurationText("1s", "1h")] = Field(

@@ -1,0 +1,126 @@
+"""Where a pipeline's instants leave the source: the end of the chain, or the beginning of the first hole in it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from bucketingest.hudi.rollback import RollbackOptions, roll_back
+from bucketingest.hudi.timeline import path_of
+from bucketingest.write.errors import PositionLost
+from bucketingest.write.outcome import StartVerdict
+from bucketingest.write.position import Position, Written, position_after
+from bucketingest.write.source_range import SourceRange
+from support.table_runs import TestTable, offsets
+from support.write_plans import row
+
+
+def instants(*ranges: tuple[int, int] | tuple[int, int, str]) -> list[Written]:
+    """Instants of one micro-batch each, oldest first as a person writes them; a third item: taken back."""
+    written = [
+        Written(str(number), (offsets(start, end),), taken_back=bool(rest))
+        for number, (start, end, *rest) in enumerate(ranges)
+    ]
+    return written[::-1]
+
+
+BACK = "taken back"
+
+
+@pytest.mark.parametrize(
+    ("found", "end", "lost"),
+    [
+        (instants(), None, ()),
+        (instants((0, 5), (5, 9)), 9, ()),
+        (instants((0, 5), (9, 12)), 5, ("0",)),
+        (instants((0, 5), (9, 12), (5, 9), (9, 12)), 12, ()),
+        (instants((0, 5), (9, 12), (5, 9)), 9, ()),
+        (instants((0, 5), (9, 12), (14, 20)), 5, ("1", "0")),
+        (instants((0, 5), (5, 9, BACK)), 5, ("1",)),
+        (instants((0, 5), (5, 9, BACK), (9, 12)), 5, ("1",)),
+        (instants((0, 5), (5, 9, BACK), (9, 12), (5, 9)), 9, ()),
+        (instants((0, 5), (5, 9, BACK), (9, 12), (5, 12)), 12, ()),
+        (instants((3, 5, BACK), (5, 9)), 3, ("0",)),
+        (instants((0, 5), (5, 9, BACK), (5, 9, BACK)), 5, ("2",)),
+    ],
+)
+def test_the_position_is_where_the_chain_first_breaks(
+    found: list[Written], end: int | None, lost: tuple[str, ...]
+) -> None:
+    position = position_after(found)
+    assert position.lost == lost
+    assert (None if position.end is None else position.end.end) == (None if end is None else offsets(0, end).end)
+
+
+def test_a_first_instant_that_was_taken_back_leads_to_the_source_s_beginning() -> None:
+    first = SourceRange("checkpoint", None, "0", "query", 0)
+    second = SourceRange("checkpoint", "0", "1", "query", 1)
+    assert position_after([Written("1", (second,)), Written("0", (first,), taken_back=True)]) == Position(None, ("0",))
+
+
+def test_a_partition_that_is_new_in_a_later_instant_is_no_hole() -> None:
+    later = SourceRange("kafka", '{"orders":{"0":5,"1":70}}', '{"orders":{"0":6,"1":80}}', "query", 1)
+    assert position_after([Written("1", (later,)), *instants((0, 5))]) == Position(later)
+
+
+def test_another_checkpoint_s_numbers_are_not_compared() -> None:
+    old = SourceRange("checkpoint", None, "7", "old", 7)
+    new = SourceRange("checkpoint", None, "0", "new", 0)
+    later = dataclasses.replace(new, start="0", end="3", batch_id=1)
+    found = [Written("2", (later,)), Written("1", (new,)), Written("0", (old,))]
+    assert position_after(found) == Position(later)
+
+
+@pytest.fixture
+def table() -> TestTable:
+    table = TestTable()
+    writer = table.attempt()
+    for n in range(3):
+        writer.run(offsets(n, n + 1), [row(f"k{n}")])
+    return table
+
+
+def take_back(table: TestTable, number: int) -> None:
+    """As a writer does that ends a rollback which it began before the instant was complete: its files are gone."""
+    instant = table.timeline().completed_commits[number]
+    content = table.storage.get(path_of(instant))
+    table.storage.delete(path_of(instant))
+    roll_back(table.storage, instant.request_time, RollbackOptions())
+    table.storage.create(path_of(instant), content)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_an_instant_that_a_rollback_took_after_its_completion_is_ingested_again(table: TestTable, number: int) -> None:
+    take_back(table, number)
+    assert table.visible_keys() == sorted({"k0", "k1", "k2"} - {f"k{number}"})
+    writer = table.attempt()
+    assert writer.start.verdict is StartVerdict.REWOUND
+    assert writer.coordinator.position is None or writer.coordinator.position.end == offsets(0, number).end
+    for n in range(number, 4):
+        writer.run(offsets(n, n + 1), [row(f"k{n}")])
+    assert {r["_hoodie_record_key"] for r in table.visible_rows()} == {"k0", "k1", "k2", "k3"}
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.IN_STEP
+    assert again.coordinator.position == offsets(3, 4)
+
+
+def test_a_running_attempt_notices_at_its_next_instant(table: TestTable) -> None:
+    writer = table.attempt()
+    take_back(table, 1)
+    with pytest.raises(PositionLost, match="took instants back that were completed"):
+        writer.run(offsets(3, 4), [row("k3")])
+    start = writer.coordinator.start()
+    assert start.position is not None
+    assert start.position.end == offsets(0, 1).end
+    for n in range(1, 4):
+        writer.run(offsets(n, n + 1), [row(f"k{n}")])
+    assert {r["_hoodie_record_key"] for r in table.visible_rows()} == {"k0", "k1", "k2", "k3"}
+
+
+def test_a_completed_file_that_vanished_is_noticed_while_running(table: TestTable) -> None:
+    writer = table.attempt()
+    table.storage.delete(path_of(table.timeline().completed_commits[2]))
+    with pytest.raises(PositionLost):
+        writer.run(offsets(3, 4), [row("k3")])
+    assert writer.coordinator.start().position == offsets(1, 2)
