@@ -46,7 +46,12 @@ def acquire(storage: Storage, clock: FakeClock) -> Iterator[Acquire]:
     held: list[TableLease] = []
 
     def make(of: LeaseOwner | None = None, at: Storage | None = None, **settings: Any) -> TableLease:
-        times = {"clock": clock.wall, "monotonic": clock.forward, "sleep": clock.sleep, "wait": timedelta(0)}
+        times: dict[str, Any] = {
+            "clock": clock.wall,
+            "monotonic": clock.forward,
+            "sleep": clock.sleep,
+            "wait": timedelta(0),
+        }
         held.append(TableLease.acquire(at or storage, of or owner(), **(times | settings)))
         return held[-1]
 
@@ -121,9 +126,12 @@ def test_a_margin_asks_for_more_than_the_present_moment(acquire: Acquire, clock:
 
 
 def test_time_is_counted_from_before_the_request_was_sent(acquire: Acquire, storage: Storage, clock: FakeClock) -> None:
-    slow = FlakyStorage(storage, lambda path: clock.advance(VALIDITY) or False)  # type: ignore[func-returns-value]
+    def passing_time(path: str) -> bool:
+        clock.advance(VALIDITY)
+        return False
+
     with pytest.raises(LeaseLost):
-        acquire(at=slow).check()
+        acquire(at=FlakyStorage(storage, passing_time)).check()
 
 
 def test_a_lease_that_ran_out_unnoticed_can_be_taken_up_again(acquire: Acquire, clock: FakeClock) -> None:
@@ -267,8 +275,14 @@ def test_a_release_that_fails_leaves_the_lease_to_expire(acquire: Acquire, stora
 
 def test_a_thread_renews_until_the_lease_is_released(storage: Storage) -> None:
     renewed = threading.Semaphore(0)
-    watched = FlakyStorage(storage, lambda path: renewed.release() or False)  # type: ignore[func-returns-value]
-    with TableLease.acquire(watched, owner(), wait=timedelta(0), validity=timedelta(milliseconds=300)) as lease:
+
+    def count(path: str) -> bool:
+        renewed.release()
+        return False
+
+    with TableLease.acquire(
+        FlakyStorage(storage, count), owner(), wait=timedelta(0), validity=timedelta(milliseconds=300)
+    ) as lease:
         for _ in range(4):
             assert renewed.acquire(timeout=20)
     names = [thread.name for thread in threading.enumerate()]

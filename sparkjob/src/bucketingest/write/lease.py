@@ -1,0 +1,222 @@
+"""Keeps two jobs off one table: whoever writes it holds its lease for the whole life of the attempt.
+
+The lease is a row of numbered objects, `.hoodie/.bucketingest/lease/<n>`, each created if absent, which every storage
+can do. The newest counts: it is held until it expires, or is released. Acquiring, renewing and releasing are all the
+same step, creating number n + 1, so of any number of racers exactly one takes it, and a holder whose next number is
+taken has lost the table. The lease keeps jobs apart in normal times; that no commit goes wrong in others (a process
+that was paused in the middle of a request) rests on epochs, decisions and names.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Final, Self
+
+from bucketingest.hudi.renewing import Renewing
+from bucketingest.storage import Storage, StorageError
+from bucketingest.write.lease_objects import Step, create, is_of, newest_lease, take
+from bucketingest.write.lease_record import (
+    DEFAULT_VALIDITY,
+    DRIFT,
+    LeaseLost,
+    LeaseOwner,
+    LeaseRecord,
+    TableLeased,
+    milliseconds,
+    renewal_interval,
+    usable,
+    why_free,
+)
+
+log = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 1.0
+_RELEASE_TRIES: Final = 3
+
+
+def utc_now() -> datetime:
+    """The time by the clock of this machine."""
+    return datetime.now(UTC)
+
+
+def forward_seconds() -> float:
+    """Seconds by a clock that only runs forward, also while the machine sleeps where the system has such a clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    validity: timedelta
+    clock: Callable[[], datetime]
+    monotonic: Callable[[], float]
+
+
+class TableLease:
+    """The table is ours. Made by `acquire`; renewed by a thread of its own until `release`. Safe to share."""
+
+    def __init__(self, storage: Storage, record: LeaseRecord, step: Step, times: _Times) -> None:
+        self._storage = storage
+        self._record = record
+        self._owner = record.owner
+        self._held = step
+        self._pending: Step | None = None
+        self._times = times
+        self._lost: str | None = None
+        self._changing = threading.Lock()
+        interval = renewal_interval(times.validity)
+        self._renewing = Renewing(f"lease-{record.owner.pipeline}", interval, self._renewed)
+
+    @classmethod
+    def acquire(
+        cls,
+        storage: Storage,
+        owner: LeaseOwner,
+        *,
+        wait: timedelta,
+        validity: timedelta = DEFAULT_VALIDITY,
+        clock: Callable[[], datetime] = utc_now,
+        monotonic: Callable[[], float] = forward_seconds,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Self:
+        """Take the table, or wait for it at most so long. A `sleep` that raises ends the wait.
+
+        Raises TableLeased: who holds the table, since when, until when, and what to do.
+        """
+        times = _Times(validity, clock, monotonic)
+        began = changed = monotonic()
+        seen = -1
+        while True:
+            number, newest = newest_lease(storage)
+            new = number != seen
+            if new:
+                seen, changed = number, monotonic()
+            dead = newest is not None and not newest.released and newest.owner.process.is_dead()
+            unchanged = timedelta(seconds=monotonic() - changed)
+            reason = why_free(newest, milliseconds(clock()), unchanged, owner_dead=dead)
+            if reason is not None:
+                record, step = _first_step(number + 1, owner, times)
+                if take(storage, step):
+                    log.info("holds the table", extra={"lease": number + 1, "taken_because": reason})
+                    return cls(storage, record, step, times)
+                continue
+            assert newest is not None, "a table without a lease is free"
+            left = wait.total_seconds() - (monotonic() - began)
+            if left <= 0:
+                raise TableLeased(_held_by(storage, newest, wait))
+            if new:
+                log.info("waiting for the table", extra={"held_by": newest.describe(), "seconds_at_most": left})
+            sleep(min(_POLL_SECONDS, left))
+
+    @property
+    def owner(self) -> LeaseOwner:
+        """Who we are to others."""
+        return self._owner
+
+    @property
+    def number(self) -> int:
+        """Number of our newest lease object."""
+        return self._held.number
+
+    def set_epoch(self, epoch: int) -> None:
+        """Have later renewals name the epoch that this attempt has claimed."""
+        self._owner = replace(self._owner, epoch=epoch)
+
+    def check(self, margin: timedelta = timedelta(0)) -> None:
+        """Raise LeaseLost unless the table stays ours for at least `margin`. No I/O."""
+        if self._lost is not None:
+            raise LeaseLost(self._lost)
+        left = self._held.usable_until - self._times.monotonic()
+        if left < margin.total_seconds() or left <= 0:
+            raise LeaseLost(
+                f"{self._storage.url}: the lease of {self.owner} was not renewed in time ({left:.1f} s are left of it, "
+                f"{margin.total_seconds():g} s are needed): storage did not answer, or the process was paused. "
+                "This attempt stops and commits nothing; start it again"
+            )
+
+    def renew(self) -> None:
+        """One renewal; the thread does this. Raises LeaseLost if somebody took the table, StorageError."""
+        with self._changing:
+            if self._lost is not None:
+                raise LeaseLost(self._lost)
+            if self._pending is None:
+                number = self._held.number + 1
+                self._record, self._pending = _next_step(number, self._record, self._owner, self._times)
+            if not take(self._storage, self._pending):
+                with suppress(StorageError):
+                    self._lost = self._taken()
+                self._lost = self._lost or f"{self._storage.url}: another job has taken the table from {self.owner}"
+                raise LeaseLost(self._lost)
+            self._held, self._pending = self._pending, None
+
+    def release(self) -> None:
+        """Let others have the table at once. Never raises for storage's sake: the lease expires in any case."""
+        ended = self._renewing.stop(renewal_interval(self._times.validity))
+        lost, self._lost = self._lost, self._lost or f"{self._storage.url}: {self.owner} has released the table"
+        if lost is not None or not ended:
+            return
+        content = replace(self._record, released=True).encode()
+        try:
+            for number in range(self._held.number + 1, self._held.number + 1 + _RELEASE_TRIES):
+                if create(self._storage, number, content) or not is_of(self._storage, number, self._record.lease_id):
+                    return
+        except StorageError as error:
+            log.warning("the lease was not released and has to expire", extra={"reason": str(error)})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _renewed(self) -> bool:
+        try:
+            self.renew()
+        except LeaseLost as lost:
+            log.error("lost the table", extra={"reason": str(lost)})  # noqa: TRY400 - the reason says it all
+            return False
+        return True
+
+    def _taken(self) -> str:
+        _, newest = newest_lease(self._storage)
+        holder = "another job" if newest is None else newest.describe()
+        return (
+            f"{self._storage.url}: the lease of {self.owner} ran out and the table was taken: {holder}. "
+            "This attempt stops and commits nothing"
+        )
+
+
+def _first_step(number: int, owner: LeaseOwner, times: _Times) -> tuple[LeaseRecord, Step]:
+    until = _usable_until(times)
+    now, validity = milliseconds(times.clock()), times.validity // timedelta(milliseconds=1)
+    record = LeaseRecord(owner, str(uuid.uuid4()), now, now + validity, validity)
+    return record, Step(number, record.encode(), until)
+
+
+def _next_step(number: int, record: LeaseRecord, owner: LeaseOwner, times: _Times) -> tuple[LeaseRecord, Step]:
+    until = _usable_until(times)
+    record = replace(record, owner=owner, valid_until_ms=milliseconds(times.clock()) + record.validity_ms)
+    return record, Step(number, record.encode(), until)
+
+
+def _usable_until(times: _Times) -> float:
+    """To be asked before the clock that others go by: a pause between the two must make our time shorter."""
+    return times.monotonic() + usable(times.validity).total_seconds()
+
+
+def _held_by(storage: Storage, newest: LeaseRecord, wait: timedelta) -> str:
+    waited = f" (waited {wait.total_seconds():g} s for it)" if wait else ""
+    until = newest.validity_ms / 1000 + DRIFT.total_seconds()
+    return (
+        f"{storage.url}: another job holds this table{waited}: {newest.describe()}. Stop that job, or give this one "
+        f"another table; if that job is dead, its lease ends by itself within {until:g} s"
+    )

@@ -1,0 +1,81 @@
+"""The numbered objects of a table's lease in storage: take the next number, find the newest, delete the outdated."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from bucketingest.storage import AlreadyExists, NotFound, Storage, StorageError, StorageUnavailable
+from bucketingest.write.coordination import ROOT
+from bucketingest.write.lease_record import KEPT, LeaseRecord
+
+LEASES: Final = f"{ROOT}/lease"
+_LOOKS_MAX: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One lease object of ours: tried again as it is, as long as we do not know whether it is there."""
+
+    number: int
+    content: bytes
+    usable_until: float
+    """By our forward clock, counted from before the first request."""
+
+
+def take(storage: Storage, step: Step) -> bool:
+    """Make the step; whether the lease is ours then."""
+    if not create(storage, step.number, step.content):
+        return False
+    # A request that was held up for very long may find its number free again because the object of it was deleted: the
+    # newer ones are there then.
+    numbers = _numbers(storage)
+    if max(numbers, default=step.number) > step.number:
+        storage.delete(_path(step.number))
+        return False
+    outdated = [_path(number) for number in numbers if number <= step.number - KEPT]
+    if outdated:
+        with suppress(StorageError):  # next time
+            storage.delete_many(outdated)
+    return True
+
+
+def create(storage: Storage, number: int, content: bytes) -> bool:
+    """Create the lease object; whether it holds our content now. A create tried again finds its own."""
+    try:
+        storage.create(_path(number), content)
+    except AlreadyExists:
+        try:
+            return storage.get(_path(number)) == content
+        except NotFound:
+            return False
+    return True
+
+
+def newest_lease(storage: Storage) -> tuple[int, LeaseRecord | None]:
+    """Number and content of the newest lease object; 0 and None if there is none."""
+    for _ in range(_LOOKS_MAX):
+        number = max(_numbers(storage), default=0)
+        if number == 0:
+            return 0, None
+        with suppress(NotFound):  # then it was outdated and deleted: newer ones are there
+            return number, LeaseRecord.decode(storage.get(_path(number)), storage.absolute(_path(number)))
+    raise StorageUnavailable(f"{storage.url}/{LEASES}: what is listed cannot be read; try again")
+
+
+def _numbers(storage: Storage) -> list[int]:
+    names = (info.path.rpartition("/")[2] for info in storage.list_level(LEASES).objects)
+    return [int(name) for name in names if name.isdecimal()]
+
+
+def _path(number: int) -> str:
+    return f"{LEASES}/{number:012d}"
+
+
+def is_of(storage: Storage, number: int, lease_id: str) -> bool:
+    """Whether the object of this number belongs to the lease."""
+    try:
+        return LeaseRecord.decode(storage.get(_path(number)), _path(number)).lease_id == lease_id
+    except NotFound:
+        return False

@@ -1,0 +1,130 @@
+"""What a lease of a table says, and what follows from it: decisions without I/O."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final, Self
+
+from bucketingest.hudi.process_identity import ProcessIdentity
+from bucketingest.write.errors import WriteError
+
+DEFAULT_VALIDITY: Final = timedelta(seconds=30)
+DRIFT: Final = timedelta(seconds=2)
+"""How far the clocks of two machines may be apart: others wait so much longer before they take a lease for expired."""
+KEPT: Final = 5
+"""The newest lease objects that stay."""
+_MS: Final = timedelta(milliseconds=1)
+
+
+class TableLeased(WriteError):
+    """Another job holds the table; this one must not write to it."""
+
+
+class LeaseLost(WriteError):
+    """The table is no longer certainly ours: this attempt must stop and commit nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOwner:
+    """Who holds a table."""
+
+    pipeline: str
+    epoch: int | None = None
+    process: ProcessIdentity = field(default_factory=ProcessIdentity.own)
+
+    def __str__(self) -> str:
+        epoch = "" if self.epoch is None else f" (epoch {self.epoch})"
+        return f"pipeline {self.pipeline}{epoch}, {self.process}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """Content of one lease object. Times in milliseconds since 1970, by the owner's clock."""
+
+    owner: LeaseOwner
+    lease_id: str
+    """The same in all renewals of one lease, and in no other lease."""
+    acquired_ms: int
+    valid_until_ms: int
+    validity_ms: int
+    released: bool = False
+
+    def encode(self) -> bytes:
+        """As it is stored: JSON."""
+        return json.dumps(
+            {
+                "owner": {
+                    "pipeline": self.owner.pipeline,
+                    "epoch": self.owner.epoch,
+                    **self.owner.process.to_json(),
+                },
+                "id": self.lease_id,
+                "acquired": self.acquired_ms,
+                "validUntil": self.valid_until_ms,
+                "validity": self.validity_ms,
+                "released": self.released,
+            }
+        ).encode()
+
+    @classmethod
+    def decode(cls, content: bytes, path: str) -> Self:
+        """As `encode` made it. Raises WriteError naming the object."""
+        try:
+            stored = json.loads(content)
+            owner = stored["owner"]
+            return cls(
+                owner=LeaseOwner(owner["pipeline"], owner["epoch"], ProcessIdentity.from_json(owner)),
+                lease_id=stored["id"],
+                acquired_ms=stored["acquired"],
+                valid_until_ms=stored["validUntil"],
+                validity_ms=stored["validity"],
+                released=stored["released"],
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise WriteError(
+                f"{path} is no lease of this version ({error!r}): stop the job that wrote it, then delete the object"
+            ) from error
+
+    def describe(self) -> str:
+        """Who holds the table, since when and until when, for messages."""
+        return f"{self.owner}, since {_moment(self.acquired_ms)}, until {_moment(self.valid_until_ms)} unless renewed"
+
+
+def milliseconds(moment: datetime) -> int:
+    """Milliseconds since 1970."""
+    return (moment - datetime.fromtimestamp(0, UTC)) // _MS
+
+
+def why_free(newest: LeaseRecord | None, now_ms: int, unchanged: timedelta, *, owner_dead: bool) -> str | None:
+    """Why the table may be taken; None if it is held. Pure.
+
+    `unchanged`: for how long, by a clock that only runs forward, we have seen the newest lease stand. That frees the
+    table also if the clock of a dead owner was far ahead. `owner_dead`: its process ended, provably.
+    """
+    if newest is None:
+        return "nobody held it before"
+    if newest.released:
+        return "released"
+    if owner_dead:
+        return f"{newest.owner} has ended without releasing it"
+    if now_ms > newest.valid_until_ms + DRIFT // _MS:
+        return f"the lease of {newest.owner} expired"
+    if unchanged > newest.validity_ms * _MS + DRIFT:
+        return f"{newest.owner} has not renewed its lease"
+    return None
+
+
+def renewal_interval(validity: timedelta) -> timedelta:
+    """Time between renewals: two of them may fail before the lease is given up."""
+    return validity / 3
+
+
+def usable(validity: timedelta) -> timedelta:
+    """For how long after the start of its request a lease counts for its owner: well below what it is for others."""
+    return validity * 2 / 3
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

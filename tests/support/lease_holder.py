@@ -1,0 +1,63 @@
+"""A process that holds a table's lease and checks it when told to: something to stop, continue and kill.
+
+Arguments: table URL, storage options as JSON, seconds of validity. Writes one line when it holds the table, then one
+line for each line that it reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import timedelta
+
+from bucketingest.storage import open_storage
+from bucketingest.write.lease import TableLease
+from bucketingest.write.lease_record import LeaseLost, LeaseOwner
+
+
+def start_holder(url: str, options: Mapping[str, str], validity: timedelta) -> subprocess.Popen[str]:
+    """A new process, started; it has written nothing yet."""
+    arguments = [url, json.dumps(dict(options)), str(validity.total_seconds())]
+    return subprocess.Popen(
+        [sys.executable, __file__, *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ask(holder: subprocess.Popen[str]) -> str:
+    """What the process says when it is told to check."""
+    assert holder.stdin is not None
+    holder.stdin.write("check\n")
+    holder.stdin.flush()
+    return hear(holder)
+
+
+def hear(holder: subprocess.Popen[str]) -> str:
+    """The next line of the process."""
+    assert holder.stdout is not None
+    return holder.stdout.readline().strip()
+
+
+def main() -> None:
+    """Hold, then check line by line."""
+    storage = open_storage(sys.argv[1], json.loads(sys.argv[2]))
+    validity = timedelta(seconds=float(sys.argv[3]))
+    lease = TableLease.acquire(storage, LeaseOwner("holder"), wait=timedelta(0), validity=validity)
+    print("held", flush=True)
+    for _ in sys.stdin:
+        try:
+            lease.check()
+        except LeaseLost as lost:
+            print(f"lost: {lost}", flush=True)
+        else:
+            print("held", flush=True)
+
+
+if __name__ == "__main__":
+    main()

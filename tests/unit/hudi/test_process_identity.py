@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+from bucketingest.hudi.process_identity import ProcessIdentity
+
+TELL = """
+import json
+from bucketingest.hudi.process_identity import ProcessIdentity
+print(json.dumps(ProcessIdentity.own().to_json()))
+"""
+
+
+def of_an_ended_process() -> ProcessIdentity:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    told = subprocess.run([sys.executable, "-c", TELL], env=environment, capture_output=True, text=True, check=True)
+    return ProcessIdentity.from_json(json.loads(told.stdout))
+
+
+def test_the_living_are_not_dead() -> None:
+    assert not ProcessIdentity.own().is_dead()
+
+
+def test_an_id_that_another_process_has_now_is_no_sign_of_life() -> None:
+    own = ProcessIdentity.own()
+    assert replace(own, life=f"{own.life}0").is_dead()  # the one that started then is not the one that is there
+
+
+def test_a_process_that_ended_is_dead() -> None:
+    assert of_an_ended_process().is_dead()
+
+
+def test_a_process_that_ended_is_dead_also_before_its_parent_has_looked() -> None:
+    program = f"{TELL}\nimport sys\nsys.stdout.flush()\nsys.stdin.read()"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        identity = ProcessIdentity.from_json(json.loads(process.stdout.readline()))
+        assert not identity.is_dead()
+        process.stdin.close()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert identity.is_dead()
+
+
+def test_nothing_is_said_of_a_process_elsewhere() -> None:
+    dead = of_an_ended_process()
+    assert dead.life is not None
+    boot, _, rest = dead.life.partition("/")
+    assert not replace(dead, life=f"other-{boot}/{rest}").is_dead()
+    assert not replace(dead, life=None).is_dead()
