@@ -52,9 +52,16 @@ def test_what_is_encoded_decodes_to_the_same(metadata: CommitMetadata) -> None:
     assert CommitMetadata.decode(metadata.encode(), "here") == metadata
 
 
+@given(STATS)
+def test_our_encoder_writes_the_bytes_of_a_general_avro_encoder(stat: WriteStat) -> None:
+    stats = {"partitionToWriteStats": {"eu": [stat.to_avro()]}, "extraMetadata": None, "operationType": None}
+    assert stat.encode() in encode_datum("HoodieCommitMetadata", stats)
+
+
 @given(METADATA)
-def test_our_encoder_writes_the_bytes_of_a_general_avro_encoder(metadata: CommitMetadata) -> None:
-    record = {
+def test_a_general_avro_decoder_reads_what_we_encode(metadata: CommitMetadata) -> None:
+    (record,) = fastavro.reader(io.BytesIO(metadata.encode()))
+    assert record == {
         "partitionToWriteStats": {
             path: [stat.to_avro() for stat in stats] for path, stats in metadata.write_stats.items()
         },
@@ -63,8 +70,29 @@ def test_our_encoder_writes_the_bytes_of_a_general_avro_encoder(metadata: Commit
         "version": 1,
         "operationType": metadata.operation_type,
     }
-    datum = encode_datum("HoodieCommitMetadata", record)
-    assert datum in metadata.encode()
+
+
+@given(METADATA)
+def test_parts_are_read_as_the_whole_is(metadata: CommitMetadata) -> None:
+    data = metadata.encode()
+    assert CommitMetadata.decode_extra(data, "here") == metadata.extra_metadata
+    assert CommitMetadata.decode_file_groups(data, "here") == [
+        (path, stat.file_id) for path, stats in metadata.write_stats.items() for stat in stats
+    ]
+
+
+def test_parts_of_a_commit_of_hudis_are_read_as_the_whole_is(tmp_path: Path) -> None:
+    data = (unpack_fixture("java_v9_avro", tmp_path) / SECOND_COMMIT).read_bytes()
+    metadata = CommitMetadata.decode(data, "here")
+    assert CommitMetadata.decode_extra(data, "here") == metadata.extra_metadata
+    assert len(CommitMetadata.decode_file_groups(data, "here")) == 6
+
+
+def test_the_extra_metadata_is_read_without_the_write_stats_of_ours() -> None:
+    stat = WriteStat(file_id="a", path="b", partition_path="eu", log_files=("c",))
+    data = CommitMetadata(write_stats={"eu": (stat,)}, extra_metadata={"x": "y"}).encode()
+    unreadable = data.replace(stat.encode(), b"\xff" * len(stat.encode()))
+    assert CommitMetadata.decode_extra(unreadable, "here") == {"x": "y"}
 
 
 def test_a_commit_of_hudis_is_read(tmp_path: Path) -> None:
@@ -126,6 +154,8 @@ def test_equal_metadata_gives_equal_bytes() -> None:
 
 def test_an_empty_inflight_file_has_no_metadata() -> None:
     assert CommitMetadata.decode(b"", "here").extra_metadata == {}
+    assert CommitMetadata.decode_extra(b"", "here") == {}
+    assert CommitMetadata.decode_file_groups(b"", "here") == []
 
 
 @pytest.mark.parametrize("cut", [1, 5, 2000, -1])
@@ -133,3 +163,5 @@ def test_a_torn_file_is_reported_with_its_place(cut: int) -> None:
     data = CommitMetadata(extra_metadata={"a": "b"}).encode()
     with pytest.raises(InvalidTable, match=r"timeline/x\.deltacommit"):
         CommitMetadata.decode(data[:cut], "timeline/x.deltacommit")
+    with pytest.raises(InvalidTable, match=r"timeline/x\.deltacommit"):
+        CommitMetadata.decode_extra(data[:cut], "timeline/x.deltacommit")

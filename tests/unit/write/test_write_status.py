@@ -16,7 +16,9 @@ from bucketingest.write.write_status import (
     WriteStatus,
     check_complete,
     statuses_from_arrow,
+    statuses_from_columns,
     statuses_to_arrow,
+    statuses_to_columns,
 )
 
 
@@ -84,8 +86,22 @@ def test_statuses_survive_the_way_to_the_driver() -> None:
     assert statuses_from_arrow(arrived) == STATUSES
 
 
-def test_statuses_survive_the_ledgers_json() -> None:
+def test_statuses_survive_as_json() -> None:
     assert [WriteStatus(**json.loads(json.dumps(status.to_json()))) for status in STATUSES] == STATUSES
+
+
+@pytest.mark.parametrize("statuses", [STATUSES, [], [WriteStatus(1)], [WriteStatus(0), WriteStatus(0)]])
+def test_statuses_survive_the_ledgers_columns(statuses: list[WriteStatus]) -> None:
+    assert statuses_from_columns(json.loads(json.dumps(statuses_to_columns(statuses)))) == statuses
+
+
+def test_columns_that_say_nothing_are_not_in_the_ledger() -> None:
+    assert statuses_to_columns([WriteStatus(3), WriteStatus(4)]) == {"task": [3, 4]}
+
+
+def test_columns_may_arrive_in_any_order() -> None:
+    arrived = pa.Table.from_batches([statuses_to_arrow(STATUSES)])
+    assert statuses_from_arrow(arrived.select(arrived.column_names[::-1])) == STATUSES
 
 
 def test_the_engines_words_for_the_columns_are_those_of_arrow() -> None:

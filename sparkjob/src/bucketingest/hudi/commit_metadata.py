@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from functools import cache
+from typing import Any, Self
 
-from bucketingest.hudi.ocf import container, encode_long, encode_text, read_record
+import fastavro
+
+from bucketingest.hudi.ocf import container, encode_long, encode_text, read_record, schema_text
 from bucketingest.hudi.write_stat import WriteStat
 
 SCHEMA_NAME = "HoodieCommitMetadata"
@@ -44,8 +48,10 @@ class CommitMetadata:
         for partition_path, stats in self.write_stats.items():
             parts.append(encode_text(partition_path))
             if stats:
-                parts.append(encode_long(len(stats)))
-                parts.extend(stat.encode() for stat in stats)
+                # A negative count says that the block's size in bytes follows: who wants the extra metadata only can
+                # pass over it.
+                block = b"".join([stat.encode() for stat in stats])
+                parts.extend((encode_long(-len(stats)), encode_long(len(block)), block))
             parts.append(_BLOCKS_END)
         parts.append(_BLOCKS_END)
         parts.append(b"\x02\x01" if self.compacted else b"\x02\x00")
@@ -74,6 +80,21 @@ class CommitMetadata:
             compacted=bool(record.get("compacted")),
         )
 
+    @classmethod
+    def decode_extra(cls, data: bytes, where: str) -> dict[str, str]:
+        """The extra metadata alone: of a file of ours without looking at the write stats. Raises as `decode`."""
+        if not data:
+            return {}
+        return dict(read_record(data, where, _only("extraMetadata")).get("extraMetadata") or {})
+
+    @classmethod
+    def decode_file_groups(cls, data: bytes, where: str) -> list[tuple[str, str]]:
+        """The (partition path, file id) of every write stat, without the rest of it. Raises as `decode`."""
+        if not data:
+            return []
+        partitions = read_record(data, where, _only("partitionToWriteStats", "fileId")).get("partitionToWriteStats")
+        return [(path, stat["fileId"] or "") for path, stats in (partitions or {}).items() for stat in stats]
+
     @property
     def files(self) -> tuple[str, ...]:
         """Paths, relative to the table's root, of all files that the write stats name."""
@@ -82,3 +103,14 @@ class CommitMetadata:
 
 def _map_start(entries: int) -> bytes:
     return encode_long(entries) if entries else b""
+
+
+@cache
+def _only(field_name: str, stat_field: str | None = None) -> Any:
+    """The format's schema with one field of the commit only, and of its write stats one only if that is named."""
+    schema = json.loads(schema_text(SCHEMA_NAME))
+    schema["fields"] = [each for each in schema["fields"] if each["name"] == field_name]
+    if stat_field is not None:
+        stats = schema["fields"][0]["type"][1]["values"]["items"]
+        stats["fields"] = [each for each in stats["fields"] if each["name"] == stat_field]
+    return fastavro.parse_schema(schema)

@@ -21,6 +21,12 @@ _SYNC_SIZE = 16
 def encode_long(value: int) -> bytes:
     """A signed integer of at most 64 bits in Avro's variable-length zig-zag form, 1 to 10 bytes."""
     value = (value << 1) ^ (value >> 63)
+    if value < 1 << 14:  # most are lengths and counts
+        return bytes((value,)) if value < 1 << 7 else bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 1 << 28:
+        low = (value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80)
+        high = (value >> 14,) if value < 1 << 21 else (value >> 14 & 0x7F | 0x80, value >> 21)
+        return bytes(low + high)
     out = bytearray()
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)
@@ -70,13 +76,14 @@ def write_record(name: str, record: Mapping[str, Any]) -> bytes:
     return container(name, encode_datum(name, record))
 
 
-def read_record(data: bytes, where: str) -> dict[str, Any]:
+def read_record(data: bytes, where: str, schema: Any = None) -> dict[str, Any]:
     """The one record of an object container file of any writer schema; `where` names the file in the error.
 
-    Raises `InvalidTable` if the bytes are not such a file.
+    `schema`: a parsed reader's schema, to read a part of it only. Raises `InvalidTable` if the bytes are not such a
+    file.
     """
     try:
-        records = list(fastavro.reader(io.BytesIO(data)))
+        records = list(fastavro.reader(io.BytesIO(data), schema))
     except (ValueError, EOFError, IndexError, KeyError, StopIteration, TypeError) as error:
         raise InvalidTable(
             f"{where} is not a readable Avro file ({error}): restore it or roll its instant back"

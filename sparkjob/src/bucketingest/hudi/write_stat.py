@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 from bucketingest.hudi.naming import BaseFileName, LogFileName, join
 from bucketingest.hudi.ocf import encode_long, encode_text
 
-_SMALL = tuple(encode_long(number) for number in range(4096))
 _SOME = b"\x02"  # branch 1 of the union [null, T]
+_SOME_SMALL = tuple(_SOME + encode_long(number) for number in range(4096))
 _NULL = b"\x00"
 _SOME_ZERO = b"\x02\x00"
 
@@ -49,9 +50,10 @@ class WriteStat:
         table versions 8 and 9. `size` in bytes; `inserts`, `updates` and `deletes` in rows. An upsert that does not
         look keys up counts all its rows as updates.
         """
+        file_name = str(name)
         return cls(
             file_id=name.file_id,
-            path=join(partition_path, str(name)),
+            path=join(partition_path, file_name),
             partition_path=partition_path,
             prev_commit=name.instant,
             num_writes=inserts + updates,
@@ -63,7 +65,7 @@ class WriteStat:
             log_version=name.version,
             log_offset=0,
             base_file="",
-            log_files=(str(name),),
+            log_files=(file_name,),
         )
 
     @classmethod
@@ -113,20 +115,20 @@ class WriteStat:
             (
                 _text(self.file_id),
                 _text(self.path),
-                _text(self.prev_commit),
+                _repeated_text(self.prev_commit),
                 _long(self.num_writes),
                 _long(self.num_deletes),
                 _long(self.num_update_writes),
                 _long(self.total_write_bytes),
                 _long(self.total_write_errors),
-                _text(self.partition_path),
+                _repeated_text(self.partition_path),
                 _AFTER_PARTITION_PATH,
                 _long(self.num_inserts),
                 _AFTER_INSERTS,
                 _long(self.file_size_in_bytes),
                 _long(self.log_version),
                 _long(self.log_offset),
-                _text(self.base_file),
+                _repeated_text(self.base_file),
                 _texts(self.log_files),
                 _AFTER_LOG_FILES,
             )
@@ -180,14 +182,17 @@ _AFTER_LOG_FILES = (
 def _long(value: int | None) -> bytes:
     if value is None:
         return _NULL
-    return _SOME + (_SMALL[value] if 0 <= value < len(_SMALL) else encode_long(value))
+    return _SOME_SMALL[value] if 0 <= value < len(_SOME_SMALL) else _SOME + encode_long(value)
 
 
 def _text(value: str | None) -> bytes:
     if value is None:
         return _NULL
     data = value.encode()
-    return _SOME + (_SMALL[len(data)] if len(data) < len(_SMALL) else encode_long(len(data))) + data
+    return _long(len(data)) + data
+
+
+_repeated_text = lru_cache(maxsize=1024)(_text)
 
 
 def _texts(values: tuple[str, ...] | None) -> bytes:

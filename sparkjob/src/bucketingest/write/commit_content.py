@@ -53,8 +53,8 @@ def written_file_groups(storage: Storage, timeline: Timeline, seen: frozenset[st
     """(partition path, file id) of what completed instants wrote whose request times are not in `seen`."""
     for instant in timeline.completed_commits:
         if instant.request_time not in seen:
-            for partition_path, stats in _read(storage, path_of(instant)).write_stats.items():
-                yield from ((partition_path, stat.file_id) for stat in stats)
+            path = path_of(instant)
+            yield from CommitMetadata.decode_file_groups(storage.get(path), path)
 
 
 def _identity(opened: OpenTable, pipeline: str, epoch: int) -> dict[str, str]:
@@ -67,7 +67,3 @@ def _identity(opened: OpenTable, pipeline: str, epoch: int) -> dict[str, str]:
         HASH: opened.rules.hash,
         HASH_FIELDS: ",".join(opened.definition.effective_hash_fields),
     }
-
-
-def _read(storage: Storage, path: str) -> CommitMetadata:
-    return CommitMetadata.decode(storage.get(path), path)

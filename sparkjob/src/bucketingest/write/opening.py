@@ -137,7 +137,7 @@ def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:
     """The table's columns as its newest commit says, or its properties; None if neither does."""
     for instant in reversed(timeline.completed_commits):
         path = path_of(instant)
-        text = CommitMetadata.decode(table.storage.get(path), path).extra_metadata.get(SCHEMA_KEY)
+        text = CommitMetadata.decode_extra(table.storage.get(path), path).get(SCHEMA_KEY)
         if text:
             return json.loads(text)
     text = table.properties.get(_SCHEMA_PROPERTY)

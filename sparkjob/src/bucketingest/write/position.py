@@ -99,7 +99,7 @@ def archived_position(storage: Storage, coordination: Coordination) -> SourceRan
 def ranges_of(storage: Storage, path: str, pipeline: str) -> tuple[SourceRange, ...]:
     """The source ranges that a completed instant has of the pipeline; none if it is another writer's, or gone."""
     try:
-        extra = CommitMetadata.decode(storage.get(path), path).extra_metadata
+        extra = CommitMetadata.decode_extra(storage.get(path), path)
     except NotFound:
         return ()
     if extra.get(PIPELINE) != pipeline:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -56,8 +57,13 @@ class WriteStatus:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For the ledger."""
-        return asdict(self)
+        """As a JSON object."""
+        return dict(zip(_NAMES, _values(self), strict=True))
+
+
+_NAMES: Final = tuple(field.name for field in fields(WriteStatus))
+_DEFAULTS: Final = {field.name: field.default for field in fields(WriteStatus)}
+_values: Final = attrgetter(*_NAMES)
 
 
 STATUS_SCHEMA: Final = pa.schema(
@@ -74,12 +80,35 @@ STATUS_DDL: Final = ", ".join(
 
 def statuses_to_arrow(statuses: Iterable[WriteStatus]) -> pa.RecordBatch:
     """One row per status, as `STATUS_SCHEMA`."""
-    return pa.RecordBatch.from_pylist([asdict(status) for status in statuses], schema=STATUS_SCHEMA)
+    columns = _to_columns(list(statuses))
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, STATUS_SCHEMA.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=STATUS_SCHEMA)
 
 
 def statuses_from_arrow(table: pa.Table) -> list[WriteStatus]:
     """The statuses that `statuses_to_arrow` made."""
-    return [WriteStatus(**row) for row in table.to_pylist()]
+    return _from_columns([table[name].to_pylist() for name in _NAMES])
+
+
+def statuses_to_columns(statuses: Sequence[WriteStatus]) -> dict[str, list[Any]]:
+    """For the ledger: field name -> value of each status. A column that only has its default is left out."""
+    named = zip(_NAMES, _to_columns(statuses), strict=True)
+    return {name: column for name, column in named if name == _NAMES[0] or column.count(_DEFAULTS[name]) < len(column)}
+
+
+def statuses_from_columns(columns: Mapping[str, Sequence[Any]]) -> list[WriteStatus]:
+    """The statuses that `statuses_to_columns` described."""
+    count = len(columns[_NAMES[0]])
+    return _from_columns([columns[name] if name in columns else [_DEFAULTS[name]] * count for name in _NAMES])
+
+
+def _to_columns(statuses: Sequence[WriteStatus]) -> list[list[Any]]:
+    rows = [_values(status) for status in statuses]
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in _NAMES]
+
+
+def _from_columns(columns: Sequence[Sequence[Any]]) -> list[WriteStatus]:
+    return [WriteStatus(*values) for values in zip(*columns, strict=True)]
 
 
 def check_complete(statuses: Sequence[WriteStatus], tasks: int) -> None:
