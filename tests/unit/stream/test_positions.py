@@ -9,10 +9,11 @@ import pytest
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.errors import CheckpointUnreadable
 from bucketingest.stream.positions import CheckpointPositions
+from bucketingest.stream.source_files import digest_of
 
 CONFIGURATION = '{"batchWatermarkMs":0,"batchTimestampMs":1795258000000,"conf":{"spark.sql.shuffle.partitions":"200"}}'
-ADVICE = "Delete the checkpoint directory: the next start continues from the table"
-ADVICE_FOR_FILES = "Restore the checkpoint, or give the pipeline another name to ingest everything again"
+ADVICE = "Start again: each start makes a checkpoint of its own from the table, and says what is missing if it cannot"
+ENTRY = ['{"path":"file:///in/0.json","timestamp":0,"batchId":0}']
 
 
 @pytest.fixture
@@ -47,12 +48,73 @@ def test_the_first_kafka_micro_batch_begins_at_the_initial_offsets(checkpoint: S
     assert (found.start, found.end) == ('{"orders":{"0":3}}', '{"orders":{"0":8}}')
 
 
-def test_a_file_source_begins_at_nothing(checkpoint: Storage) -> None:
+def put_log(checkpoint: Storage, name: str, *numbers: int) -> None:
+    entries = [f'{{"path":"file:///in/{number}.json","timestamp":{number},"batchId":{number}}}' for number in numbers]
+    checkpoint.put(f"sources/0/{name}", "\n".join(["v1", *entries]).encode())
+
+
+def test_a_file_sources_position_tells_what_its_log_has_and_where_the_next_one_begins(checkpoint: Storage) -> None:
+    for number in range(2):
+        put_log(checkpoint, str(number), number)
+        put_offsets(checkpoint, number, f'{{"logOffset":{number}}}')
+
+    positions = CheckpointPositions(checkpoint, "checkpoint")
+    first, second = positions.range_of(0), positions.range_of(1)
+
+    assert first.start is None
+    assert json.loads(first.end) == {"logOffset": 0, "digest": digest_of({0: ENTRY}, 0)}
+    assert second.start == first.end
+    assert json.loads(second.end)["logOffset"] == 1
+    assert CheckpointPositions(checkpoint, "checkpoint").range_of(1) == second, "it does not matter when one asks"
+
+
+def test_the_same_number_in_a_log_of_other_files_is_another_position(checkpoint: Storage) -> None:
     put_offsets(checkpoint, 0, '{"logOffset":0}')
+    put_log(checkpoint, "0", 0)
+    one = CheckpointPositions(checkpoint, "checkpoint").range_of(0)
+    checkpoint.put("sources/0/0", b'v1\n{"path":"file:///in/other.json","timestamp":0,"batchId":0}')
+    other = CheckpointPositions(checkpoint, "checkpoint").range_of(0)
+
+    assert not one.same_rows_as(other)
+
+
+def test_a_position_over_compact_files_is_the_same_whoever_asks_for_it(checkpoint: Storage) -> None:
+    running = CheckpointPositions(checkpoint, "checkpoint")
+    ends = []
+    for number in range(25):
+        compact = number % 10 == 9
+        put_log(
+            checkpoint, f"{number}.compact" if compact else str(number), *(range(number + 1) if compact else [number])
+        )
+        put_offsets(checkpoint, number, f'{{"logOffset":{number}}}')
+        ends.append(running.range_of(number).end)
+    for number in range(19):
+        checkpoint.delete(f"sources/0/{number}")
+    checkpoint.delete("sources/0/9.compact")
+
+    assert [CheckpointPositions(checkpoint, "checkpoint").range_of(each).end for each in (24, 20, 5)] == [
+        ends[24],
+        ends[20],
+        ends[5],
+    ]
+    assert len(set(ends)) == 25
+
+
+def test_a_log_that_is_not_whole_is_refused(checkpoint: Storage) -> None:
+    put_offsets(checkpoint, 1, '{"logOffset":1}')
+    put_offsets(checkpoint, 0, '{"logOffset":0}')
+    put_log(checkpoint, "1", 1)
+
+    with pytest.raises(CheckpointUnreadable, match=r"/sources/0: the file source's log is not whole up to entry 0\. "):
+        CheckpointPositions(checkpoint, "checkpoint").range_of(1)
+
+
+def test_generated_rows_begin_at_nothing(checkpoint: Storage) -> None:
+    put_offsets(checkpoint, 0, "3")
 
     found = CheckpointPositions(checkpoint, "checkpoint").range_of(0)
 
-    assert (found.start, found.end) == (None, '{"logOffset":0}')
+    assert (found.start, found.end) == (None, "3")
 
 
 def test_several_sources_are_a_list_in_which_a_dash_is_none(checkpoint: Storage) -> None:
@@ -68,7 +130,7 @@ def test_an_offset_log_of_another_form_is_refused(checkpoint: Storage, content: 
     with pytest.raises(CheckpointUnreadable) as caught:
         CheckpointPositions(checkpoint, "checkpoint").range_of(0)
 
-    assert str(caught.value) == f"{checkpoint.url}/offsets/0: its form is not that of Spark 4.2. {ADVICE_FOR_FILES}"
+    assert str(caught.value) == f"{checkpoint.url}/offsets/0: its form is not that of Spark 4.2. {ADVICE}"
 
 
 @pytest.mark.parametrize("torn", ['{"logOff', "\0\0\0"])
@@ -78,7 +140,7 @@ def test_a_torn_entry_is_refused(checkpoint: Storage, torn: str) -> None:
     with pytest.raises(CheckpointUnreadable) as caught:
         CheckpointPositions(checkpoint, "checkpoint").range_of(0)
 
-    assert str(caught.value) == f"{checkpoint.url}/offsets/0: its form is not that of Spark 4.2. {ADVICE_FOR_FILES}"
+    assert str(caught.value) == f"{checkpoint.url}/offsets/0: its form is not that of Spark 4.2. {ADVICE}"
 
 
 @pytest.mark.parametrize("missing", ["metadata", "offsets/4", "offsets/3"])
@@ -98,5 +160,5 @@ def test_initial_offsets_of_another_form_are_refused(checkpoint: Storage, conten
     checkpoint.put("sources/0/0", content.encode())
     put_offsets(checkpoint, 0, '{"orders":{"0":8}}')
 
-    with pytest.raises(CheckpointUnreadable, match=r"/sources/0/0: its form is not that of Spark 4\.2\. Delete"):
+    with pytest.raises(CheckpointUnreadable, match=r"/sources/0/0: its form is not that of Spark 4\.2\. Start again"):
         CheckpointPositions(checkpoint, "kafka").range_of(0)

@@ -40,3 +40,11 @@ class QueryFailed(StreamError):
     def __init__(self, message: str, cause: str | None = None) -> None:
         self.cause = cause
         super().__init__(message)
+
+
+class CheckpointLost(StreamError):
+    """What the source cannot be positioned without is gone or torn; going on would double rows or leave some out."""
+
+
+class AddressUnusable(StreamError):
+    """The address for the job's endpoints cannot be listened on."""

@@ -1,19 +1,29 @@
 """Reads from Spark's checkpoint which part of the source a micro-batch is.
 
 On entry of the function for batch N, `offsets/N` is durable and says where the batch ends; `offsets/N-1` says where it
-begins, or Kafka's `sources/0/0` for the first one. Each file's first line is a version, then JSON (Spark 4.2, seen).
+begins, or Kafka's `sources/0/0` for the first one (Spark 4.2, seen). A file source's offset is only a number in a log
+of its own, so the position also says what is in that log.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final, Literal
+from typing import Literal
 
 from bucketingest.storage import NotFound, Storage
+from bucketingest.stream.checkpoint_text import (
+    METADATA,
+    OFFSETS,
+    SOURCE,
+    VERSION,
+    UnknownForm,
+    files_position,
+    parse_json,
+    parse_offsets,
+    parse_query_id,
+)
 from bucketingest.stream.errors import CheckpointUnreadable
+from bucketingest.stream.source_files import LogDigests
 from bucketingest.write.source_range import SourceRange, canonical_json
-
-_VERSION_LINE: Final = "v1"
 
 
 class CheckpointPositions:
@@ -22,30 +32,43 @@ class CheckpointPositions:
     def __init__(self, checkpoint: Storage, kind: Literal["kafka", "checkpoint"]) -> None:
         self._checkpoint = checkpoint
         self._kind = kind
+        self._digests = LogDigests(checkpoint)
 
     def range_of(self, batch_id: int) -> SourceRange:
         """The source range of a micro-batch that Spark is running. Raises CheckpointUnreadable."""
-        query_id = self._parsed("metadata", self._read("metadata"))["id"]
-        end = self._offsets(batch_id)
-        start = self._offsets(batch_id - 1) if batch_id else self._first_start()
-        return SourceRange(self._kind, start, end, query_id, batch_id)
+        try:
+            query_id = parse_query_id(self._read(METADATA))
+        except UnknownForm:
+            raise self._unknown_form(METADATA) from None
+        # The start first: fingerprints are made from the front.
+        start = self._position(batch_id - 1) if batch_id else self._first_start()
+        return SourceRange(self._kind, start, self._position(batch_id), query_id, batch_id)
 
-    def _offsets(self, batch_id: int) -> str:
-        path = f"offsets/{batch_id}"
-        version, *lines = self._read(path).splitlines() or [""]
-        if len(lines) < 2 or version != _VERSION_LINE:  # configuration, one line per source
-            raise self._unknown_form(path)
-        sources = [None if line == "-" else self._parsed(path, line) for line in lines[1:]]
-        return canonical_json(sources[0] if len(sources) == 1 else sources)
+    def _position(self, batch_id: int) -> str:
+        path = f"{OFFSETS}/{batch_id}"
+        try:
+            offsets = parse_offsets(self._read(path))
+        except UnknownForm:
+            raise self._unknown_form(path) from None
+        if self._kind == "kafka" or offsets.log_offset is None:
+            return offsets.position
+        digest = self._digests.at(offsets.log_offset)
+        if digest is None:
+            raise self._unreadable(SOURCE, f"the file source's log is not whole up to entry {offsets.log_offset}")
+        return files_position(offsets.log_offset, digest)
 
     def _first_start(self) -> str | None:
         if self._kind != "kafka":
             return None
         # Kafka's initial offsets: a zero byte from older versions, a version line, JSON.
-        version, _, offsets = self._read("sources/0/0").lstrip("\0").partition("\n")
-        if version != _VERSION_LINE:
-            raise self._unknown_form("sources/0/0")
-        return canonical_json(self._parsed("sources/0/0", offsets))
+        path = f"{SOURCE}/0"
+        version, _, offsets = self._read(path).lstrip("\0").partition("\n")
+        try:
+            if version == VERSION:
+                return canonical_json(parse_json(offsets))
+        except UnknownForm:
+            pass
+        raise self._unknown_form(path)
 
     def _read(self, path: str) -> str:
         try:
@@ -53,19 +76,11 @@ class CheckpointPositions:
         except NotFound:
             raise self._unreadable(path, "it is missing") from None
 
-    def _parsed(self, path: str, text: str) -> Any:
-        try:
-            return json.loads(text)
-        except ValueError:
-            raise self._unknown_form(path) from None
-
     def _unknown_form(self, path: str) -> CheckpointUnreadable:
         return self._unreadable(path, "its form is not that of Spark 4.2")
 
     def _unreadable(self, path: str, why: str) -> CheckpointUnreadable:
-        advice = (
-            "Delete the checkpoint directory: the next start continues from the table"
-            if self._kind == "kafka"
-            else "Restore the checkpoint, or give the pipeline another name to ingest everything again"
+        return CheckpointUnreadable(
+            f"{self._checkpoint.url}/{path}: {why}. Start again: each start makes a checkpoint of its own from the "
+            "table, and says what is missing if it cannot"
         )
-        return CheckpointUnreadable(f"{self._checkpoint.url}/{path}: {why}. {advice}")

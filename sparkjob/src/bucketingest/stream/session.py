@@ -30,6 +30,8 @@ REQUIRED_CONF: Final = {
     # Otherwise Spark reads from_json's corrupt-record column without decoding the others.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
     "spark.sql.streaming.metricsEnabled": "false",
+    # The file source's log is written anew at each start, in the form that goes with this (stream.source_files).
+    "spark.sql.streaming.fileSource.log.compactInterval": "10",
 }
 
 _DEFAULT_CONF: Final = {
