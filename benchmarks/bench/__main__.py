@@ -36,9 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options = Options(given.scratch or Path(temporary), given.rows, given.repeats, given.load_max, given.wait, _say)
         for name in [] if given.report else names:
             _say(name)
-            case = CASES[name].run(options)
-            save_cases(results, [case])
-            _say(f"  ours {case.ours.median:,.0f}, peer {case.peer.median:,.0f} {case.unit}: {case.ratio:.2f}x")
+            for case in CASES[name].run(options):
+                save_cases(results, [case])
+                _say(
+                    f"  {case.case}: ours {case.ours.median:,.0f}, peer {case.peer.median:,.0f} {case.unit}: "
+                    f"{case.ratio:.2f}x"
+                )
     write_report(load_cases(results), results.with_suffix(".md"), results.with_suffix(".png"))
     _say(f"written: {results.with_suffix('.md')}")
 

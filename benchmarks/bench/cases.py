@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
+from bench.commit_cases import commit_file_groups_cases, commit_rows_case
 from bench.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset, json_messages
 from bench.memory_case import memory_case
@@ -44,7 +45,7 @@ class Upsert:
     log_block: Literal["parquet", "avro"]
     source: Literal["files", "kafka"]
 
-    def run(self, options: Options) -> Case:
+    def run(self, options: Options) -> list[Case]:
         """Measure."""
         folder = options.scratch / self.name
         shutil.rmtree(folder, ignore_errors=True)
@@ -60,7 +61,7 @@ class Upsert:
             pair = upsert_pair(options, sources, (ours, targets[0]), (hudi, targets[1]))
             ran = versions(ours.ask(op="versions"), hudi.ask(op="versions"))
         shutil.rmtree(folder)
-        return _case(self.name, self._what(options.rows, bytes_per_row), options, pair, peer=HUDI, ran=ran)
+        return [_case(self.name, self._what(options.rows, bytes_per_row), options, pair, peer=HUDI, ran=ran)]
 
     def _what(self, rows: int, bytes_per_row: float) -> str:
         partitions = 4 if self.dataset.partition_by else 1
@@ -82,7 +83,7 @@ class Ceiling:
 
     name: str = "ceiling"
 
-    def run(self, options: Options) -> Case:
+    def run(self, options: Options) -> list[Case]:
         """Measure."""
         folder = options.scratch / self.name
         shutil.rmtree(folder, ignore_errors=True)
@@ -110,7 +111,7 @@ class Ceiling:
             "Arrow batches it gets (mapInArrow). Both run in one process and session, from the start of the query to "
             "its end."
         )
-        return _case(self.name, what, options, pair, peer="counting only", ran=ran)
+        return [_case(self.name, what, options, pair, peer="counting only", ran=ran)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +120,45 @@ class Memory:
 
     name: str = "memory"
 
-    def run(self, options: Options) -> Case:
+    def run(self, options: Options) -> list[Case]:
         """Measure."""
-        return memory_case(self.name, options)
+        return [memory_case(self.name, options)]
 
 
-CASES: Final[Mapping[str, Upsert | Ceiling | Memory]] = {
+@dataclass(frozen=True, slots=True)
+class CommitRows:
+    """Commit time against the rows of the instant."""
+
+    name: str = "commit-rows"
+
+    def run(self, options: Options) -> list[Case]:
+        """Measure."""
+        return [commit_rows_case(self.name, options)]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFileGroups:
+    """Commit time against the file groups that the instant wrote to."""
+
+    name: str = "commit-file-groups"
+
+    def run(self, options: Options) -> list[Case]:
+        """Measure."""
+        return commit_file_groups_cases(self.name, options)
+
+
+class Benchmark(Protocol):
+    """What can be run by its name."""
+
+    @property
+    def name(self) -> str:
+        """As it is asked for."""
+
+    def run(self, options: Options) -> list[Case]:
+        """Measure; results are named as the benchmark, or begin with its name."""
+
+
+CASES: Final[Mapping[str, Benchmark]] = {
     case.name: case
     for case in (
         Upsert("upsert-11-columns", ORDERS, "parquet", "files"),
@@ -134,6 +168,8 @@ CASES: Final[Mapping[str, Upsert | Ceiling | Memory]] = {
         Upsert("kafka-json", ORDERS, "parquet", "kafka"),
         Ceiling(),
         Memory(),
+        CommitRows(),
+        CommitFileGroups(),
     )
 }
 
