@@ -133,7 +133,7 @@ class TestTable:
         return {path: self.storage.get(path) for path in paths}
 
     def leftovers(self) -> list[str]:
-        """What should not stay: pending instants, uncommitted files, heartbeats; and second file ids."""
+        """What should not stay: pending instants, uncommitted files, heartbeats, markers; and second file ids."""
         timeline = self.timeline()
         view = load_file_view(self.storage, timeline)
         places = [(group.partition_path, bucket_of_file_id(group.file_id)) for group in view.groups if group.slices]
@@ -143,6 +143,7 @@ class TestTable:
             *(f"unmarked partition {path}" for path in view.unmarked_partitions),
             *(f"second file group of {place}" for place in set(places) if places.count(place) > 1),
             *(info.path for info in self.storage.list(".hoodie/.heartbeat")),
+            *(info.path for info in self.storage.list(".hoodie/.temp")),
         ]
 
     def published_letters(self) -> list[dict[str, Any]]:

@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bucketingest.storage import open_storage
+from bucketingest.hudi.markers import marked_files
+from bucketingest.hudi.naming import join
+from bucketingest.storage import StorageUnavailable, open_storage
 from bucketingest.write.bucket_writer import write_task
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
@@ -53,8 +55,39 @@ def test_a_task_reports_one_file_per_file_group() -> None:
     assert len({(status.partition_path, status.bucket) for status in statuses}) == len(statuses) == 8
     assert sum(status.rows_received for status in statuses) == 40
     assert {status.size_bytes for status in statuses} == {
-        len(data) for path, data in objects(plan).items() if ".log." in path
+        len(data) for path, data in objects(plan).items() if ".log." in path and not path.startswith(".hoodie/")
     }
+
+
+def test_every_file_is_marked_for_hudis_rollback_before_it_is_published() -> None:
+    changed: list[str] = []
+
+    def watch(path: str) -> bool:
+        changed.append(path)
+        return False
+
+    plan = write_plan(tasks=1)
+    statuses = write(ROWS, plan, FlakyStorage(open_storage(plan.table_url), watch))
+    assert len(statuses) == 8
+    for status in statuses:
+        file = join(status.partition_path, status.file_name)
+        assert changed.index(f".hoodie/.temp/{INSTANT}/{file}.marker.CREATE") < changed.index(file)
+    files = {join(status.partition_path, status.file_name) for status in statuses}
+    assert marked_files(open_storage(plan.table_url), INSTANT) == files
+
+
+def test_a_file_whose_marker_cannot_be_written_is_not_published() -> None:
+    plan = write_plan(tasks=1)
+    storage = FlakyStorage(open_storage(plan.table_url), lambda path: path.endswith(".marker.CREATE"))
+    with pytest.raises(StorageUnavailable):
+        write(ROWS, plan, storage)
+    assert not [path for path in objects(plan) if ".log." in path]
+
+
+def test_a_task_that_runs_again_finds_its_markers_there() -> None:
+    plan = write_plan()
+    write(ROWS, plan)
+    assert all(status.adopted for status in write(ROWS, plan))
 
 
 def test_a_partition_is_marked_once_and_known_ones_not_at_all() -> None:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from bucketingest.hudi.commit_metadata import CommitMetadata
+from bucketingest.hudi.file_view import list_data
 from bucketingest.hudi.instant import State
 from bucketingest.hudi.timeline import path_of
 from bucketingest.write.coordination import KEPT_INSTANTS, ROOT, Coordination
@@ -119,9 +120,9 @@ def test_a_micro_batch_whose_tasks_failed_is_resumed_in_its_instant(table: TestT
 def test_files_of_failed_tasks_are_adopted_not_written_again(table: TestTable) -> None:
     with pytest.raises(TaskLost):
         table.attempt().run(offsets(0, 8), FIRST, fail)
-    before = {info.path: info.etag for info in table.storage.list("") if ".log." in info.path}
+    before = {info.path: info.etag for info in list_data(table.storage) if ".log." in info.path}
     table.attempt().run(offsets(0, 8), FIRST)
-    assert {info.path: info.etag for info in table.storage.list("") if ".log." in info.path} == before
+    assert {info.path: info.etag for info in list_data(table.storage) if ".log." in info.path} == before
 
 
 def test_an_open_instant_of_another_range_is_rolled_back_first(table: TestTable) -> None:
@@ -139,14 +140,14 @@ def test_an_open_instant_of_another_range_is_rolled_back_first(table: TestTable)
 def test_what_a_cut_off_task_writes_after_the_rollback_is_swept_at_the_next_start(table: TestTable) -> None:
     with pytest.raises(TaskLost):
         table.attempt().run(offsets(0, 8), FIRST, fail)
-    files = {info.path: table.storage.get(info.path) for info in table.storage.list("") if ".log." in info.path}
+    files = {info.path: table.storage.get(info.path) for info in list_data(table.storage) if ".log." in info.path}
     table.attempt().run(offsets(0, 4), FIRST[:4])
-    committed = [info.path for info in table.storage.list("") if ".log." in info.path]
+    committed = [info.path for info in list_data(table.storage) if ".log." in info.path]
     late = next(iter(files))
     assert late not in committed
     table.storage.create(late, files[late])
     table.attempt()
-    assert [info.path for info in table.storage.list("") if ".log." in info.path] == committed
+    assert [info.path for info in list_data(table.storage) if ".log." in info.path] == committed
     assert table.visible_keys() == keys(FIRST[:4])
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from bucketingest.hudi.naming import TEMP_DIRECTORY, join
+from collections.abc import Iterable
+
+from bucketingest.hudi.naming import TEMP_DIRECTORY, join, split
 from bucketingest.storage.errors import AlreadyExists
-from bucketingest.storage.interface import Storage
+from bucketingest.storage.interface import HasDirectories, Storage
 
 _SUFFIX = ".marker.CREATE"
+_BATCH = 1000
+"""Markers that are deleted by one request: the most that S3 takes."""
 
 
 def marker_directory(instant_time: str) -> str:
@@ -38,6 +42,18 @@ def marked_files(storage: Storage, instant_time: str) -> frozenset[str]:
     return frozenset(path[: path.rindex(".marker.")] for path in paths if ".marker." in path)
 
 
-def delete_markers(storage: Storage, instant_time: str) -> None:
-    """Remove all markers of an instant: after completion, or as one of the last steps of a rollback."""
-    storage.delete_many([info.path for info in storage.list(marker_directory(instant_time))])
+def delete_markers(storage: Storage, instant_time: str, files: Iterable[str] | None = None) -> None:
+    """Remove the markers of an instant: after completion, or as one of the last steps of a rollback.
+
+    `files`: the data files, relative to the table's root, if all are known; else the markers are listed. Where the
+    storage has directories, theirs go, too: there is one per instant and partition, and only Hudi's archival would
+    remove them.
+    """
+    if files is None:
+        paths = [info.path for info in storage.list(marker_directory(instant_time))]
+    else:
+        paths = [marker_path(instant_time, *split(file)) for file in files]
+    for start in range(0, len(paths), _BATCH):
+        storage.delete_many(paths[start : start + _BATCH])
+    if isinstance(storage, HasDirectories):
+        storage.remove_empty_directories(marker_directory(instant_time))

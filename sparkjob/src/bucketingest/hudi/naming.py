@@ -126,3 +126,9 @@ def join(partition_path: str, name: str) -> str:
     "".
     """
     return f"{partition_path}/{name}" if partition_path else name
+
+
+def split(path: str) -> tuple[str, str]:
+    """Partition path and name of a file, of its path relative to the table's root."""
+    partition_path, _, name = path.rpartition("/")
+    return partition_path, name

@@ -133,3 +133,12 @@ class ConditionalStorage(Storage, Protocol):
         is gone. After StorageUnavailable the outcome is unknown.
         """
         ...
+
+
+@runtime_checkable
+class HasDirectories(Protocol):
+    """A storage whose directories stay when nothing is left in them."""
+
+    def remove_empty_directories(self, prefix: str) -> None:
+        """Remove the directory and those below it, as far as they are empty; nothing may be created there meanwhile."""
+        ...

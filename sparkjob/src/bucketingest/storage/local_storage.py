@@ -5,7 +5,7 @@ exists and is empty; it also refuses names that end in ``#`` and digits.
 """
 
 # These calls are made per object: plain names cost a tenth of pathlib's and keep odd ones exact.
-# ruff: noqa: PTH108, PTH112, PTH114, PTH116, PTH117, PTH120
+# ruff: noqa: PTH106, PTH108, PTH112, PTH114, PTH116, PTH117, PTH120
 
 from __future__ import annotations
 
@@ -128,6 +128,14 @@ class LocalStorage:
                 continue  # Somebody removed the whole directory: the file is gone with it.
             except OSError as error:
                 self._fail("delete", path, error)
+
+    def remove_empty_directories(self, prefix: str) -> None:
+        """Remove the directory and those below it, as far as they are empty. Not durable: they may come back."""
+        for directory, _, _ in os.walk(self.absolute(prefix), topdown=False):
+            try:
+                os.rmdir(directory)
+            except OSError:  # not empty, or somebody else was faster
+                continue
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Every file below the directory, at any depth."""

@@ -1,4 +1,6 @@
-"""Receives the rows of a write task's file groups, feeds the handles, and publishes each file group's one object."""
+"""Receives the rows of a write task's file groups, feeds the handles, and publishes each file group's one object, its
+marker first: other writers' rollback finds what to delete by markers alone.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from typing import Final, Self
 import pyarrow as pa
 
 from bucketingest.hudi.log_format import Buffer
+from bucketingest.hudi.markers import create_marker
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.partition import ensure_partition_metadata
 from bucketingest.storage import Storage, open_storage
@@ -55,6 +58,7 @@ class BucketWriter:
         self._next_row = 0
         self._pool = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="publish")
         self._publishing: list[tuple[Future[WriteStatus], int]] = []
+        self._marker: Future[None] | None = None
         self._scratch_files: list[pathlib.Path] = []
 
     def __enter__(self) -> Self:
@@ -102,11 +106,15 @@ class BucketWriter:
         handle = AppendHandle(self._plan, partition_path, bucket, task=self._task, first_row=self._next_row)
         self._budget.join(handle)
         self._handle = handle
+        # Now, so that it stands when the handle's rows are encoded; publishing waits for it.
+        self._marker = self._pool.submit(
+            create_marker, self._storage, self._plan.instant_time, partition_path, str(handle.file_name)
+        )
         return handle
 
     def _finish_handle(self) -> None:
-        handle = self._handle
-        if handle is None:
+        handle, marker = self._handle, self._marker
+        if handle is None or marker is None:
             return
         content = handle.close()
         self._budget.leave(handle)
@@ -120,9 +128,11 @@ class BucketWriter:
         if handle.partition_path not in self._partitions:
             ensure_partition_metadata(self._storage, handle.partition_path, self._plan.instant_time)
             self._partitions.add(handle.partition_path)
-        self._publishing.append((self._pool.submit(self._publish, handle, content), in_memory))
+        self._publishing.append((self._pool.submit(self._publish, handle, content, marker), in_memory))
 
-    def _publish(self, handle: AppendHandle, content: list[Buffer] | pathlib.Path) -> WriteStatus:
+    def _publish(self, handle: AppendHandle, content: list[Buffer] | pathlib.Path, marker: Future[None]) -> WriteStatus:
+        # The marker was handed to the pool before this, so some thread has taken it up: the wait ends.
+        marker.result()
         adopted = create_or_adopt(
             self._storage, join(handle.partition_path, str(handle.file_name)), content, same_log_rows
         )

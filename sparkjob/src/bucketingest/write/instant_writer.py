@@ -15,6 +15,8 @@ from bucketingest.hudi import heartbeat
 from bucketingest.hudi.errors import InstantExists, UnsupportedTable
 from bucketingest.hudi.history import archived_times
 from bucketingest.hudi.instant import ROLLBACK, State, next_instant_time
+from bucketingest.hudi.markers import delete_markers
+from bucketingest.hudi.naming import join
 from bucketingest.hudi.replaced import replaced_file_groups
 from bucketingest.hudi.rollback import (
     Lock,
@@ -221,6 +223,7 @@ class InstantWriter:
     def _completed(self, instant: str, entries: Sequence[LedgerEntry]) -> None:
         heartbeat.stop(self._storage, instant)
         statuses = [status for entry in entries for status in entry.statuses]
+        delete_markers(self._storage, instant, [join(s.partition_path, s.file_name) for s in statuses if s.file_id])
         if self._identity.dead_letters is not None:
             letters = [status.file_name for status in statuses if status.rejected]
             publish(self._identity.dead_letters, self._identity.pipeline, instant, letters)
