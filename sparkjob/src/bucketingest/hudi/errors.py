@@ -64,3 +64,11 @@ class CorruptLog(HudiError):
 
 class SchemaError(HudiError):
     """A schema cannot be expressed in the table format, or two schemas do not fit together."""
+
+
+class LockHeld(HudiError):
+    """Another writer holds the table's lock, and did not let go of it while we waited."""
+
+
+class LockLost(HudiError):
+    """The table's lock is no longer certainly ours: nothing that needs it may be done now."""

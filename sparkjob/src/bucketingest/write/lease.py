@@ -16,10 +16,11 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Final, Self
 
+from bucketingest.hudi.clocks import forward_seconds, utc_now
 from bucketingest.hudi.renewing import Renewing
 from bucketingest.storage import Storage, StorageError
 from bucketingest.write.lease_objects import Step, create, is_of, newest_lease, take
@@ -40,16 +41,6 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 1.0
 _RELEASE_TRIES: Final = 3
-
-
-def utc_now() -> datetime:
-    """The time by the clock of this machine."""
-    return datetime.now(UTC)
-
-
-def forward_seconds() -> float:
-    """Seconds by a clock that only runs forward, also while the machine sleeps where the system has such a clock."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,16 @@
+"""The two clocks that leases and locks go by: one that others can compare with theirs, one that cannot be set."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+
+def utc_now() -> datetime:
+    """The time by the wall clock of this machine."""
+    return datetime.now(UTC)
+
+
+def forward_seconds() -> float:
+    """Seconds by a clock that only runs forward, also while the machine sleeps where the system has such a clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
