@@ -19,6 +19,8 @@ def test_everything_but_source_format_path_and_key_has_a_default(document: Build
     assert spec.table.partition_by == ()
     assert spec.table.memory_per_task == 256 * 1024**2
     assert spec.table.version == 9
+    assert spec.table.lock.provider == "auto"
+    assert spec.table.lock.lease_validity == timedelta(seconds=30)
     assert spec.commit.interval == timedelta(seconds=30)
     assert spec.commit.trigger == timedelta(seconds=2)
     assert spec.commit.max_retries == 5

@@ -62,6 +62,16 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="Confluent's header before JSON",
         ),
         pytest.param(
+            {"spec.table.lock": {"leaseValidity": "90s"}},
+            "spec.table.lock.waitTimeout: is 1m; allowed: more than table.lock.leaseValidity, 1m30s",
+            id="lock left by a crash not waited out",
+        ),
+        pytest.param(
+            {"spec.table.lock": {"heldTimeout": "30s"}},
+            "spec.table.lock.heldTimeout: is 30s; allowed: more than table.lock.leaseValidity, 30s",
+            id="table of a crashed job not waited out",
+        ),
+        pytest.param(
             {"spec.table.recordKey": ["a", "a"]},
             "spec.table.recordKey[1]: names a a second time; allowed: each name once",
             id="key column twice",

@@ -72,6 +72,11 @@ def _longer_than_interval(field: str) -> CelRule:
     return CelRule(rule, f"{field} must be longer than commit.interval", f".{field}")
 
 
+def _longer_than_lease(field: str) -> CelRule:
+    rule = f"duration(self.{field}) > duration(self.leaseValidity)"
+    return CelRule(rule, f"{field} must be longer than leaseValidity", f".{field}")
+
+
 _EACH_ONCE: Final = CelRule("self.all(name, self.exists_one(other, other == name))", "must name each item once")
 _NO_HUDI_COLUMN: Final = CelRule("self.all(name, !name.startsWith('_hoodie_'))", "must not name Hudi's own columns")
 _PLAIN_PATH: Final = CelRule(
@@ -118,6 +123,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".index.hashFields",
         ),
     ),
+    "table.lock": (_longer_than_lease("waitTimeout"), _longer_than_lease("heldTimeout")),
     "table.path": (_PLAIN_PATH,),
     "table.recordKey": (_EACH_ONCE, _NO_HUDI_COLUMN),
     "table.partitionBy": (_EACH_ONCE, _NO_HUDI_COLUMN),

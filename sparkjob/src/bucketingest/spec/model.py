@@ -16,7 +16,7 @@ from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue
 from bucketingest.spec.schema import inlined_schema, with_defaults
 from bucketingest.spec.source import FilesSource, Format, KafkaSource, RateSource, SecretReference, Source, Transform
 from bucketingest.spec.spark import Driver, Executor, Spark
-from bucketingest.spec.table import Index, Table
+from bucketingest.spec.table import Index, Table, TableLock
 
 API_GROUP: Final = "bucketingest.dev"
 API_VERSION: Final = "v1alpha1"
@@ -201,5 +201,6 @@ __all__ = [
     "Source",
     "Spark",
     "Table",
+    "TableLock",
     "Transform",
 ]

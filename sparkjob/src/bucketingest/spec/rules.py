@@ -216,6 +216,15 @@ def _paths_apart(view: View) -> Iterator[Broken]:
             yield Broken(tuple(path.split(".")), "lies in the table", f"a path outside of table.path {table}")
 
 
+def _lock_times(view: View) -> Iterator[Broken]:
+    validity = view.duration("table.lock.leaseValidity")
+    for path in ("table.lock.waitTimeout", "table.lock.heldTimeout"):
+        limit = view.duration(path)
+        if validity is not None and limit is not None and limit <= validity:
+            allowed = f"more than table.lock.leaseValidity, {format_duration(validity)}"
+            yield Broken(tuple(path.split(".")), f"is {format_duration(limit)}", allowed)
+
+
 def _dead_letter_mode(view: View) -> Iterator[Broken]:
     if view.value("errors.mode") == "fail" and view.value("errors.deadLetterPath") is not None:
         yield Broken(("errors", "deadLetterPath"), "is not allowed with errors.mode fail", "errors.mode deadLetter")
@@ -252,6 +261,7 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _table_properties,
     _plain_paths,
     _paths_apart,
+    _lock_times,
     _dead_letter_mode,
     _times,
 )

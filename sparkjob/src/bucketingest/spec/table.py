@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
+from bucketingest.spec.lock import TableLock
 from bucketingest.spec.scalars import ALLOWED_KEY, BytesText, Column, Flag, Location, OptionValue, Whole
 
 MAX_BUCKETS: Final = 99_999_999
@@ -124,6 +125,9 @@ class Table(SpecModel):
         ge=1,
         le=100_000,
     )
+    lock: TableLock = Field(
+        default=TableLock(), description="How other jobs and Hudi's own writers are kept off the table meanwhile."
+    )
     properties: dict[str, OptionValue] = Field(
         default={},
         description=(
@@ -134,4 +138,4 @@ class Table(SpecModel):
     )
 
 
-__all__ = ["IMMUTABLE_INDEX_FIELDS", "IMMUTABLE_TABLE_FIELDS", "MAX_BUCKETS", "Index", "Table"]
+__all__ = ["IMMUTABLE_INDEX_FIELDS", "IMMUTABLE_TABLE_FIELDS", "MAX_BUCKETS", "Index", "Table", "TableLock"]
