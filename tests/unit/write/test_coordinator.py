@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 
@@ -187,6 +188,12 @@ def test_a_replaced_attempt_that_wakes_up_after_the_commit_adds_nothing(table: T
     assert table.leftovers() == []
 
 
+@pytest.fixture
+def forgets_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bucketingest.write.coordination.KEPT_FOR", timedelta(0))
+
+
+@pytest.mark.usefixtures("forgets_at_once")
 def test_a_replaced_attempt_that_wakes_up_when_all_is_forgotten_leaves_no_work_behind(table: TestTable) -> None:
     older = table.attempt()
 
@@ -204,6 +211,7 @@ def test_a_replaced_attempt_that_wakes_up_when_all_is_forgotten_leaves_no_work_b
     assert len(table.visible_keys()) == 8 + KEPT_INSTANTS
 
 
+@pytest.mark.usefixtures("forgets_at_once")
 def test_objects_of_old_instants_are_forgotten(table: TestTable) -> None:
     attempt = table.attempt()
     for number in range(KEPT_INSTANTS + 3):

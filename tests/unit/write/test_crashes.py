@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -79,7 +80,8 @@ def test_a_crash_at_any_change_loses_and_doubles_nothing(life: Life, after_effec
         check(table)
 
 
-def test_a_crash_while_old_instants_are_forgotten_loses_and_doubles_nothing() -> None:
+def test_a_crash_while_old_instants_are_forgotten_loses_and_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bucketingest.write.coordination.KEPT_FOR", timedelta(0))
     table = TestTable()
     attempt = table.attempt()
     for number in range(KEPT_INSTANTS):

@@ -2,106 +2,78 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Literal
-
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import open_storage
-from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.failures import essence
+from bucketingest.stream.board import ProgressBoard
+from bucketingest.stream.checkpoint import SourceKind
 from bucketingest.stream.pipeline import Pipeline
-from bucketingest.stream.positions import CheckpointPositions
 from bucketingest.stream.query import MicroBatchFunction
 from bucketingest.stream.running import RunningIngest
 from bucketingest.stream.session import prepared
 from bucketingest.stream.shape import RowShape
 from bucketingest.stream.sources import read_source
-from bucketingest.stream.starting import reconcile
+from bucketingest.stream.starter import QueryStarter
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.opening import OpenTable, open_table
+from bucketingest.write.opening import open_table
 
 
-def ingest_resource(session: SparkSession, resource: BucketIngest, *, once: bool = False) -> RunningIngest:
+def ingest_resource(
+    session: SparkSession, resource: BucketIngest, *, once: bool = False, board: ProgressBoard | None = None
+) -> RunningIngest:
     """Start the pipeline that the resource describes. `once`: take all there is, then stop, whatever the resource's
-    trigger.
+    trigger. `board`: where progress is told, for who looks at it before and after the query too.
 
     Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before
     all checks.
     """
     pipeline = Pipeline.of(resource)
-    shape = RowShape(resource, pipeline.delete_when)
-    kind: Literal["kafka", "checkpoint"] = "kafka" if resource.spec.source.kafka is not None else "checkpoint"
     with prepared(session):
         rows = read_source(session, resource)
-        opened = _open(pipeline, shape, rows)
-        coordinator = _coordinator(session, pipeline, opened)
-        reconcile(pipeline.checkpoint(), coordinator.start())
-        return _start(rows, pipeline, shape, opened, coordinator, kind=kind, once=once)
+        shape = RowShape(resource, pipeline.delete_when)
+        return _start(rows, pipeline, shape, source=_source_kind(resource), once=once, board=board)
 
 
-def ingest(rows: DataFrame, pipeline: Pipeline, *, once: bool = False) -> RunningIngest:
+def ingest(
+    rows: DataFrame, pipeline: Pipeline, *, once: bool = False, board: ProgressBoard | None = None
+) -> RunningIngest:
     """Write a streaming DataFrame, whose columns are the table's, into the pipeline's table.
 
     The position of its sources lives in Spark's checkpoint: without it the pipeline is refused a second start. Raises
     as `ingest_resource` does.
     """
-    shape = RowShape(None, pipeline.delete_when)
     with prepared(rows.sparkSession):
-        opened = _open(pipeline, shape, rows)
-        coordinator = _coordinator(rows.sparkSession, pipeline, opened)
-        reconcile(pipeline.checkpoint(), coordinator.start())
-        return _start(rows, pipeline, shape, opened, coordinator, kind="checkpoint", once=once)
-
-
-def _open(pipeline: Pipeline, shape: RowShape, rows: DataFrame) -> OpenTable:
-    storage = open_storage(pipeline.table_url, pipeline.storage_options)
-    return open_table(storage, pipeline.definition, shape.schema(rows), has_deletes=pipeline.delete_when is not None)
-
-
-def _coordinator(session: SparkSession, pipeline: Pipeline, opened: OpenTable) -> InstantCoordinator:
-    letters = pipeline.dead_letters_url
-    settings = CoordinatorSettings(
-        pipeline=pipeline.name,
-        tasks=_tasks(session, pipeline),
-        max_retries=pipeline.max_commit_retries,
-        dead_letters=None if letters is None else open_storage(letters, pipeline.storage_options),
-    )
-    return InstantCoordinator(opened, settings)
+        return _start(rows, pipeline, RowShape(None, pipeline.delete_when), source="own", once=once, board=board)
 
 
 def _start(
     rows: DataFrame,
     pipeline: Pipeline,
     shape: RowShape,
-    opened: OpenTable,
-    coordinator: InstantCoordinator,
     *,
-    kind: Literal["kafka", "checkpoint"],
+    source: SourceKind,
     once: bool,
+    board: ProgressBoard | None,
 ) -> RunningIngest:
-    positions = CheckpointPositions(pipeline.checkpoint(), kind)
-    tasks = _tasks(rows.sparkSession, pipeline)
-    function = MicroBatchFunction(pipeline, opened, shape, coordinator, positions, tasks=tasks)
-    writer = rows.writeStream.foreachBatch(function).option("checkpointLocation", pipeline.checkpoint_url)
-    writer = writer.queryName(pipeline.name)
-    if once or pipeline.trigger == "once":
-        writer = writer.trigger(availableNow=True)
-    else:
-        assert isinstance(pipeline.trigger, timedelta), "a trigger is a duration or once"
-        writer = writer.trigger(processingTime=f"{int(pipeline.trigger.total_seconds() * 1000)} milliseconds")
-    try:
-        query = writer.start()
-    except (PySparkException, Py4JJavaError) as error:
-        message, cause = essence(error)
-        raise QueryFailed(
-            f"the query cannot start with checkpoint {pipeline.checkpoint_url}: {message}", cause
-        ) from error
-    return RunningIngest(query, function)
+    tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
+    storage = open_storage(pipeline.table_url, pipeline.storage_options)
+    opened = open_table(storage, pipeline.definition, shape.schema(rows), has_deletes=pipeline.delete_when is not None)
+    letters = pipeline.dead_letters_url
+    settings = CoordinatorSettings(
+        pipeline=pipeline.name,
+        tasks=tasks,
+        max_retries=pipeline.max_commit_retries,
+        dead_letters=None if letters is None else open_storage(letters, pipeline.storage_options),
+        commit_interval=pipeline.commit_interval,
+    )
+    coordinator = InstantCoordinator(opened, settings)
+    function = MicroBatchFunction(pipeline, opened, shape, coordinator, board or ProgressBoard(), tasks=tasks)
+    return RunningIngest(QueryStarter.of(rows, pipeline, coordinator, function, source=source, once=once))
 
 
-def _tasks(session: SparkSession, pipeline: Pipeline) -> int:
-    return pipeline.write_tasks or session.sparkContext.defaultParallelism
+def _source_kind(resource: BucketIngest) -> SourceKind:
+    source = resource.spec.source
+    if source.kafka is not None:
+        return "kafka"
+    return "files" if source.files is not None else "rate"

@@ -11,7 +11,6 @@ from typing import Literal, Self
 from bucketingest.hudi.table import TableDefinition
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
-from bucketingest.stream.errors import UnsupportedSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +37,25 @@ class Pipeline:
     """Base path of the dead-letter table; None: a row that cannot be written fails the query."""
     trigger: timedelta | Literal["once"] = timedelta(seconds=2)
     """Time between starts of micro-batches; zero: as fast as it can; once: all there is, then stop."""
+    commit_interval: timedelta | None = None
+    """Time after which an instant is committed; None: each micro-batch is an instant of its own."""
     max_commit_retries: int = 5
     storage_options: dict[str, str] = field(default_factory=dict)
     """For the table and the dead letters, and for the checkpoint unless it is a local directory."""
 
-    def checkpoint(self) -> Storage:
-        """The directory of Spark's checkpoint."""
+    def checkpoint_directory(self, directory: str = "") -> str:
+        """URL of a directory below the checkpoint's."""
+        return f"{self.checkpoint_url.rstrip('/')}/{directory}" if directory else self.checkpoint_url
+
+    def checkpoint(self, directory: str = "") -> Storage:
+        """The directory of Spark's checkpoint, or one below it."""
         local = "://" not in self.checkpoint_url or self.checkpoint_url.startswith("file:")
-        return open_storage(self.checkpoint_url, None if local else self.storage_options)
+        return open_storage(self.checkpoint_directory(directory), None if local else self.storage_options)
 
     @classmethod
     def of(cls, resource: BucketIngest) -> Self:
-        """The pipeline that the resource describes. Raises UnsupportedSetting for what this version cannot run."""
+        """The pipeline that the resource describes."""
         spec = resource.spec
-        if spec.commit.mode != "checkpoint":
-            raise UnsupportedSetting(
-                f"spec.commit.mode: {spec.commit.mode} is not available in this version; allowed: checkpoint"
-            )
         table = spec.table
         return cls(
             name=resource.pipeline,
@@ -78,5 +79,6 @@ class Pipeline:
             write_tasks=table.write_tasks,
             dead_letters_url=resource.dead_letter_path,
             trigger=spec.commit.trigger,
+            commit_interval=spec.commit.interval if spec.commit.mode == "interval" else None,
             max_commit_retries=spec.commit.max_retries,
         )

@@ -17,9 +17,9 @@ from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.positions import CheckpointPositions
 from bucketingest.stream.shape import RowShape
 from bucketingest.write.coordinator import InstantCoordinator
-from bucketingest.write.errors import ConflictingAttempt, InstantAborted
+from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost
 from bucketingest.write.opening import OpenTable
-from bucketingest.write.outcome import Assignment, Outcome
+from bucketingest.write.outcome import Assignment, Commit, Outcome
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.source_range import SourceRange
 from bucketingest.write.write_status import WriteStatus
@@ -44,7 +44,7 @@ class MicroBatchFunction:
         opened: OpenTable,
         shape: RowShape,
         coordinator: InstantCoordinator,
-        positions: CheckpointPositions,
+        board: ProgressBoard,
         *,
         tasks: int,
     ) -> None:
@@ -52,14 +52,35 @@ class MicroBatchFunction:
         self._opened = opened
         self._shape = shape
         self._coordinator = coordinator
-        self._positions = positions
+        self._positions: CheckpointPositions | None = None
         self._tasks = tasks
-        self.board = ProgressBoard()
+        self.board = board
         self.busy = threading.Lock()
         """Held while a micro-batch is written; who holds it may stop the query without interrupting one."""
         self.stop_requested = threading.Event()
         self.failure: BaseException | None = None
         """What ended the query, as it was raised: Spark hands on its text only."""
+
+    def begin(self, positions: CheckpointPositions) -> None:
+        """A query starts whose checkpoint this is."""
+        self._positions = positions
+        self.failure = None
+
+    def commit(self, *, now: bool) -> None:
+        """Between micro-batches: commit the open instant if its time has come, or `now`. Call with `busy` held.
+
+        Raises what the coordinator's commits do.
+        """
+        if self._coordinator.inflight is None:
+            return
+        try:
+            commit = self._coordinator.commit_open() if now else self._coordinator.commit_if_due()
+        except PositionLost:
+            self.board.taken_back()
+            raise
+        if commit is not None:
+            self.board.committed(commit)
+            _log_commit(commit)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write and commit one micro-batch."""
@@ -70,6 +91,7 @@ class MicroBatchFunction:
         try:
             if self.stop_requested.is_set():
                 raise StopRequested
+            assert self._positions is not None, "a query is started after begin"
             try:
                 self._run(rows, self._positions.range_of(batch_id))
             except BaseException as error:
@@ -81,8 +103,11 @@ class MicroBatchFunction:
     def _run(self, rows: DataFrame, source_range: SourceRange) -> None:
         for rounds_left in reversed(range(_ROUNDS_MAX)):
             try:
-                outcome = self._coordinator.run(source_range, lambda assignment: self._write(rows, assignment))
+                outcome = self._coordinator.run(
+                    source_range, lambda assignment: self._write(rows, assignment, source_range)
+                )
             except (InstantAborted, ConflictingAttempt) as error:
+                self.board.taken_back()
                 log.warning("written again in a new instant", extra={"reason": str(error), "rounds_left": rounds_left})
                 if not rounds_left:
                     raise
@@ -90,9 +115,13 @@ class MicroBatchFunction:
                 self._report(source_range, outcome)
                 return
 
-    def _write(self, rows: DataFrame, assignment: Assignment) -> Sequence[WriteStatus]:
-        self.board.batch_started(assignment.instant_time)
-        plan = self._plan(assignment)
+    def _write(self, rows: DataFrame, assignment: Assignment, source_range: SourceRange) -> Sequence[WriteStatus]:
+        self.board.batch_started(assignment.instant_time, source_range)
+        statuses = self._written(rows, self._plan(assignment))
+        self.board.written(statuses)
+        return statuses
+
+    def _written(self, rows: DataFrame, plan: WritePlan) -> Sequence[WriteStatus]:
         decoded = self._shape.decoded(rows)
         if not decoded.can_fail:
             return write_micro_batch(self._shape.table_rows(decoded.good()), plan)
@@ -126,7 +155,7 @@ class MicroBatchFunction:
         if outcome.instant_time is None:
             return
         log.info(
-            "committed",
+            "written",
             extra={
                 "instant": outcome.instant_time,
                 "batch": source_range.batch_id,
@@ -136,6 +165,22 @@ class MicroBatchFunction:
                 "files": outcome.files,
                 "bytes": outcome.size_bytes,
                 "write_seconds": round(outcome.write_seconds, 3),
-                "commit_seconds": round(outcome.commit_seconds, 3),
             },
         )
+        if outcome.commit is not None:
+            _log_commit(outcome.commit)
+
+
+def _log_commit(commit: Commit) -> None:
+    log.info(
+        "committed",
+        extra={
+            "instant": commit.instant_time,
+            "micro_batches": commit.micro_batches,
+            "rows": commit.rows,
+            "files": commit.files,
+            "bytes": commit.size_bytes,
+            "open_seconds": round(commit.open_seconds, 3),
+            "commit_seconds": round(commit.commit_seconds, 3),
+        },
+    )

@@ -1,7 +1,10 @@
-"""A running query and its end: waiting for it, stopping it between micro-batches, raising what really went wrong."""
+"""A running query and its end: committing between micro-batches, starting again when the table went back, stopping,
+raising what really went wrong.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Final
 
@@ -13,17 +16,27 @@ from bucketingest.errors import BucketIngestError
 from bucketingest.stream.errors import JvmFailed, QueryFailed
 from bucketingest.stream.failures import essence
 from bucketingest.stream.progress import Progress
-from bucketingest.stream.query import MicroBatchFunction, StopRequested
+from bucketingest.stream.query import StopRequested
+from bucketingest.stream.starter import QueryStarter
+from bucketingest.write.errors import PositionLost
 
+log = logging.getLogger(__name__)
+
+RESTARTS_MAX: Final = 10
+"""How often one process starts again because other writers took instants back, before it fails."""
 _POLL_SECONDS: Final = 0.2
 
 
 class RunningIngest:
-    """A started ingestion. `wait` in the main thread; `request_stop` from anywhere, also from a signal handler."""
+    """A started ingestion. `wait` in the main thread: it also commits instants whose time has come while no micro-batch
+    is written. `request_stop` from anywhere, also from a signal handler.
+    """
 
-    def __init__(self, query: StreamingQuery, function: MicroBatchFunction) -> None:
-        self.query = query
-        self._function = function
+    def __init__(self, starter: QueryStarter) -> None:
+        self._starter = starter
+        self._function = starter.function
+        self._restarts = 0
+        self.query: StreamingQuery = starter.start()
 
     def progress(self) -> Progress:
         """What the query is doing now."""
@@ -31,7 +44,8 @@ class RunningIngest:
         return self._function.board.snapshot()
 
     def request_stop(self) -> None:
-        """End the query after the micro-batch that is being written, if there is one."""
+        """End the query after the micro-batch that is being written, if there is one, and commit what is written."""
+        self._function.board.stopping()
         self._function.stop_requested.set()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
@@ -42,26 +56,58 @@ class RunningIngest:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while deadline is None or time.monotonic() < deadline:
             try:
-                if self.query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type] # PySpark takes fractions
+                if self._has_ended():
                     return True
-            except StreamingQueryException as error:
-                self._raise(error)
-                return True
+            except PositionLost as error:
+                if self._function.stop_requested.is_set():
+                    log.warning("stopped; the next start ingests again", extra={"reason": str(error)})
+                    self._stop()
+                    return True
+                self._start_again(error)
             except (Py4JError, OSError) as error:
                 raise JvmFailed(
                     "Spark's JVM is gone, killed or out of memory (spark.driver.memory); the next start finishes or "
                     "takes back what was begun"
                 ) from error
-            self._stop_if_idle()
         return False
 
-    def _stop_if_idle(self) -> None:
-        """Stop a query that waits for data. The lock keeps a micro-batch from starting, so none is interrupted."""
-        if self._function.stop_requested.is_set() and self._function.busy.acquire(blocking=False):
+    def _has_ended(self) -> bool:
+        """Wait a moment for the query's end, and do between micro-batches what is due."""
+        try:
+            ended = bool(self.query.awaitTermination(_POLL_SECONDS))  # type: ignore[arg-type] # PySpark takes fractions
+        except StreamingQueryException as error:
+            self._raise(error)
+            ended = True
+        if ended:
+            with self._function.busy:
+                self._function.commit(now=True)
+        elif self._function.busy.acquire(blocking=False):  # held, it keeps a micro-batch from starting
             try:
-                self.query.stop()
+                self._between_micro_batches()
             finally:
                 self._function.busy.release()
+        return ended
+
+    def _between_micro_batches(self) -> None:
+        if self._function.stop_requested.is_set():
+            self._function.commit(now=True)
+            self.query.stop()
+        else:
+            self._function.commit(now=False)
+
+    def _start_again(self, error: PositionLost) -> None:
+        """The table went back behind the query: begin anew from the table, with a checkpoint that says so."""
+        self._function.board.position_lost()
+        self._restarts += 1
+        if self._restarts > RESTARTS_MAX:
+            raise error
+        log.warning("starting again from the table", extra={"reason": str(error), "restarts": self._restarts})
+        self._stop()
+        self.query = self._starter.start()
+
+    def _stop(self) -> None:
+        with self._function.busy:  # no micro-batch is interrupted
+            self.query.stop()
 
     def _raise(self, error: StreamingQueryException) -> None:
         if self._function.stop_requested.is_set() and StopRequested.__name__ in str(error):

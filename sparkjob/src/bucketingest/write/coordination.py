@@ -8,6 +8,7 @@ absent, so of two attempts exactly one decides, and the other learns what was de
     instants/<instant>/intent/<sequence>       the source range of a micro-batch, before its tasks start
     instants/<instant>/ledger/<sequence>       what its tasks wrote, after all have reported
     instants/<instant>/decision                commit (completion time, bytes of the completed file) or abort (why)
+    instants/<instant>/aborted                 what was carried out is an abort: late files of it may still come
     instants/<instant>/done                    the decision has been carried out
 """
 
@@ -17,8 +18,10 @@ import json
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Final
 
+from bucketingest.hudi.instant import format_time
 from bucketingest.storage import AlreadyExists, NotFound, Storage
 from bucketingest.write.errors import FencedOut, WriteError
 from bucketingest.write.source_range import SourceRange
@@ -26,7 +29,11 @@ from bucketingest.write.write_status import WriteStatus
 
 ROOT: Final = ".hoodie/.bucketingest"
 KEPT_INSTANTS: Final = 10
-"""Decided instants whose objects stay: a late attempt must still find the decision."""
+"""Newest instants whose objects stay, however old."""
+KEPT_FOR: Final = timedelta(minutes=15)
+"""Age up to which an instant's objects stay: an attempt that was stopped for a while must still find the decision, or
+it would decide anew, and late files of an aborted instant must still be swept.
+"""
 KEPT_EPOCHS: Final = 10
 
 
@@ -158,9 +165,29 @@ class Coordination:
         content = self._get(self._path(instant, "decision"))
         return None if content is None else _decision_of(content)
 
-    def mark_done(self, instant: str) -> None:
-        """Nothing is left to do for the instant."""
+    def mark_done(self, instant: str, *, aborted: bool = False) -> None:
+        """Nothing is left to do for the instant, but to sweep it if it was aborted."""
+        if aborted:
+            self._create(self._path(instant, "aborted"), b"")
         self._create(self._path(instant, "done"), b"")
+
+    def is_aborted(self, instant: str) -> bool:
+        """Whether the instant was done by aborting it."""
+        return self._storage.exists(self._path(instant, "aborted"))
+
+    def standing(self) -> dict[str, frozenset[str]]:
+        """For each instant, ascending, the names of its objects, from one listing."""
+        prefix = f"{self._root}/instants/"
+        names: dict[str, set[str]] = {}
+        for info in self._storage.list(prefix.rstrip("/")):
+            instant, _, name = info.path.removeprefix(prefix).partition("/")
+            names.setdefault(instant, set()).add(name)
+        return {instant: frozenset(names[instant]) for instant in sorted(names)}
+
+    def forgettable(self, now: datetime) -> list[str]:
+        """Instants whose objects no attempt can need any more."""
+        oldest_kept = format_time(now - KEPT_FOR)
+        return [instant for instant in self.instants()[:-KEPT_INSTANTS] if instant < oldest_kept]
 
     def is_done(self, instant: str) -> bool:
         """Whether the instant's decision has been carried out."""
@@ -173,7 +200,7 @@ class Coordination:
         without the decision its intents would count as open.
         """
         for instant in instants:
-            last = [self._path(instant, name) for name in ("decision", "done")]
+            last = [self._path(instant, name) for name in ("decision", "aborted", "done")]
             others = [info.path for info in self._storage.list(self._path(instant, "")) if info.path not in last]
             self._storage.delete_many(others)
             for path in last:

@@ -20,7 +20,7 @@ import stamina
 from bucketingest.hudi.rollback import Lock
 from bucketingest.storage import Storage, StorageUnavailable
 from bucketingest.write.beating import beating
-from bucketingest.write.coordination import KEPT_INSTANTS, CommitDecision, Coordination, LedgerEntry
+from bucketingest.write.coordination import CommitDecision, Coordination, LedgerEntry
 from bucketingest.write.errors import (
     ConflictingAttempt,
     InstantAborted,
@@ -225,7 +225,7 @@ class InstantCoordinator:
                 decision = self._writer.complete(instant.request_time, instant.entries)
         assert isinstance(decision, CommitDecision), "anything else has raised"
         self._position = instant.position
-        self._coordination.forget(self._coordination.instants()[:-KEPT_INSTANTS])
+        self._writer.forget_old()
         statuses = [status for entry in instant.entries for status in entry.statuses]
         return Commit(
             instant_time=instant.request_time,

@@ -146,6 +146,12 @@ def publish(storage: Storage, pipeline: str, instant_time: str, names: Iterable[
         storage.delete(staged)
 
 
+def staged_instants(storage: Storage, pipeline: str) -> list[str]:
+    """Request times of the instants that have staged files."""
+    level = storage.list_level(f"{STAGING_DIRECTORY}/{pipeline}")
+    return sorted(path.rpartition("/")[2] for path in level.directories)
+
+
 def discard(storage: Storage, pipeline: str, instant_time: str) -> None:
     """Delete what an aborted instant staged."""
     storage.delete_many([info.path for info in storage.list(f"{STAGING_DIRECTORY}/{pipeline}/{instant_time}")])

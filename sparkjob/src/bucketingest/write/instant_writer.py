@@ -14,16 +14,14 @@ from typing import Final
 from bucketingest.hudi import heartbeat
 from bucketingest.hudi.errors import InstantExists, UnsupportedTable
 from bucketingest.hudi.history import archived_times
-from bucketingest.hudi.instant import ROLLBACK, State, next_instant_time
+from bucketingest.hudi.instant import Instant, State, next_instant_time
 from bucketingest.hudi.markers import delete_markers
 from bucketingest.hudi.naming import join
-from bucketingest.hudi.replaced import replaced_file_groups
 from bucketingest.hudi.rollback import (
     Lock,
     RollbackOptions,
     pending_rollback,
     roll_back,
-    rollback_targets,
     rollbacks_of,
     sweep,
 )
@@ -34,7 +32,7 @@ from bucketingest.index.bucket import BucketIndex, FileIds
 from bucketingest.index.errors import DuplicateFileGroup
 from bucketingest.index.routing import PartitionNumbers
 from bucketingest.storage import Storage
-from bucketingest.write.commit_content import commit_metadata, inflight_metadata, written_file_groups
+from bucketingest.write.commit_content import commit_metadata, inflight_metadata
 from bucketingest.write.coordination import (
     AbortDecision,
     CommitDecision,
@@ -43,9 +41,10 @@ from bucketingest.write.coordination import (
     Intent,
     LedgerEntry,
 )
-from bucketingest.write.dead_letters import discard, publish
-from bucketingest.write.errors import InstantAborted, PositionLost, WriteError
+from bucketingest.write.dead_letters import discard, publish, staged_instants
+from bucketingest.write.errors import FencedOut, InstantAborted, WriteError
 from bucketingest.write.opening import OpenTable
+from bucketingest.write.shared_table import SharedTable
 from bucketingest.write.source_range import SourceRange
 
 log = logging.getLogger(__name__)
@@ -80,26 +79,26 @@ class InstantWriter:
         self._storage = opened.storage
         self._coordination = coordination
         self._identity = identity
-        self._index = opened.index
-        self._partitions = set(opened.partitions)
-        self._seen = opened.commits
-        self._known = opened.commits
-        self._rollbacks: frozenset[str] = frozenset()
+        self._shared = SharedTable(opened)
 
     @property
     def index(self) -> BucketIndex:
         """Every file group that a completed instant wrote."""
-        return self._index
+        return self._shared.index
+
+    def look(self) -> Timeline:
+        """The timeline; what other writers have done up to now counts as known afterwards."""
+        return self._shared.look()
 
     @property
     def file_ids(self) -> FileIds:
         """What write tasks need of the index."""
-        return self._index.file_ids
+        return self._shared.index.file_ids
 
     @property
     def partitions(self) -> PartitionNumbers:
         """The partitions that have their metadata."""
-        return PartitionNumbers.of(sorted(self._partitions))
+        return PartitionNumbers.of(sorted(self._shared.partitions))
 
     def begin(self, source_range: SourceRange) -> str:
         """Put a new instant on the timeline, intent and heartbeat first, so that it is never there without them.
@@ -109,8 +108,8 @@ class InstantWriter:
         for _ in range(_REQUEST_ATTEMPTS):
             with self._identity.lock():
                 timeline = Timeline.load(self._storage)
-                self._check_taken_back(timeline)
-                self._fold_in(timeline)
+                self._shared.check_taken_back(timeline)
+                self._shared.fold_in(timeline)
                 instant = self._next_time(timeline.times | set(self._coordination.instants()))
                 self._coordination.put_intent(instant, 1, self._intent(source_range))
                 heartbeat.beat(self._storage, instant)
@@ -120,11 +119,27 @@ class InstantWriter:
                     self._coordination.forget([instant])
                     continue
                 self._create_inflight(instant)
-                return instant
+            self._check_not_aborted(instant)
+            return instant
         raise WriteError(
             f"{self._storage.url}: no free instant time in {_REQUEST_ATTEMPTS} attempts: other writers are at work "
             "without the table's lock; stop them"
         )
+
+    def _check_not_aborted(self, instant: str) -> None:
+        """A newer attempt may have aborted the instant while this one was putting it on the timeline."""
+        if isinstance(decision := self._coordination.decision(instant), AbortDecision):
+            self.undo(instant, decision.reason)
+            self._coordination.check_epoch(self._identity.epoch)
+            raise InstantAborted(f"instant {instant} was aborted as it began: {decision.reason}")
+
+    def forget_old(self) -> None:
+        """Delete the coordination objects that no attempt can need any more; aborted instants are swept once more."""
+        old = self._coordination.forgettable(self._identity.clock())
+        for instant in old:
+            if self._coordination.is_aborted(instant):
+                self.sweep(instant)
+        self._coordination.forget(old)
 
     def begin_next(self, instant: str, sequence: int, source_range: SourceRange) -> bool:
         """Put a further micro-batch into an open instant, or the same one again; False if the instant is not open any
@@ -155,13 +170,6 @@ class InstantWriter:
         heartbeat.beat(self._storage, instant)
         return now
 
-    def look(self) -> Timeline:
-        """The timeline; what other writers have done up to now counts as known afterwards."""
-        timeline = Timeline.load(self._storage)
-        self._rollbacks = _rollback_times(timeline)
-        self._known = frozenset(instant.request_time for instant in timeline.completed_commits)
-        return timeline
-
     def complete(self, instant: str, entries: Sequence[LedgerEntry]) -> Decision:
         """Decide the instant unless it is decided, and carry the decision out.
 
@@ -172,7 +180,7 @@ class InstantWriter:
             decision = self._coordination.decision(instant) or self._decide(instant, entries)
             gone = False
             if isinstance(decision, CommitDecision):
-                gone = self._is_gone(instant)
+                gone = self._is_gone(instant, decision)
                 if not gone:
                     complete(self._storage, instant, decision.completion_time, decision.content)
         if isinstance(decision, AbortDecision):
@@ -194,15 +202,18 @@ class InstantWriter:
         if reasons := metadata_table_refusals(load_table(self._storage).properties):
             raise UnsupportedTable(self._storage.url, reasons)
         timeline = Timeline.load(self._storage)
-        if timeline.find(instant) is None or pending_rollback(self._storage, timeline, instant) is not None:
+        found = timeline.find(instant)
+        if found is not None and found.is_completed:
+            raise self._completed_by_another(found)
+        if found is None or pending_rollback(self._storage, timeline, instant) is not None:
             return self._coordination.decide(instant, AbortDecision("another writer rolled it back"))
-        self._check_taken_back(timeline)
-        self._fold_in(timeline)
+        self._shared.check_taken_back(timeline)
+        self._shared.fold_in(timeline)
         written = {
             (status.partition_path, status.file_id) for entry in entries for status in entry.statuses if status.file_id
         }
         try:
-            self._index.with_commit(written)
+            self._shared.index.with_commit(written)
         except DuplicateFileGroup as error:
             place = f"bucket {error.bucket} of partition {error.partition_path!r}"
             why = f"another writer gave {place} file group {error.file_ids[0]} meanwhile"
@@ -212,13 +223,24 @@ class InstantWriter:
         self._identity.check_lease()  # last: nothing that takes long lies between it and the decision
         return self._coordination.decide(instant, CommitDecision(completion_time, content))
 
-    def _is_gone(self, instant: str) -> bool:
-        """Whether a decided instant was rolled back by another writer before it was completed."""
+    def _is_gone(self, instant: str, decision: CommitDecision) -> bool:
+        """Whether a decided instant was rolled back by another writer before it was completed.
+
+        Raises FencedOut if it is complete with another time: this attempt slept until the decision was forgotten.
+        """
         timeline = Timeline.load(self._storage)
         found = timeline.find(instant)
-        if found is not None and found.is_completed:
-            return False
-        return found is None or bool(rollbacks_of(self._storage, timeline, instant))
+        if found is None or not found.is_completed:
+            return found is None or bool(rollbacks_of(self._storage, timeline, instant))
+        if found.completion_time != decision.completion_time:
+            raise self._completed_by_another(found)
+        return False
+
+    def _completed_by_another(self, found: Instant) -> FencedOut:
+        return FencedOut(
+            f"{self._storage.url}: instant {found.request_time} was completed at {found.completion_time} by another "
+            "attempt: this one stops and commits nothing"
+        )
 
     def _completed(self, instant: str, entries: Sequence[LedgerEntry]) -> None:
         heartbeat.stop(self._storage, instant)
@@ -228,10 +250,7 @@ class InstantWriter:
             letters = [status.file_name for status in statuses if status.rejected]
             publish(self._identity.dead_letters, self._identity.pipeline, instant, letters)
         written = {(status.partition_path, status.file_id) for status in statuses if status.file_id}
-        self._index = self._index.with_commit(written)
-        self._partitions.update(partition_path for partition_path, _ in written)
-        self._seen |= {instant}
-        self._known |= {instant}
+        self._shared.wrote(instant, written)
         self._coordination.mark_done(instant)
 
     def abort(self, instant: str, reason: str) -> None:
@@ -253,52 +272,38 @@ class InstantWriter:
             ),
         )
         if result.rollback_time is not None:
-            self._rollbacks |= {result.rollback_time}
+            self._shared.rolled_back(result.rollback_time)
         if self._identity.dead_letters is not None:
             discard(self._identity.dead_letters, self._identity.pipeline, instant)
-        self._coordination.mark_done(instant)
+        self._coordination.mark_done(instant, aborted=True)
         log.warning("rolled back", extra={"instant": instant, "reason": reason, "deleted_files": len(result.deleted)})
 
     def sweep(self, instant: str) -> None:
-        """Delete what a cut-off task wrote after its instant was rolled back, before archival would show it."""
+        """Delete what a cut-off task or driver wrote after its instant was aborted, before archival would show it."""
+        if Timeline.load(self._storage).find(instant) is not None:  # a driver that slept put it there again
+            self.undo(instant, "an attempt that was cut off put it onto the timeline after it was aborted")
+            return
         late = sweep(self._storage, instant)
         if self._identity.dead_letters is not None:
             discard(self._identity.dead_letters, self._identity.pipeline, instant)
         if late:
             log.warning("swept late files", extra={"instant": instant, "files": late})
 
+    def discard_staged(self) -> None:
+        """Delete dead letters that late tasks staged for instants that are done."""
+        letters = self._identity.dead_letters
+        if letters is None:
+            return
+        for instant in staged_instants(letters, self._identity.pipeline):
+            if self._coordination.is_done(instant) or instant not in self._coordination.instants():
+                discard(letters, self._identity.pipeline, instant)
+
     def _intent(self, source_range: SourceRange) -> Intent:
-        return Intent(source_range, self._index.file_ids.fingerprint)
+        return Intent(source_range, self._shared.index.file_ids.fingerprint)
 
     def _create_inflight(self, instant: str) -> None:
         content = inflight_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
         create_inflight(self._storage, instant, content=content)
 
-    def _check_taken_back(self, timeline: Timeline) -> None:
-        """Raise PositionLost if another writer took completed instants back since the last `look`."""
-        completed = frozenset(instant.request_time for instant in timeline.completed_commits)
-        gone = {time for time in self._known - completed if not timeline.is_archived(time)}
-        if _rollback_times(timeline) - self._rollbacks:
-            gone |= rollback_targets(self._storage, timeline, self._rollbacks) & self._known
-        if gone:
-            raise PositionLost(
-                f"{self._storage.url}: another writer took instants back that were completed: "
-                f"{', '.join(sorted(gone))}; their rows are ingested again"
-            )
-        self._known = completed
-        self._rollbacks = _rollback_times(timeline)
-
-    def _fold_in(self, timeline: Timeline) -> None:
-        """Learn the file groups that other writers' instants made since the last look."""
-        written = written_file_groups(self._storage, timeline, self._seen)
-        replaced = replaced_file_groups(self._storage, timeline)
-        self._index = self._index.without(replaced).with_commit(group for group in written if group not in replaced)
-        self._index.check_replaced(replaced)
-        self._seen = frozenset(instant.request_time for instant in timeline.completed_commits)
-
     def _next_time(self, known: frozenset[str] | set[str]) -> str:
         return next_instant_time(self._identity.clock(), known | archived_times(self._storage), MAX_AHEAD)
-
-
-def _rollback_times(timeline: Timeline) -> frozenset[str]:
-    return frozenset(instant.request_time for instant in timeline.instants if instant.action == ROLLBACK)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from bucketingest.storage import Storage
-from bucketingest.write.coordination import AbortDecision, Coordination
+from bucketingest.write.coordination import Coordination
 from bucketingest.write.errors import InstantAborted, RangeConflict
 from bucketingest.write.instant_writer import InstantWriter
 from bucketingest.write.open_instant import OpenInstant
@@ -35,11 +35,12 @@ def settle(
 ) -> Settled:
     """Finish, resume or take back every instant that earlier attempts left. May be repeated after a failure."""
     found = _Findings()
-    for request_time in coordination.instants():
-        if not coordination.is_done(request_time):
+    for request_time, objects in coordination.standing().items():
+        if "done" not in objects:
             _recover(find_instant(storage, coordination, request_time), coordination, writer, commit, found)
-        elif isinstance(coordination.decision(request_time), AbortDecision):
+        elif "aborted" in objects:
             writer.sweep(request_time)
+    writer.discard_staged()
     read = read_position(storage, writer.look(), coordination.pipeline)
     if read.lost:
         found.rewound(f"rows that other writers took back are ingested again, after instants {', '.join(read.lost)}")

@@ -1,0 +1,80 @@
+"""Starts the query from the table: what the table has decides where Spark goes on, at each start anew."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from typing import Literal
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from bucketingest.stream.checkpoint import SourceKind, prepare_checkpoint
+from bucketingest.stream.errors import QueryFailed
+from bucketingest.stream.failures import essence
+from bucketingest.stream.pipeline import Pipeline
+from bucketingest.stream.positions import CheckpointPositions
+from bucketingest.stream.query import MicroBatchFunction
+from bucketingest.stream.session import prepared
+from bucketingest.write.coordinator import InstantCoordinator
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class QueryStarter:
+    """Everything that a start needs. May start more than once, one query at a time."""
+
+    rows: DataFrame
+    pipeline: Pipeline
+    coordinator: InstantCoordinator
+    function: MicroBatchFunction
+    source: SourceKind
+    once: bool
+    _numbers: count[int]
+
+    @classmethod
+    def of(
+        cls,
+        rows: DataFrame,
+        pipeline: Pipeline,
+        coordinator: InstantCoordinator,
+        function: MicroBatchFunction,
+        *,
+        source: SourceKind,
+        once: bool,
+    ) -> QueryStarter:
+        """A starter that has not started yet."""
+        return cls(rows, pipeline, coordinator, function, source, once or pipeline.trigger == "once", count(1))
+
+    def start(self) -> StreamingQuery:
+        """Settle the table, write the checkpoint that follows from it, and start the query there.
+
+        Raises what the coordinator's start and `prepare_checkpoint` do, and QueryFailed.
+        """
+        start = self.coordinator.start()
+        attempt = f"attempt-{self.coordinator.epoch:08d}-{next(self._numbers)}"
+        prepared_at = prepare_checkpoint(self.pipeline.checkpoint(), attempt=attempt, source=self.source, start=start)
+        log.info("verdict", extra={"verdict": prepared_at.verdict, "reason": prepared_at.reason})
+        self.function.board.started(start, self.coordinator.epoch, self.coordinator.inflight)
+        kind: Literal["kafka", "checkpoint"] = "kafka" if self.source == "kafka" else "checkpoint"
+        self.function.begin(CheckpointPositions(self.pipeline.checkpoint(prepared_at.directory), kind))
+        location = self.pipeline.checkpoint_directory(prepared_at.directory)
+        with prepared(self.rows.sparkSession):
+            writer = self.rows.writeStream.foreachBatch(self.function).option("checkpointLocation", location)
+            writer = writer.queryName(self.pipeline.name)
+            if self.once:
+                writer = writer.trigger(availableNow=True)
+            else:
+                assert isinstance(self.pipeline.trigger, timedelta), "a trigger is a duration or once"
+                milliseconds = int(self.pipeline.trigger.total_seconds() * 1000)
+                writer = writer.trigger(processingTime=f"{milliseconds} milliseconds")
+            try:
+                return writer.start()
+            except (PySparkException, Py4JJavaError) as error:
+                message, cause = essence(error)
+                raise QueryFailed(f"the query cannot start with checkpoint {location}: {message}", cause) from error
