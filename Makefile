@@ -56,6 +56,11 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# KILLS: how many faults; SEED repeats those of a run; SOAK_ARGS: see `python -m soak --help`.
+.PHONY: soak
+soak: $(READY) java connectors kafka-broker oracle ## kill the job again and again under load, then compare every row (KILLS=20 SEED=7)
+	PYTHONPATH=tests:tools $(BIN)/python -m soak $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED)) $(SOAK_ARGS)
+
 ##@ Measure it
 
 # REPEATS, ROWS, CASES (names, or all), NAME of the result files; BENCH_ARGS: see `python -m bench --help`.

@@ -1,0 +1,170 @@
+"""Carries faults out, and waits after each until the pipeline has committed again."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from soak.attempt import Attempt
+from soak.damage import Checkpoints
+from soak.figures import Recovery
+from soak.hudi import HudiNeighbour
+from soak.pipeline import Pipeline
+from soak.plan import Damage, Fault, Kind
+from soak.processes import Process, Role
+from soak.waiting import SoakFailed, reached, until
+
+MOMENT_SECONDS_MAX = 4.0
+STARTUP_SECONDS = 12.0
+"""About how long an attempt takes to its first commit; a kill during a start comes within it."""
+ENDS_WITHIN_SECONDS = 90.0
+_STANDSTILL_COMMITS = 2
+
+
+@dataclass(slots=True)
+class FaultCarrier:
+    """Does one fault after the other to the pipeline."""
+
+    pipeline: Pipeline
+    hudi: HudiNeighbour
+    checkpoints: Checkpoints
+    say: Callable[[str], None]
+    kills: int = 0
+    """SIGKILLs that hit something."""
+
+    def carry_out(self, fault: Fault) -> Recovery | None:
+        """Do it; returns how long the pipeline took to commit again, if the driver had to be started again."""
+        self._await_moment(fault)
+        match fault.kind:
+            case Kind.JVM:
+                return self._driver(fault, Role.JVM)
+            case Kind.PYTHON:
+                return self._driver(fault, Role.DRIVER)
+            case Kind.WORKERS:
+                self._inside(fault, Role.WORKER, every=fault.every)
+            case Kind.EXECUTOR:
+                self._inside(fault, Role.EXECUTOR, every=False)
+            case Kind.PAUSE:
+                self._pause(fault)
+            case Kind.HUDI_BESIDE:
+                self._hudi_beside(fault)
+            case Kind.ZOMBIE:
+                return self._zombie(fault)
+            case Kind.TERMINATE:
+                return self._terminate(fault)
+            case Kind.POD | Kind.RECOVERY | Kind.CHECKPOINT | Kind.HUDI_BETWEEN:
+                return self._pod(fault)
+        return None
+
+    def _await_moment(self, fault: Fault) -> None:
+        watch = self.pipeline.watch
+        before = watch.completed_files()
+        reached(lambda: watch.reached(fault.moment, before), within=MOMENT_SECONDS_MAX, poll=0.005)
+        time.sleep(fault.jitter)  # which moment it is, not a wait for anything
+
+    def _kill(self, attempt: Attempt, processes: list[Process]) -> None:
+        self.kills += attempt.signal(processes, signal.SIGKILL)
+
+    def _driver(self, fault: Fault, role: Role) -> Recovery:
+        attempt = self.pipeline.current
+        killed = time.time()
+        self._kill(attempt, attempt.processes(role))
+        attempt.wait_until_gone(str(fault))
+        self.pipeline.note_end(attempt, expected=True)
+        return self._restart(fault, killed)
+
+    def _pod(self, fault: Fault) -> Recovery:
+        attempt = self.pipeline.current
+        killed = time.time()
+        self.kills += len(attempt.processes())
+        attempt.kill_all()
+        if fault.kind is Kind.RECOVERY:
+            self._kill_starting(self.pipeline.start(), fault)
+        elif fault.kind is Kind.CHECKPOINT:
+            hit = self.checkpoints.damage(fault.damage)
+            self.say(f"  checkpoint: {fault.damage.value}, {hit} hit")
+        elif fault.kind is Kind.HUDI_BETWEEN:
+            self.hudi.upsert()
+            killed = time.time()
+        recovery = self._restart(fault, killed)
+        if fault.damage is not Damage.STALE:  # what is copied now is old when a later fault puts it back
+            self.checkpoints.keep_copy()
+        return recovery
+
+    def _kill_starting(self, attempt: Attempt, fault: Fault) -> None:
+        """Kill an attempt at some moment of its start, its recovery included."""
+        age = fault.fraction * STARTUP_SECONDS
+        reached(lambda: attempt.age >= age or not attempt.running, within=STARTUP_SECONDS)
+        self.kills += len(attempt.processes())
+        attempt.kill_all()
+
+    def _restart(self, fault: Fault, killed: float) -> Recovery:
+        attempt = self.pipeline.start()
+        committed = self.pipeline.wait_for_commit(time.time(), str(fault))
+        return Recovery.of(fault, killed, attempt, committed)
+
+    def _inside(self, fault: Fault, role: Role, *, every: bool) -> None:
+        attempt = self.pipeline.current
+        found = attempt.processes(role)
+        if not every and found:
+            found = [found[int(fault.fraction * len(found))]]
+        killed = time.time()
+        self._kill(attempt, found)
+        self.pipeline.wait_for_commit(killed, str(fault), may_end=True)
+
+    def _pause(self, fault: Fault) -> None:
+        """An executor with its workers stands still; the others must go on without it, and it must do no harm later."""
+        attempt = self.pipeline.current
+        executors = attempt.processes(Role.EXECUTOR)
+        if not executors:
+            raise SoakFailed(f"there is no executor; {attempt.tail()}")
+        victim = executors[int(fault.fraction * len(executors))]
+        still = _with_descendants(victim, attempt.processes())
+        attempt.signal(still, signal.SIGSTOP)
+        stopped = time.time()
+        try:
+            for _ in range(_STANDSTILL_COMMITS):
+                stopped = self.pipeline.wait_for_commit(stopped, f"{fault}: it stands still", may_end=True)
+        finally:
+            attempt.signal(still, signal.SIGCONT)
+        self.pipeline.wait_for_commit(time.time(), f"{fault}: it goes on", may_end=True)
+
+    def _zombie(self, fault: Fault) -> Recovery:
+        zombie = self.pipeline.current
+        roles = () if fault.every else (Role.DRIVER, Role.JVM)
+        still = zombie.processes(*roles)
+        stopped = time.time()
+        zombie.signal(still, signal.SIGSTOP)
+        recovery = self._restart(fault, stopped)
+        zombie.signal(still, signal.SIGCONT)
+        resumed = time.time()
+        until(lambda: not zombie.running, f"the zombie ends; {zombie.tail()}", within=ENDS_WITHIN_SECONDS)
+        self.say(f"  the zombie ended with {zombie.code}: {zombie.last_words()[:160]}")
+        if zombie.code == 0:
+            raise SoakFailed(f"a driver that was taken over from ended as if all were well; {zombie.tail()}")
+        zombie.wait_until_gone(str(fault))
+        self.pipeline.wait_for_commit(resumed, f"{fault}: it went on")
+        return recovery
+
+    def _terminate(self, fault: Fault) -> Recovery:
+        attempt = self.pipeline.current
+        asked = time.time()
+        attempt.signal(attempt.processes(Role.DRIVER), signal.SIGTERM)
+        attempt.wait_until_gone(str(fault))
+        if attempt.code != 0:
+            raise SoakFailed(f"SIGTERM ended it with {attempt.code}; {attempt.tail()}")
+        return self._restart(fault, asked)
+
+    def _hudi_beside(self, fault: Fault) -> None:
+        started = time.time()
+        self.hudi.upsert()
+        self.pipeline.wait_for_commit(max(started, time.time()), str(fault), may_end=True)
+
+
+def _with_descendants(root: Process, all_: list[Process]) -> list[Process]:
+    found = [root]
+    for process in found:
+        found += [child for child in all_ if child.parent == process.pid]
+    return found

@@ -1,0 +1,120 @@
+"""The BucketIngest of a soak, and the cluster on this machine that runs it: executors as processes of their own."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import yaml
+
+from devservers.locations import require
+from soak.traffic import DDL, TOPIC
+
+PIPELINE = "soak"
+BUCKETS = 2
+EXECUTORS = 2
+_EXECUTOR_MIB = 512
+_OFFSETS_PER_MICRO_BATCH = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where everything of a run lies."""
+
+    folder: Path
+
+    @property
+    def table(self) -> Path:
+        """The table."""
+        return self.folder / "table"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Spark's checkpoints."""
+        return self.folder / "checkpoints"
+
+    @property
+    def spark_home(self) -> Path:
+        """Stands in for PySpark's own folder, where a local cluster would put its executors' files."""
+        return self.folder / "spark"
+
+    def log(self, attempt: int) -> Path:
+        """What an attempt printed."""
+        return self.folder / "logs" / f"attempt-{attempt:04d}.log"
+
+    def resource(self, attempt: int) -> Path:
+        """The BucketIngest of an attempt."""
+        return self.folder / "logs" / f"attempt-{attempt:04d}.yaml"
+
+
+def write_resource(places: Places, attempt: int, bootstrap_servers: str, *, interval: bool) -> Path:
+    """Write the BucketIngest of an attempt; all have the same table."""
+    document = {
+        "apiVersion": "bucketingest.dev/v1alpha1",
+        "kind": "BucketIngest",
+        "metadata": {"name": PIPELINE},
+        "spec": {
+            "source": {
+                "kafka": {
+                    "bootstrapServers": bootstrap_servers,
+                    "topics": [TOPIC],
+                    "maxOffsetsPerTrigger": _OFFSETS_PER_MICRO_BATCH,
+                }
+            },
+            "format": {"type": "json", "schema": DDL},
+            "table": {
+                "path": str(places.table),
+                "recordKey": ["id"],
+                "partitionBy": ["region"],
+                "orderingField": "ts",
+                "deleteWhen": "deleted",
+                "index": {"buckets": BUCKETS},
+                "writeTasks": 2 * EXECUTORS,
+            },
+            "commit": {
+                "mode": "interval" if interval else "checkpoint",
+                "trigger": "0s",
+                **({"interval": "2s"} if interval else {}),
+            },
+            "checkpoint": {"path": str(places.checkpoints)},
+            "spark": {"driver": {"memory": "512Mi"}, "conf": _CONF},
+        },
+    }
+    file = places.resource(attempt)
+    file.write_text(yaml.safe_dump(document, sort_keys=False))
+    return file
+
+
+_CONF = {
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    # Of a task that takes too long a twin is started, which an executor that stands still calls for.
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.multiplier": "2",
+    "spark.speculation.quantile": "0.5",
+    # The cluster goes on however many executors are killed.
+    "spark.deploy.maxExecutorRetries": "-1",
+    "spark.worker.cleanup.enabled": "true",
+}
+
+
+def cluster_environment(places: Places) -> dict[str, str]:
+    """Variables with which the command runs on a local cluster. Prepares the folder it needs.
+
+    Raises MissingDependencyError if the Kafka source's jars are not there.
+    """
+    package = Path(pyspark.__file__).parent
+    places.spark_home.mkdir()
+    for name in ("bin", "jars"):
+        (places.spark_home / name).symlink_to(package / name)
+    return {
+        "MASTER": f"local-cluster[{EXECUTORS},1,{_EXECUTOR_MIB}]",
+        "SPARK_EXECUTOR_MEMORY": f"{_EXECUTOR_MIB}m",
+        "SPARK_HOME": str(places.spark_home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "BUCKETINGEST_JARS": str(require("connectors")),
+    }
