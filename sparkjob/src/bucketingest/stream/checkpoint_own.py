@@ -6,7 +6,15 @@ from __future__ import annotations
 
 from bucketingest.storage import NotFound, Storage
 from bucketingest.stream.checkpoint_attempts import ROOT, query_id_of
-from bucketingest.stream.checkpoint_text import COMMITS, OFFSETS, VERSION, BatchOffsets, UnknownForm, parse_offsets
+from bucketingest.stream.checkpoint_text import (
+    COMMITS,
+    OFFSETS,
+    VERSION,
+    BatchOffsets,
+    UnknownForm,
+    for_spark,
+    parse_offsets,
+)
 from bucketingest.stream.errors import CheckpointLost
 from bucketingest.write.errors import RangeConflict
 from bucketingest.write.outcome import Start, StartVerdict
@@ -57,6 +65,11 @@ def _check(root: Storage, position: SourceRange) -> None:
             what = f"lacks {OFFSETS}/{number}, or it is torn"
         raise CheckpointLost(
             f"{root.url}: the table has the rows up to micro-batch {number}, and the checkpoint {what}. {_ADVICE}"
+        )
+    if offsets.position != for_spark(position.end):
+        raise CheckpointLost(
+            f"{root.url}: the table has micro-batch {number} up to {position.end}, and the checkpoint has it up to "
+            f"{offsets.position}. {_ADVICE}"
         )
     if not _goes_on(root, number) and number and _offsets(root, number - 1) is None:
         raise CheckpointLost(
