@@ -14,6 +14,7 @@ from bench.commit_cases import commit_file_groups_cases, commit_rows_case
 from bench.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset, json_messages
 from bench.memory_case import memory_case
+from bench.restart_case import restart_case
 from bench.results_format import Case, this_machine
 from bench.side_client import Run
 from bench.sides import BUCKETS, HEAP, MASTER, Source, Target, start_hudi, start_ours, versions
@@ -147,6 +148,17 @@ class CommitFileGroups:
         return commit_file_groups_cases(self.name, options)
 
 
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """From the start after a kill to the next commit."""
+
+    name: str = "restart"
+
+    def run(self, options: Options) -> list[Case]:
+        """Measure."""
+        return [restart_case(self.name, options)]
+
+
 class Benchmark(Protocol):
     """What can be run by its name."""
 
@@ -170,6 +182,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Memory(),
         CommitRows(),
         CommitFileGroups(),
+        Restart(),
     )
 }
 

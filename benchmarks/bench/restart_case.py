@@ -1,0 +1,214 @@
+"""From the kill of a driver to the next commit of the attempt that follows it, and where that time goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.comparison import Options, WrongResult, row_count
+from bench.data import ORDERS, json_messages, rows_of
+from bench.process_tree import process_tree
+from bench.results_format import Case, Measured, ratios, this_machine
+from bench.side_client import clean_environment, wait_until_quiet
+from bench.sides import MASTER
+from bucketingest.hudi.timeline import Timeline
+from bucketingest.storage import open_storage
+from devservers.kafka import KafkaBroker
+from devservers.produce import produce
+
+BAR_MS: Final = 10_000.0
+_ROWS: Final = 10_000
+"""Messages that wait for each attempt."""
+_PARTITIONS: Final = 2
+_WAIT_SECONDS: Final = 120.0
+_TOPIC: Final = "orders"
+_FILE: Final = "orders.yaml"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A driver, from the start of its process to its kill. Use it as a context manager."""
+
+    folder: Path
+    number: int
+    started: float = field(default=0.0, init=False)
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def __enter__(self) -> Self:
+        project = Path(__file__).resolve().parents[2]
+        paths = (project / "benchmarks", project / "sparkjob" / "src")
+        environment = clean_environment(
+            PYTHONPATH=os.pathsep.join(map(str, paths)), MASTER=MASTER, SPARK_LOCAL_DIRS=str(self.folder / "spark")
+        )
+        command = [sys.executable, "-m", "bench.restart_driver", str(self._marks), "run", str(self.folder / _FILE)]
+        self.started = time.monotonic()
+        with self._log.open("wb") as output:
+            self._process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the driver and all its processes at once, as the end of its container does."""
+        assert self._process is not None, "started on entry"
+        for process in process_tree(self._process.pid):
+            try:
+                os.kill(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self._process.wait()
+
+    @property
+    def _marks(self) -> Path:
+        return self.folder / f"marks-{self.number}.jsonl"
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / f"attempt-{self.number}.log"
+
+    def stages(self) -> dict[str, float]:
+        """Seconds that each stage took up to now, in order."""
+        lines = self._marks.read_text().splitlines() if self._marks.exists() else []
+        marks = sorted((json.loads(line) for line in lines), key=lambda mark: mark["at"])
+        before = [self.started, *(mark["at"] for mark in marks)]
+        return {mark["stage"]: mark["at"] - since for mark, since in zip(marks, before, strict=False)}
+
+    def wait_until(self, stage: str) -> float:
+        """Seconds from the start of the process to the end of the stage."""
+        self._poll(lambda: stage in self.stages(), stage)
+        return sum(self.stages().values())
+
+    def wait_for_inflight(self, table: Path) -> None:
+        """Until an instant is pending on the table's timeline."""
+        storage = open_storage(str(table))
+        self._poll(lambda: bool(Timeline.load(storage).pending), "inflight instant")
+
+    def wait_for_rows(self, table: Path, rows: int) -> None:
+        """Until hudi-rs finds so many rows."""
+        self._poll(lambda: row_count(table) >= rows, f"table of {rows} rows")
+
+    def _poll(self, reached: Callable[[], bool], what: str) -> None:
+        """Raises WrongResult if the process ends before, or takes too long."""
+        assert self._process is not None, "started on entry"
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while not reached():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise WrongResult(f"no {what} in attempt {self.number}:\n{self._log.read_text()[-3000:]}")
+            time.sleep(0.02)
+
+
+def restart_case(name: str, options: Options) -> Case:
+    """Kill a driver in the middle of a micro-batch, start the next one, wait for its commit; again and again."""
+    folder = options.scratch / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    table = folder / "table"
+    seconds: list[float] = []
+    loads: list[float] = []
+    splits: list[Mapping[str, float]] = []
+    with KafkaBroker(folder / "kafka") as broker:
+        broker.create_topic(_TOPIC, partitions=_PARTITIONS)
+        (folder / _FILE).write_text(json.dumps(_resource(folder, broker.bootstrap_servers)))  # YAML too
+        sent = 0
+        for number in range(options.repeats + 1):
+            load = wait_until_quiet(options.load_max, options.wait_seconds_max)
+            sent += _send(folder, broker, first=sent)
+            with Attempt(folder, number) as attempt:
+                took = attempt.wait_until("committed")
+                split = attempt.stages()
+                sent += _send(folder, broker, first=sent)
+                attempt.wait_for_inflight(table)
+            options.say(f"  {f'restart {number}' if number else 'first start'}: {took:.2f} s, load {load:.1f}")
+            options.say("    " + _told([split]))
+            if number:
+                seconds.append(took)
+                loads.append(round(load, 2))
+                splits.append(split)
+        with Attempt(folder, options.repeats + 1) as last:
+            last.wait_until("committed")
+            last.wait_for_rows(table, sent)
+        if (found := row_count(table)) != sent:
+            raise WrongResult(f"{table} holds {found} rows, {sent} keys were sent")
+    shutil.rmtree(folder)
+    return _case(name, seconds, splits, loads, options)
+
+
+def _send(folder: Path, broker: KafkaBroker, *, first: int) -> int:
+    """Send new keys, numbers from `first` on; returns how many."""
+    parquet = folder / "rows"
+    parquet.mkdir(exist_ok=True)
+    pq.write_table(rows_of(ORDERS, pa.array(range(first, first + _ROWS)), seed=first), parquet / "rows.parquet")
+    return produce(broker.bootstrap_servers, _TOPIC, json_messages(parquet, ORDERS))
+
+
+def _resource(folder: Path, bootstrap_servers: str) -> dict[str, Any]:
+    spec = {
+        "source": {
+            "kafka": {"bootstrapServers": bootstrap_servers, "topics": [_TOPIC], "startingOffsets": "earliest"},
+        },
+        "format": {"type": "json", "schema": ORDERS.schema_ddl},
+        "table": {
+            "path": str(folder / "table"),
+            "recordKey": [ORDERS.record_key],
+            "partitionBy": [ORDERS.partition_by],
+            "orderingField": ORDERS.ordering,
+            "index": {"buckets": 8},
+        },
+        "commit": {"mode": "checkpoint", "trigger": "0s"},
+        "checkpoint": {"path": str(folder / "checkpoint")},
+        "spark": {"driver": {"memory": "2Gi"}, "executor": {"memory": "2Gi"}},
+    }
+    return {
+        "apiVersion": "bucketingest.dev/v1alpha1",
+        "kind": "BucketIngest",
+        "metadata": {"name": "restart"},
+        "spec": spec,
+    }
+
+
+def _told(splits: Sequence[Mapping[str, float]]) -> str:
+    stages = dict.fromkeys(stage for split in splits for stage in split)
+    medians = {stage: statistics.median(split.get(stage, 0.0) for split in splits) for stage in stages}
+    return "; ".join(f"{stage} {seconds:.2f} s" for stage, seconds in medians.items())
+
+
+def _case(
+    name: str, seconds: Sequence[float], splits: Sequence[Mapping[str, float]], loads: Sequence[float], options: Options
+) -> Case:
+    ours = Measured.of("restart", [each * 1000 for each in seconds])
+    aim = Measured.of("aim", [BAR_MS] * options.repeats)
+    ratio, spread = ratios(ours, aim, higher_is_better=False)
+    return Case(
+        case=name,
+        what=(
+            "A driver and all its processes are killed (SIGKILL) while an instant is inflight; the next attempt is "
+            f"started at once. Spark {MASTER}, JSON from a Kafka topic of {_PARTITIONS} partitions with {_ROWS:,} to "
+            f"{2 * _ROWS:,} messages waiting, 11 columns, 4 partitions x 8 buckets on the local file system, an "
+            "instant per micro-batch. Measured: from the start of the driver's process (interpreter, JVM, session, "
+            "recovery, query) to the commit of its first micro-batch. At the end hudi-rs must find every key "
+            "that was sent. The peer is the aim."
+        ),
+        unit="ms",
+        higher_is_better=False,
+        rows=_ROWS,
+        ours=ours,
+        peer=aim,
+        ratio=ratio,
+        ratio_spread=spread,
+        load_average=tuple(loads),
+        notes=(f"medians of the stages: {_told(splits)}",),
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=this_machine({"pyarrow (ours)": pa.__version__, "python": sys.version.split()[0]}),
+    )

@@ -1,0 +1,84 @@
+"""`bucketingest` with a clock beside it: writes down when each stage between the start of the process and its first
+commit has ended, on the clock that all processes of the machine share.
+
+Usage: python -m bench.restart_driver MARKS_FILE ARGUMENTS..., the arguments being those of `bucketingest`.
+"""
+
+# ruff: noqa: PLC0415 - what is imported when is what this measures
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Stages:
+    """Marks in a file, one JSON line each, each stage's first end only."""
+
+    file: Path
+    _marked: set[str] = field(default_factory=set)
+
+    def mark(self, stage: str) -> None:
+        """The stage has ended now."""
+        if stage not in self._marked:
+            self._marked.add(stage)
+            with self.file.open("a") as lines:
+                lines.write(json.dumps({"stage": stage, "at": time.monotonic()}) + "\n")
+
+    def around(
+        self, owner: Any, name: str, *, before: str | None = None, after: str | None = None, once: Any = None
+    ) -> None:
+        """Mark when a function or method is called and when it has returned; `once`: only if this holds for what it
+        returned.
+        """
+        original: Callable[..., Any] = getattr(owner, name)
+
+        @functools.wraps(original)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            if before is not None:
+                self.mark(before)
+            result = original(*args, **kwargs)
+            if after is not None and (once is None or once(result)):
+                self.mark(after)
+            return result
+
+        setattr(owner, name, wrapped)
+
+
+def main(marks: str, arguments: list[str]) -> int:
+    """Run the command line; returns its exit code."""
+    stages = Stages(Path(marks))
+    stages.mark("interpreter")
+    from bucketingest.cli.main import call
+
+    stages.mark("command line: imports")
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from bucketingest.stream import session
+    from bucketingest.stream.query import MicroBatchFunction
+    from bucketingest.write.coordination import Coordination
+    from bucketingest.write.coordinator import InstantCoordinator
+
+    ingest = importlib.import_module("bucketingest.stream.ingest")  # the package has a function of this name
+    stages.mark("PySpark and the job: imports")
+    stages.around(session, "start_jvm", before="resource read, table checked", after="JVM")
+    stages.around(ingest, "read_source", before="Spark session")
+    stages.around(ingest, "open_table", before="source, schema", after="table opened")
+    stages.around(InstantCoordinator, "start", after="what was left recovered")
+    stages.around(DataStreamWriter, "start", before="checkpoint written", after="query started")
+    stages.around(MicroBatchFunction, "__call__", before="offsets, micro-batch planned")
+    stages.around(Coordination, "put_ledger", before="rows read and written")
+    stages.around(InstantCoordinator, "run", after="committed", once=lambda outcome: outcome.commit is not None)
+    return call(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
