@@ -49,6 +49,8 @@ def step_of(candidate: Candidate, *, named: bool = False, force: bool = False) -
         (Candidate(T, **OURS), Step.ROLL_BACK),
         (Candidate(T, **OURS, decision=ABORT, files=FILES), Step.SWEEP),
         (Candidate(T, **OURS, decision=COMMIT, files=FILES), Step.SWEEP),
+        (Candidate(T, **OURS, decision=ABORT, traces=True), Step.SWEEP),
+        (Candidate(T, **COMPLETED, **OURS, decision=COMMIT, traces=True), Step.COMPLETE),
     ],
 )
 def test_what_failed_attempts_left_is_dealt_with_by_name_or_not(found: Candidate, step: Step, named: bool) -> None:
@@ -95,6 +97,15 @@ def test_an_instant_with_a_sign_of_life_is_left_alone_unless_forced(decision: De
     assert step_of(found, force=True) is (Step.COMPLETE if decision is COMMIT else Step.ROLL_BACK)
 
 
+def test_an_instant_of_ours_is_left_alone_while_the_table_is_held_unless_forced() -> None:
+    found = Candidate(T, **INFLIGHT, **OURS, held_by="pipeline shop/orders")
+    choice = chosen(found)
+    assert choice is not None
+    assert choice.left is Left.HELD
+    assert "held by pipeline shop/orders" in choice.reason
+    assert step_of(found, force=True) is Step.ROLL_BACK
+
+
 def test_a_writer_counts_as_gone_when_it_was_quiet_for_longer_than_hudi_waits() -> None:
     assert timedelta(seconds=120) == QUIET_MIN
     for quiet, step in ((QUIET_MIN, Left.HELD), (QUIET_MIN + timedelta(milliseconds=1), Step.ROLL_BACK)):
@@ -107,6 +118,11 @@ def test_a_young_rollback_of_another_writer_is_left_to_it_but_not_one_of_ours() 
     assert step_of(Candidate(T, **INFLIGHT, **OURS, **young)) is Left.HELD
     assert step_of(Candidate(T, **INFLIGHT, **OURS, **young, decision=ABORT)) is Step.FINISH_ROLLBACK
     assert step_of(Candidate(T, **INFLIGHT, **young), force=True) is Step.FINISH_ROLLBACK
+
+
+def test_what_a_live_attempt_has_just_completed_needs_no_word() -> None:
+    found = Candidate(T, **COMPLETED, **OURS, decision=COMMIT, traces=True, quiet=timedelta(seconds=1))
+    assert chosen(found) is None
 
 
 def test_only_what_is_named_is_touched_if_anything_is_named() -> None:
@@ -130,16 +146,29 @@ def test_no_state_of_an_instant_lets_a_completed_or_foreign_service_instant_be_t
         (False, True),
     ):
         found = Candidate(
-            T, action, state, archived, pipeline, decision, False, rollbacks, rolled_back, None, None, files
+            T,
+            action,
+            state,
+            archived=archived,
+            pipeline=pipeline,
+            decision=decision,
+            rollbacks=rollbacks,
+            rolled_back=rolled_back,
+            files=files,
         )
         choice = chosen(found, named=named, force=force)
         if choice is None:
             continue
         assert choice.reason
         assert (choice.step is Step.NOTHING) is (choice.left is not None)
-        if state is State.COMPLETED or action not in (None, "deltacommit", "commit", "replacecommit"):
+        if (state is State.COMPLETED and decision is not COMMIT) or action not in (
+            None,
+            "deltacommit",
+            "commit",
+            "replacecommit",
+        ):
             assert choice.step is Step.NOTHING
         if choice.step is Step.COMPLETE:
             assert decision is COMMIT
-            assert state in {State.REQUESTED, State.INFLIGHT}
+            assert state is not None
             assert not rollbacks

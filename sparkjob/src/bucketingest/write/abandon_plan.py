@@ -27,7 +27,7 @@ class Step(StrEnum):
     COMPLETE = "complete"
     """It was decided to commit, so it is completed exactly as decided."""
     SWEEP = "sweep"
-    """It is off the timeline; files that came late, or that another writer's rollback left, are deleted."""
+    """It is off the timeline; what came late, or what another writer's rollback left, is deleted."""
     NOTHING = "nothing"
 
 
@@ -56,6 +56,8 @@ class Candidate:
     """Whether it is off the timeline and so old that readers take it for committed."""
     pipeline: str | None = None
     """The pipeline of ours that began it; None: another writer."""
+    held_by: str | None = None
+    """Who holds the table's lease, if the instant is ours and somebody does."""
     decision: Decision | None = None
     settled: bool = False
     """Whether the decision has been carried out to the end."""
@@ -64,11 +66,15 @@ class Candidate:
     rolled_back: bool = False
     """Whether a completed rollback names it."""
     quiet: timedelta | None = None
-    """Since its last sign of life: heartbeat or change of its files on the timeline. None: there is none."""
+    """Since its last sign of life: heartbeat or change of its files on the timeline. None: there is none, or it does
+    not count, as nobody holds the table's lease.
+    """
     rollback_quiet: timedelta | None = None
     """The same of the pending rollbacks."""
     files: tuple[str, ...] = ()
     """Data files that carry its time."""
+    traces: bool = False
+    """Whether it has a heartbeat or markers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +100,8 @@ def choose(candidates: Iterable[Candidate], wanted: Collection[str], *, force: b
         if wanted and not named:
             continue
         choice = _choose(candidate, named=named)
-        if choice is not None and choice.step is not Step.NOTHING and not force:
-            choice = _held(choice) or choice
+        if choice is not None and choice.step is not Step.NOTHING and not force and (held := _held(choice)) is not None:
+            choice = None if candidate.state is State.COMPLETED else held
         if choice is not None:
             choices.append(choice)
     return tuple(choices)
@@ -135,6 +141,8 @@ def _completed(candidate: Candidate, *, named: bool) -> Choice | None:
             else "Its writer must write them again"
         )
         return _leave(candidate, Left.REFUSED if named else Left.NOT_ASKED, why)
+    if isinstance(candidate.decision, CommitDecision) and not candidate.settled and candidate.traces:
+        return Choice(candidate, Step.COMPLETE, "it is completed, and its heartbeat or markers are left")
     if not named:
         return None
     return _leave(candidate, Left.REFUSED, "it is completed: its rows have been read and are never taken back")
@@ -155,8 +163,8 @@ def _ours(candidate: Candidate, *, named: bool) -> Choice | None:
         return Choice(candidate, Step.ROLL_BACK, "it was begun and not completed")
     if decision is None and not candidate.settled:
         return Choice(candidate, Step.ROLL_BACK, "it was begun, and is not on the timeline")
-    if candidate.files and decision is not None:
-        return Choice(candidate, Step.SWEEP, "it was rolled back, and has files")
+    if (candidate.files or candidate.traces) and decision is not None:
+        return Choice(candidate, Step.SWEEP, "it was rolled back, and something of it is there")
     return _leave(candidate, Left.DONE, "it is rolled back") if named else None
 
 
@@ -164,8 +172,8 @@ def _foreign_gone(candidate: Candidate) -> Choice:
     if candidate.archived and not candidate.rolled_back:
         why = "it is older than the active timeline: readers take it for completed and archived"
         return _leave(candidate, Left.REFUSED, why)
-    if candidate.files:
-        return Choice(candidate, Step.SWEEP, "it is not on the timeline, and has files")
+    if candidate.files or candidate.traces:
+        return Choice(candidate, Step.SWEEP, "it is not on the timeline, and something of it is there")
     if candidate.rolled_back:
         return _leave(candidate, Left.DONE, "it is rolled back")
     return _leave(
@@ -178,6 +186,9 @@ def _held(choice: Choice) -> Choice | None:
     candidate = choice.candidate
     if choice.step is Step.SWEEP:
         return None
+    if candidate.held_by is not None:
+        why = f"the table is held by {candidate.held_by}: stop that job, or take --force, which fences it out"
+        return _leave(candidate, Left.HELD, why)
     if _alive(candidate.quiet):
         why = f"its writer gave a sign of life {_seconds(candidate.quiet)} ago"
     elif _alive(candidate.rollback_quiet) and not isinstance(candidate.decision, AbortDecision):

@@ -8,12 +8,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Self
 
 from bucketingest.hudi import heartbeat
 from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.file_view import list_data
 from bucketingest.hudi.instant import WRITE_ACTIONS, Instant, State
-from bucketingest.hudi.markers import marked_files
+from bucketingest.hudi.markers import marked_files, marker_directory
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, parse_data_file_name
 from bucketingest.hudi.pending_rollbacks import PendingRollback, pending_rollbacks
 from bucketingest.hudi.rollback import rollback_targets
@@ -22,6 +23,8 @@ from bucketingest.storage import NotFound, Storage
 from bucketingest.write.abandon_plan import Candidate
 from bucketingest.write.commit_content import PIPELINE
 from bucketingest.write.coordination import ROOT, AbortDecision, CommitDecision, Coordination
+from bucketingest.write.lease_objects import LEASES, newest_lease
+from bucketingest.write.lease_record import milliseconds, why_free
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +53,13 @@ def survey(storage: Storage, wanted: Collection[str], now: datetime) -> Survey:
     owners = _unsettled(storage, timeline, meant)
     times = {i.request_time for i in timeline.pending if i.action in WRITE_ACTIONS} | set(owners) | meant
     times |= {target for target in targets.values() if target}
-    candidates = _Finder(storage, timeline, now, changed, rollbacks, owners).candidates(times)
+    candidates = _Finder(storage, timeline, now, changed, rollbacks, owners, _Lease.of(storage, now)).candidates(times)
     return Survey(candidates, meant, tuple(rollback for rollback in rollbacks if rollback.plan is None))
 
 
 def pipelines(storage: Storage) -> tuple[str, ...]:
     """Names of the pipelines that ever wrote to the table."""
-    directories = storage.list_level(ROOT).directories
+    directories = [path for path in storage.list_level(ROOT).directories if path != LEASES]
     return tuple(sorted(path.rpartition("/")[2].replace("~", "/") for path in directories))
 
 
@@ -67,12 +70,29 @@ def _unsettled(storage: Storage, timeline: Timeline, wanted: frozenset[str]) -> 
     for pipeline in pipelines(storage):
         coordination = Coordination(storage, pipeline)
         for time in coordination.instants():
-            settled = time in committed or (
-                coordination.is_done(time) and not isinstance(coordination.decision(time), AbortDecision)
-            )
+            done = coordination.is_done(time)
+            settled = done and (time in committed or not isinstance(coordination.decision(time), AbortDecision))
             if not settled or time in wanted:
                 found[time] = pipeline
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    """What the table's lease tells about writers of ours: they hold it for the whole life of an attempt."""
+
+    known: bool
+    """Whether there ever was one; else only heartbeats tell."""
+    holder: str | None
+
+    @classmethod
+    def of(cls, storage: Storage, now: datetime) -> Self:
+        _, newest = newest_lease(storage)
+        if newest is None:
+            return cls(known=False, holder=None)
+        dead = newest.owner.process.is_dead()
+        free = why_free(newest, milliseconds(now), timedelta(), owner_dead=dead) is not None
+        return cls(known=True, holder=None if free else newest.describe())
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +104,7 @@ class _Finder:
     """Request time -> when a file of the instant on the timeline was last changed."""
     rollbacks: tuple[PendingRollback, ...]
     owners: Mapping[str, str]
+    lease: _Lease
 
     def candidates(self, times: Collection[str]) -> tuple[Candidate, ...]:
         if not times:
@@ -111,9 +132,12 @@ class _Finder:
             decision=None if pipeline is None else Coordination(self.storage, pipeline).decision(time),
             settled=pipeline is not None and Coordination(self.storage, pipeline).is_done(time),
             rollbacks=tuple(rollback.rollback_time for rollback in naming),
-            quiet=self._quiet([time]),
+            held_by=None if pipeline is None else self.lease.holder,
+            quiet=None if pipeline is not None and self.lease.known else self._quiet([time]),
             rollback_quiet=self._quiet([rollback.rollback_time for rollback in naming]),
             files=tuple(sorted(files)),
+            traces=heartbeat.last_beat(self.storage, time) is not None
+            or next(iter(self.storage.list(marker_directory(time))), None) is not None,
         )
 
     def _on_timeline(self, time: str) -> Instant | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import typer
 from rich.console import Console
@@ -14,10 +15,12 @@ from rich.console import Console
 from bucketingest.cli.errors import InstantHeld, RollbackRefused
 from bucketingest.cli.rollback.render import as_json, show
 from bucketingest.hudi.table import load_table
-from bucketingest.storage import open_storage
+from bucketingest.storage import Storage, open_storage
 from bucketingest.write.abandon import Abandoner, Outcome, refuse_unsupported
 from bucketingest.write.abandon_plan import Choice, Left, Step, choose
 from bucketingest.write.abandon_survey import survey
+from bucketingest.write.lease import TableLease
+from bucketingest.write.lease_record import LeaseOwner, TableLeased
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +45,7 @@ def roll_back_table(request: RollbackRequest) -> None:
     """Roll back, and tell what was done with which instant and why.
 
     Raises typer's BadParameter, RollbackRefused (before anything was done, or because the table changed meanwhile),
-    InstantHeld (after everything else was done), FencedOut, and what reading a table raises.
+    InstantHeld (after everything else was done), TableLeased, FencedOut, and what reading a table raises.
     """
     _check(request.instants)
     storage = open_storage(request.table_url, _options(request.storage_options))
@@ -54,12 +57,30 @@ def roll_back_table(request: RollbackRequest) -> None:
             extra={"rollback": rollback.rollback_time, "problem": rollback.problem},
         )
     choices = choose(found.candidates, found.wanted, force=request.force)
-    refused = [choice for choice in choices if choice.left is Left.REFUSED]
     outcomes: dict[Choice, Outcome] = {}
-    if not request.dry_run and not refused:
-        outcomes = {outcome.choice: outcome for outcome in Abandoner(storage).carry_out(choices)}
+    if not request.dry_run and not any(choice.left is Left.REFUSED for choice in choices):
+        with _table_held(storage, choices, force=request.force):
+            outcomes = {outcome.choice: outcome for outcome in Abandoner(storage).carry_out(choices)}
     _report(request, choices, outcomes)
     _raise(choices, outcomes)
+
+
+@contextmanager
+def _table_held(storage: Storage, choices: Sequence[Choice], *, force: bool) -> Iterator[None]:
+    """Keep jobs from starting while instants of ours are rolled back."""
+    if not any(choice.step is not Step.NOTHING and choice.candidate.pipeline is not None for choice in choices):
+        yield
+        return
+    try:
+        lease = TableLease.acquire(storage, LeaseOwner("(rollback)"), wait=timedelta(0))
+    except TableLeased as held:
+        if not force:
+            raise
+        log.warning("goes on although the table is held", extra={"reason": str(held)})
+        yield
+        return
+    with lease:
+        yield
 
 
 def _check(instants: Sequence[str]) -> None:
