@@ -35,6 +35,7 @@ class RecordedStream:
     batches: list[tuple[SourceRange, list[Any]]] = field(default_factory=list)
     begun: SourceRange | None = None
     attempts: int = 0
+    beginning: str | None = None
     verdict: StartVerdict | None = None
     """What the table says at the next start; None: what follows from its content."""
 
@@ -60,7 +61,9 @@ class RecordedStream:
         self.attempts += 1
         attempt = f"attempt-{self.attempts:08d}-1"
         storage = open_storage(self.root)
-        prepared = prepare_checkpoint(storage, attempt=attempt, source=self.source, start=self.start())
+        prepared = prepare_checkpoint(
+            storage, attempt=attempt, source=self.source, start=self.start(), beginning=self.beginning
+        )
         directory = f"{self.root}/{prepared.directory}".rstrip("/")
         kind = "kafka" if self.source == "kafka" else "checkpoint"
         function = self._function(CheckpointPositions(open_storage(directory), kind), begin, record)  # type: ignore[arg-type]

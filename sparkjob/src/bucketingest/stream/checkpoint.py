@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeAlias
 
 from bucketingest.storage import NotFound, Storage
 from bucketingest.stream.checkpoint_attempts import ROOT, former_directories, free_directory, in_directory, sweep
+from bucketingest.stream.checkpoint_beginning import kept_beginning
 from bucketingest.stream.checkpoint_own import rewind
 from bucketingest.stream.checkpoint_sources import SourceState, found_files, found_rate
 from bucketingest.stream.checkpoint_text import (
@@ -61,12 +62,15 @@ class _Plan:
     note: str | None = None
 
 
-def prepare_checkpoint(root: Storage, *, attempt: str, source: SourceKind, start: Start) -> PreparedCheckpoint:
+def prepare_checkpoint(
+    root: Storage, *, attempt: str, source: SourceKind, start: Start, beginning: str | None = None
+) -> PreparedCheckpoint:
     """Make the checkpoint with which a query continues from `start`.
 
     `attempt` names this start among all of the pipeline, such as `attempt-00000007-1`: epoch, and how often this
-    process has begun. Raises RangeConflict if the table was fed from a source of another kind, or a user's own query
-    and the table do not go together; CheckpointLost if a source cannot be positioned because what it needs is gone.
+    process has begun. `beginning`: see `beginning_of`. Raises RangeConflict if the table was fed from a source of
+    another kind, or a user's own query and the table do not go together; CheckpointLost if a source cannot be
+    positioned because what it needs is gone.
     """
     _check_kind(source, start)
     if source == "own":
@@ -75,10 +79,13 @@ def prepare_checkpoint(root: Storage, *, attempt: str, source: SourceKind, start
         return PreparedCheckpoint(ROOT, verdict.value, "; ".join(filter(None, [start.reason, note])))
     former = former_directories(root)
     plan = _plan(root, former, source, _chained(start))
+    files = kept_beginning(root, former, beginning, start) | plan.files
+    if files:
+        files.setdefault(METADATA, metadata_text(str(uuid.uuid4())))
     directory = free_directory(root, attempt)
     # The file that makes the directory a checkpoint comes last: half of one is none.
-    for path in sorted(plan.files, key=lambda path: path == METADATA):
-        root.put(in_directory(directory, path), plan.files[path])
+    for path in sorted(files, key=lambda path: path == METADATA):
+        root.put(in_directory(directory, path), files[path])
     sweep(root, former)
     return PreparedCheckpoint(directory, *_verdict(start, plan))
 

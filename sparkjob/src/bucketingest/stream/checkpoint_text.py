@@ -84,6 +84,14 @@ def parse_query_id(text: str) -> str:
     return str(metadata["id"])
 
 
+def parse_initial_offsets(text: str) -> str:
+    """The offsets at which Kafka's source began. A zero byte comes first, for older versions. Raises UnknownForm."""
+    version, _, offsets = text.lstrip("\0").partition("\n")
+    if version != VERSION:
+        raise UnknownForm(text[:80])
+    return canonical_json(parse_json(offsets))
+
+
 def parse_json(text: str) -> Any:
     """Raises UnknownForm."""
     try:

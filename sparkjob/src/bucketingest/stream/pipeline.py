@@ -11,6 +11,7 @@ from typing import Literal, Self
 from bucketingest.hudi.table import TableDefinition
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
+from bucketingest.stream.checkpoint_beginning import beginning_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,9 @@ class Pipeline:
     table_url: str
     definition: TableDefinition
     checkpoint_url: str
-    """Directory of Spark's checkpoint."""
+    """Root of the directories of Spark's checkpoint."""
+    beginning: str | None = None
+    """What decides where Kafka's first start begins, see `beginning_of`."""
     delete_when: str | None = None
     """SQL predicate: a row for which it is true deletes its key."""
     log_block: Literal["parquet", "avro"] = "parquet"
@@ -73,6 +76,7 @@ class Pipeline:
                 properties=table.properties,
             ),
             checkpoint_url=resource.checkpoint_path,
+            beginning=beginning_of(spec.source.kafka),
             delete_when=table.delete_when,
             log_block=table.log_block,
             memory_bytes=table.memory_per_task,

@@ -14,16 +14,15 @@ from bucketingest.stream.checkpoint_text import (
     METADATA,
     OFFSETS,
     SOURCE,
-    VERSION,
     UnknownForm,
     files_position,
-    parse_json,
+    parse_initial_offsets,
     parse_offsets,
     parse_query_id,
 )
 from bucketingest.stream.errors import CheckpointUnreadable
 from bucketingest.stream.source_files import LogDigests
-from bucketingest.write.source_range import SourceRange, canonical_json
+from bucketingest.write.source_range import SourceRange
 
 
 class CheckpointPositions:
@@ -60,15 +59,11 @@ class CheckpointPositions:
     def _first_start(self) -> str | None:
         if self._kind != "kafka":
             return None
-        # Kafka's initial offsets: a zero byte from older versions, a version line, JSON.
         path = f"{SOURCE}/0"
-        version, _, offsets = self._read(path).lstrip("\0").partition("\n")
         try:
-            if version == VERSION:
-                return canonical_json(parse_json(offsets))
+            return parse_initial_offsets(self._read(path))
         except UnknownForm:
-            pass
-        raise self._unknown_form(path)
+            raise self._unknown_form(path) from None
 
     def _read(self, path: str) -> str:
         try:

@@ -58,7 +58,8 @@ class QueryStarter:
         """
         start = self.coordinator.start()
         attempt = f"attempt-{self.coordinator.epoch:08d}-{next(self._numbers)}"
-        prepared_at = prepare_checkpoint(self.pipeline.checkpoint(), attempt=attempt, source=self.source, start=start)
+        root, beginning = self.pipeline.checkpoint(), self.pipeline.beginning
+        prepared_at = prepare_checkpoint(root, attempt=attempt, source=self.source, start=start, beginning=beginning)
         log.info("verdict", extra={"verdict": prepared_at.verdict, "reason": prepared_at.reason})
         self.function.board.started(start, self.coordinator.epoch, self.coordinator.inflight)
         kind: Literal["kafka", "checkpoint"] = "kafka" if self.source == "kafka" else "checkpoint"

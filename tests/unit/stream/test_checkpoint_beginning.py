@@ -1,0 +1,76 @@
+"""Where a pipeline began that has no row yet is kept from start to start."""
+
+from __future__ import annotations
+
+import pytest
+
+from bucketingest.spec.source import KafkaSource
+from bucketingest.storage import Storage, open_storage
+from bucketingest.stream.checkpoint import prepare_checkpoint
+from bucketingest.stream.checkpoint_beginning import beginning_of
+from bucketingest.write.outcome import Start, StartVerdict
+from bucketingest.write.source_range import SourceRange
+
+INITIAL = b'\0v1\n{"t":{"0":3}}'
+LATEST = '["latest",["t"],null]'
+NEW = Start(None, None, StartVerdict.NEW, "the table has nothing")
+REWOUND = Start(None, None, StartVerdict.REWOUND, "the first instant was taken back")
+POSITION = SourceRange("kafka", '{"t":{"0":3}}', '{"t":{"0":7}}', "x", 4)
+
+
+@pytest.fixture
+def root(request: pytest.FixtureRequest) -> Storage:
+    """A first start has found where to begin."""
+    root = open_storage(f"memory://beginning-{''.join(c if c.isalnum() else '-' for c in request.node.name)}")
+    prepare(root, 1, NEW)
+    root.put("attempt-00000001-1/sources/0/0", INITIAL)  # Spark does
+    return root
+
+
+def prepare(root: Storage, number: int, start: Start, beginning: str | None = LATEST) -> bytes | None:
+    """The offsets at which a start begins if it has no position."""
+    name = f"attempt-{number:08d}-1"
+    prepare_checkpoint(root, attempt=name, source="kafka", start=start, beginning=beginning)
+    path = f"{name}/sources/0/0"
+    return root.get(path) if root.exists(path) else None
+
+
+def test_starts_before_the_first_commit_begin_where_the_first_one_did(root: Storage) -> None:
+    assert prepare(root, 2, NEW) == INITIAL
+    assert prepare(root, 3, NEW) == INITIAL
+
+
+def test_it_is_kept_while_there_is_a_position_for_the_case_that_it_is_taken_back(root: Storage) -> None:
+    for number in range(2, 8):
+        prepare(root, number, Start(POSITION, None, StartVerdict.IN_STEP, "nothing was left open"))
+
+    assert prepare(root, 8, REWOUND) == INITIAL
+
+
+def test_a_table_made_anew_begins_anew(root: Storage) -> None:
+    root.put("attempt-00000001-1/commits/0", b"v1\n{}")
+
+    assert prepare(root, 2, NEW) is None
+
+
+@pytest.mark.parametrize("beginning", [None, '["latest",["t","u"],null]'])
+def test_another_resource_begins_anew(root: Storage, beginning: str | None) -> None:
+    assert prepare(root, 2, NEW, beginning) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\0v1\n{", b"v2\n{}"])
+def test_torn_offsets_are_not_taken(root: Storage, content: bytes) -> None:
+    root.put("attempt-00000001-1/sources/0/0", content)
+
+    assert prepare(root, 2, NEW) is None
+
+
+@pytest.mark.parametrize(
+    ("offsets", "beginning"),
+    [("earliest", None), ("latest", LATEST), ('{"t":{"0":5}}', '["{\\"t\\":{\\"0\\":5}}",["t"],null]')],
+)
+def test_only_a_beginning_at_the_earliest_offsets_may_be_looked_up_again(offsets: str, beginning: str | None) -> None:
+    source = KafkaSource(bootstrapServers="h:1", topics=("t",), startingOffsets=offsets)
+
+    assert beginning_of(source) == beginning
+    assert beginning_of(None) is None
