@@ -7,13 +7,16 @@ them is replaced, by a sort and a filter. So a test of tables needs no second JV
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketingest.hudi.rollback import Lock
 from bucketingest.hudi.table import TableDefinition
 from bucketingest.storage import open_storage
 from bucketingest.write.bucket_writer import write_task
@@ -44,12 +47,24 @@ class LocalWriter:
     """Rows of a batch in which the engine hands the input over."""
     map_tasks: int = 2
     write_tasks: int = 2
+    lock: Lock = nullcontext
+    """Makes a context that holds Hudi's lock of the table."""
+    pipeline: str = PIPELINE
+    commit_interval: timedelta | None = None
+    """How long an instant takes in micro-batches; None: each has one of its own."""
     coordinator: InstantCoordinator = field(init=False)
 
     def __post_init__(self) -> None:
         storage = open_storage(str(self.path))
         self._opened = open_table(storage, self.definition, self.schema, has_deletes=self.deleted is not None)
-        settings = CoordinatorSettings(PIPELINE, self.write_tasks, max_retries=0, dead_letters=None)
+        settings = CoordinatorSettings(
+            self.pipeline,
+            self.write_tasks,
+            max_retries=0,
+            dead_letters=None,
+            commit_interval=self.commit_interval,
+            lock=self.lock,
+        )
         self.coordinator = InstantCoordinator(self._opened, settings)
         self.coordinator.start()
 
@@ -83,7 +98,7 @@ class LocalWriter:
             table_url=str(self.path),
             dead_letters_url=None,
             storage_options={},
-            pipeline=PIPELINE,
+            pipeline=self.pipeline,
             instant_time=assignment.instant_time,
             sequence=assignment.sequence,
             schema=self._opened.row_schema,

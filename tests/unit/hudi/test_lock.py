@@ -86,6 +86,16 @@ def test_a_thread_that_holds_the_lock_may_enter_again() -> None:
     assert form.events == ["taken", "checked", "released", "taken", "released"]
 
 
+def test_the_lock_can_be_asked_from_afar_whether_it_is_still_ours() -> None:
+    form = CountingForm()
+    lock = lock_of(form, FakeClock())
+    lock.check()
+    assert form.events == []
+    with lock.held():
+        lock.check()
+    assert form.events == ["taken", "checked", "released"]
+
+
 def test_who_waits_gets_the_lock_when_it_is_free() -> None:
     clock, form = FakeClock(), CountingForm(held_for=3)
     with lock_of(form, clock).held():

@@ -112,6 +112,12 @@ class HudiLock:
         finally:
             self._threads.release()
 
+    def check(self) -> None:
+        """Raise LockLost if a thread of this job is inside `held` and the lock is not certainly ours any more."""
+        grip = self._grip
+        if grip is not None:
+            grip.check()
+
     def _take(self, form: LockForm) -> Grip:
         began = self._monotonic()
         pause = _PAUSE_FIRST_SECONDS
