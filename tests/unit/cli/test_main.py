@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import bucketingest.cli.validate
-from bucketingest.cli.exit_codes import MEANINGS, ExitCode
+from bucketingest.cli.exit_codes import ENDINGS, ExitCode
 from bucketingest.storage import StorageUnavailable
 from support.commands import Command
 
@@ -19,7 +19,7 @@ def test_help_names_every_command_and_every_exit_code(command: Command) -> None:
     assert ended.code == ExitCode.OK
     for name in ("run", "validate", "inspect", "demo"):
         assert name in ended.out
-    assert set(MEANINGS) == set(ExitCode)
+    assert set(ENDINGS) == set(ExitCode)
     for code in ExitCode:
         assert re.search(rf"^\s*{code.value}: ", ended.out, re.MULTILINE), code
 

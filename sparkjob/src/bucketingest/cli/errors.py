@@ -23,3 +23,7 @@ class RollbackRefused(CommandError):
 
 class InstantHeld(CommandError):
     """Somebody may be at work on an instant, so it was left alone."""
+
+
+class BadOption(CommandError):
+    """An option's or environment variable's value cannot be used."""

@@ -1,80 +1,49 @@
-"""The one table of exit codes, so that a script, or an operator that sees only a code, can decide what to do next."""
+"""Which exit code an error has. What Spark and Kafka raise arrives as text and is told apart by it."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+import re
+from typing import Final
 
+from bucketingest.cli.errors import BadOption
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import HudiError
 from bucketingest.index.errors import BucketIndexError
 from bucketingest.spec.errors import SpecError
+from bucketingest.spec.exit_codes import ENDINGS, ExitCode
 from bucketingest.storage import AccessDenied, InvalidLocation, StorageError
 from bucketingest.write.errors import (
     ConflictingAttempt,
     FencedOut,
     InstantAborted,
+    PositionLost,
     RangeConflict,
     RowsRejected,
     WriteError,
 )
 
-
-class ExitCode(IntEnum):
-    """What the end of a command means. 130 and 143 are those of a shell: 128 and the signal's number."""
-
-    OK = 0
-    DEFECT = 1
-    BAD_INPUT = 2
-    TABLE_REFUSED = 3
-    FENCED_OUT = 4
-    SOURCE_CONFLICT = 5
-    STORAGE_UNAVAILABLE = 6
-    ACCESS_DENIED = 7
-    ROWS_REJECTED = 8
-    QUERY_FAILED = 9
-    WRITE_CONFLICT = 10
-    MISSING_DEPENDENCY = 11
-    WRONG_RESULT = 12
-    INSTANT_HELD = 13
-    INTERRUPTED = 130
-    TERMINATED = 143
-
-
-MEANINGS: dict[ExitCode, str] = {
-    ExitCode.OK: "done, or stopped after a whole micro-batch",
-    ExitCode.DEFECT: "a defect of bucketingest: please report it with its traceback",
-    ExitCode.BAD_INPUT: "the command line, the BucketIngest, its SQL or a location is wrong; trying again cannot help",
-    ExitCode.TABLE_REFUSED: "the table is none, or not one that may be written this way",
-    ExitCode.FENCED_OUT: "a newer attempt of the same pipeline has taken over",
-    ExitCode.SOURCE_CONFLICT: "source or checkpoint do not continue where the table is: rows would be lost or doubled",
-    ExitCode.STORAGE_UNAVAILABLE: "storage does not answer; trying again may help",
-    ExitCode.ACCESS_DENIED: "storage denies access",
-    ExitCode.ROWS_REJECTED: "rows cannot be written and errors.mode is fail",
-    ExitCode.QUERY_FAILED: "Spark ended the query, or did not start",
-    ExitCode.WRITE_CONFLICT: "commits failed: other writers are at work, or the input changes when read again",
-    ExitCode.MISSING_DEPENDENCY: "Java, a jar or a Python package is missing",
-    ExitCode.WRONG_RESULT: "the demo read back other rows than it wrote",
-    ExitCode.INSTANT_HELD: "rollback left instants alone on which somebody may be at work; the others are done",
-    ExitCode.INTERRUPTED: "ended at once by a second SIGINT",
-    ExitCode.TERMINATED: "ended at once by a second SIGTERM",
-}
+__all__ = ["ENDINGS", "ExitCode", "exit_code", "exit_code_table"]
 
 # The first class that fits decides; errors of `stream` by name, as naming their classes would import pyspark.
-_BY_CLASS: tuple[tuple[type[BucketIngestError], ExitCode], ...] = (
+_BY_CLASS: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
+    (KeyboardInterrupt, ExitCode.INTERRUPTED),
+    (MemoryError, ExitCode.OUT_OF_MEMORY),
     (SpecError, ExitCode.BAD_INPUT),
+    (BadOption, ExitCode.BAD_INPUT),
     (InvalidLocation, ExitCode.BAD_INPUT),
     (AccessDenied, ExitCode.ACCESS_DENIED),
     (StorageError, ExitCode.STORAGE_UNAVAILABLE),
     (HudiError, ExitCode.TABLE_REFUSED),
     (BucketIndexError, ExitCode.TABLE_REFUSED),
     (FencedOut, ExitCode.FENCED_OUT),
+    (PositionLost, ExitCode.POSITION_LOST),
     (RangeConflict, ExitCode.SOURCE_CONFLICT),
     (RowsRejected, ExitCode.ROWS_REJECTED),
     (ConflictingAttempt, ExitCode.WRITE_CONFLICT),
     (InstantAborted, ExitCode.WRITE_CONFLICT),
     (WriteError, ExitCode.WRITE_CONFLICT),
 )
-_BY_NAME: dict[str, ExitCode] = {
+_BY_NAME: Final[dict[str, ExitCode]] = {
     "InvalidTransform": ExitCode.BAD_INPUT,
     "UnsupportedSetting": ExitCode.BAD_INPUT,
     "MissingConnector": ExitCode.MISSING_DEPENDENCY,
@@ -88,10 +57,41 @@ _BY_NAME: dict[str, ExitCode] = {
     "InvalidKeyRule": ExitCode.BAD_INPUT,
     "MissingKeyColumn": ExitCode.BAD_INPUT,
     "UnsupportedKeyType": ExitCode.BAD_INPUT,
+    "LockHeld": ExitCode.TABLE_LOCKED,
+    "TableLeased": ExitCode.TABLE_LOCKED,
+    "CheckpointLost": ExitCode.SOURCE_CONFLICT,
+    "AddressUnusable": ExitCode.BAD_INPUT,
+    "LeaseLost": ExitCode.FENCED_OUT,
 }
+# Errors of Spark, Kafka and py4j that no layer of ours names, as they say it themselves (Spark 4.2, kafka-clients 4).
+_BY_TEXT: Final[tuple[tuple[re.Pattern[str], ExitCode], ...]] = (
+    (
+        re.compile(r"KAFKA_DATA_LOSS|OffsetOutOfRange|UnknownTopicOrPartition|FAILED_READ_FILE\.FILE_NOT_EXIST"),
+        ExitCode.SOURCE_DATA_LOST,
+    ),
+    (
+        re.compile(
+            r"OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|OOMKilled|exit (?:code|status):? 137|out of memory:"
+        ),
+        ExitCode.OUT_OF_MEMORY,
+    ),
+    (
+        re.compile(r"SaslAuthentication|SslAuthentication|(?:Topic|Group|Cluster)Authorization"),
+        ExitCode.ACCESS_DENIED,
+    ),
+    (
+        re.compile(
+            r"kafka\.common\.errors\.\w*(?:Timeout|Disconnect|Network|BrokerNotAvailable)|node assignment"
+            r"|Failed to (?:construct kafka consumer|create new KafkaAdminClient)"
+        ),
+        ExitCode.SOURCE_UNAVAILABLE,
+    ),
+)
+_JVM_GONE: Final = frozenset({"JvmFailed", "Py4JError", "Py4JNetworkError", "Py4JJavaError"})
+_SPEAKS_FOR_OTHERS: Final = frozenset({"QueryFailed", "BucketIngestError"}) | _JVM_GONE
 
 
-def exit_code(error: BucketIngestError) -> ExitCode:
+def exit_code(error: BaseException) -> ExitCode:
     """The code for an error that ends a command. What a task raised counts as itself: Spark tells its name."""
     name = getattr(error, "cause", None) or type(error).__name__
     if name in _BY_NAME:
@@ -99,13 +99,30 @@ def exit_code(error: BucketIngestError) -> ExitCode:
     for cls, code in _BY_CLASS:
         if isinstance(error, cls) or name in _names_below(cls):
             return code
-    return ExitCode.QUERY_FAILED
-
-
-def _names_below(cls: type[BucketIngestError]) -> set[str]:
-    return {cls.__name__}.union(*(_names_below(each) for each in cls.__subclasses__()))
+    if type(error).__name__ in _SPEAKS_FOR_OTHERS:
+        text = _whole_text(error)
+        for pattern, code in _BY_TEXT:
+            if pattern.search(text):
+                return code
+    if type(error).__name__ in _JVM_GONE:
+        return ExitCode.JVM_FAILED
+    return ExitCode.QUERY_FAILED if isinstance(error, BucketIngestError) else ExitCode.DEFECT
 
 
 def exit_code_table() -> str:
     """The table as text, for `bucketingest --help`."""
-    return "\n\n".join(f"{code.value}: {meaning}." for code, meaning in MEANINGS.items())
+    return "\n\n".join(f"{code.value}: {ending.meaning}." for code, ending in ENDINGS.items())
+
+
+def _whole_text(error: BaseException) -> str:
+    """What an error says, and what its causes say: the line for people is short."""
+    texts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(texts) < 5:
+        texts.append(str(cause))
+        cause = cause.__cause__
+    return "\n".join(texts)
+
+
+def _names_below(cls: type[BaseException]) -> set[str]:
+    return {cls.__name__}.union(*(_names_below(each) for each in cls.__subclasses__()))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from enum import StrEnum
 from typing import Any, TextIO
 
 import structlog
 from structlog.typing import Processor
+
+from bucketingest.cli.redaction import Redactor, secrets_in
 
 
 class LogFormat(StrEnum):
@@ -55,6 +58,7 @@ def _formatter(*, as_json: bool, colours: bool) -> logging.Formatter:
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _without_secrets(Redactor(secrets_in(os.environ))),
     ]
     if as_json:
         last: list[Processor] = [
@@ -67,6 +71,15 @@ def _formatter(*, as_json: bool, colours: bool) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=before, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
     )
+
+
+def _without_secrets(redact: Redactor) -> Processor:
+    """What servers and libraries say may repeat a URL or an option with its password."""
+
+    def process(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        return {name: redact(value) if isinstance(value, str) else value for name, value in event.items()}
+
+    return process
 
 
 def _order(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ import typer
 
 from bucketingest.cli.exit_codes import ExitCode, exit_code, exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
+from bucketingest.cli.options import DEFAULT_GRACE, RunOptions
+from bucketingest.cli.redaction import Redactor, secrets_in
+from bucketingest.cli.signals import StoppedEarly
 from bucketingest.errors import BucketIngestError
 
 # Base of every usage error. Typer carries a click of its own and names only this one class of it.
@@ -69,15 +73,40 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Take all there is, then stop; instead of spec.commit.trigger.")
     ] = False,
+    grace: Annotated[
+        str,
+        typer.Option(
+            envvar="BUCKETINGEST_GRACE",
+            help="Time to finish after a stop signal; then exit code 19.",
+            metavar="DURATION",
+        ),
+    ] = DEFAULT_GRACE,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            envvar="BUCKETINGEST_LISTEN",
+            help="Serve /healthz, /readyz, /progress and /metrics there, as on 0.0.0.0:9808.",
+            metavar="HOST:PORT",
+            show_default="off",
+        ),
+    ] = None,
+    termination_log: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="BUCKETINGEST_TERMINATION_LOG",
+            help="File for the JSON message that says how it ended.",
+            show_default="/dev/termination-log where there is one",
+        ),
+    ] = None,
 ) -> None:
     """Run the pipeline of a BucketIngest on this machine, or as its driver.
 
-    Ctrl-C or SIGTERM ends it after the micro-batch that is being written; a second one at once. The next start
-    continues where the table is.
+    Ctrl-C or SIGTERM ends it after the micro-batch that is being written, and commits; a second one ends it at once.
+    The next start continues where the table is.
     """
     from bucketingest.cli.run import run_file
 
-    run_file(file, once=once)
+    run_file(file, RunOptions.of(once=once, grace=grace, listen=listen, termination_log=termination_log))
 
 
 @app.command()
@@ -185,17 +214,19 @@ def call(arguments: list[str]) -> int:
             _tell(message)
             typer.echo("Try 'bucketingest --help', or '--help' after a command.", err=True)
         return ExitCode.BAD_INPUT
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, StoppedEarly, typer.Abort):
         result = ExitCode.INTERRUPTED  # in newer versions typer makes this of a KeyboardInterrupt by itself
     except BucketIngestError as error:
         if _options.debug:
-            traceback.print_exception(error)
+            _print_traceback(error)
         _tell(str(error))
         return exit_code(error)
     except Exception as error:  # noqa: BLE001 - the one place where a defect is told and gets its code
-        traceback.print_exception(error)
-        _tell(f"{type(error).__name__}: {error}. This is a defect of bucketingest, please report it")
-        return ExitCode.DEFECT
+        _print_traceback(error)
+        code = exit_code(error)
+        defect = ". This is a defect of bucketingest, please report it" if code is ExitCode.DEFECT else ""
+        _tell(f"{type(error).__name__}: {error}{defect}")
+        return code
     if result == ExitCode.INTERRUPTED:
         typer.echo("interrupted", err=True)
     return result if isinstance(result, int) else ExitCode.OK
@@ -217,7 +248,15 @@ def _common_first(arguments: list[str]) -> list[str]:
 
 def _tell(message: str) -> None:
     """The first line after `error:`, and what belongs to it, as reasons of a refusal, below."""
-    typer.echo(f"error: {message}", err=True)
+    typer.echo(f"error: {_redacted(message)}", err=True)
+
+
+def _print_traceback(error: Exception) -> None:
+    typer.echo(_redacted("".join(traceback.format_exception(error))), err=True, nl=False)
+
+
+def _redacted(text: str) -> str:
+    return Redactor(secrets_in(os.environ))(text)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,10 @@ from rich.live import Live
 
 from bucketingest.cli.errors import MissingDependency
 from bucketingest.cli.java import check_java
-from bucketingest.cli.signals import StopSignals
+from bucketingest.cli.job import Job
+from bucketingest.cli.options import RunOptions
+from bucketingest.cli.orphans import reap_orphans
+from bucketingest.cli.signals import StoppedEarly
 from bucketingest.hudi.errors import TableNotFound
 from bucketingest.hudi.table import load_table
 from bucketingest.hudi.table_checks import check_table
@@ -35,38 +39,52 @@ StopWhen = Callable[["Progress"], bool]
 """Asked twice a second; true ends the ingestion as a first Ctrl-C does."""
 
 
-def run_file(file: Path, *, once: bool) -> None:
+def run_file(file: Path, options: RunOptions) -> None:
     """Run the file's pipeline until it ends or is told to. Raises what `load_file` and `run_resource` do."""
-    resource = load_file(file)
-    if resource.spec.suspend:
-        log.info("spec.suspend is true: nothing is run", extra={"pipeline": resource.pipeline})
-        return
-    run_resource(resource, once=once)
+    job = Job(options)
+    with suppress(StoppedEarly), job.ending():
+        resource = load_file(file)
+        job.concerns(resource)
+        if resource.spec.suspend:
+            log.info("spec.suspend is true: nothing is run", extra={"pipeline": resource.pipeline})
+            return
+        _run(resource, job)
 
 
-def run_resource(resource: BucketIngest, *, once: bool = False, stop_when: StopWhen | None = None) -> Progress:
-    """Run the pipeline in a Spark of its own; returns the last progress. No process is left behind.
+def run_resource(resource: BucketIngest, *, stop_when: StopWhen) -> Progress:
+    """Run the pipeline in a Spark of its own until `stop_when` says so; returns the last progress.
 
-    Raises MissingDependency, and every error family below `BucketIngestError`.
+    No process is left behind. Raises MissingDependency, and every error family below `BucketIngestError`.
     """
+    job = Job(RunOptions())
+    with job.ending():
+        return _run(resource, job, stop_when)
+
+
+def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) -> Progress:
     check_java()
     try:
         from bucketingest.stream import Pipeline, ingest_resource
-        from bucketingest.stream.jvm import has_jvm, kill_jvm, stop_jvm
+        from bucketingest.stream.errors import JvmFailed
+        from bucketingest.stream.jvm import has_jvm, jvm_end, kill_jvm, stop_jvm
         from bucketingest.stream.session import build_session
     except ImportError as error:
         raise MissingDependency(
             f"the Python package {error.name} is missing; install the job's: pip install 'bucketingest[spark,cli]'"
         ) from error
     _refuse_early(Pipeline.of(resource))
-    signals = StopSignals(kill_jvm)
+    job.kill = kill_jvm
     ends_with_us = not has_jvm()  # one that a caller in this process started is the caller's to end
-    with signals.installed():
+    with job.shown(resource) as board:
         try:
             session = build_session(resource)
-            signals.install()
-            running = ingest_resource(session, resource, once=once)
-            progress = _watch(resource, running, signals, stop_when)
+            job.signals.install()
+            running = ingest_resource(session, resource, once=job.options.once, board=board)
+            progress = _watch(resource, running, job, stop_when)
+            job.succeeded()
+        except JvmFailed as error:
+            how = jvm_end()
+            raise JvmFailed(f"{error} ({how})" if how else str(error)) from error
         finally:
             if ends_with_us:
                 _stop_session()
@@ -87,37 +105,43 @@ def _refuse_early(pipeline: Pipeline) -> None:
 def _stop_session() -> None:
     from pyspark.sql import SparkSession
 
-    session = SparkSession.getActiveSession()
-    if session is not None:
-        try:
+    try:
+        session = SparkSession.getActiveSession()
+        if session is not None:
             session.stop()
-        except Exception as error:  # noqa: BLE001 - the JVM may be gone; what ended it is told elsewhere
-            log.debug("the session could not be stopped", extra={"reason": str(error)})
+    except Exception as error:  # noqa: BLE001 - the JVM may be gone; what ended it is told elsewhere
+        log.debug("the session could not be stopped", extra={"reason": str(error)})
 
 
-def _watch(
-    resource: BucketIngest, running: RunningIngest, signals: StopSignals, stop_when: StopWhen | None
-) -> Progress:
+def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: StopWhen | None) -> Progress:
+    from bucketingest.stream.jvm import jvm_pid
+
     stopping = False
-    with _display(resource, running) as show:
+    job.signals.watched = True
+    with _display(resource) as show:
         while not running.wait(_REFRESH_SECONDS):
-            show("finishing the micro-batch; Ctrl-C again ends at once" if stopping else "")
-            enough = stop_when is not None and stop_when(running.progress())
-            if not stopping and (signals.first is not None or enough):
+            job.beat()
+            progress = running.progress()
+            show(progress, "finishing the micro-batch; Ctrl-C again ends at once" if stopping else "")
+            first = job.signals.first
+            if not stopping and (first is not None or (stop_when is not None and stop_when(progress))):
                 stopping = True
                 running.request_stop()
-                if signals.first is not None:
+                if first is not None:
                     log.info(
                         "stopping after the micro-batch that is being written; a second signal ends at once",
-                        extra={"signal": signals.first.name},
+                        extra={"signal": first.name, "grace_seconds": job.options.grace.total_seconds()},
                     )
-        show("stopped")
-    return running.progress()
+            if os.getpid() == 1:
+                reap_orphans([jvm_pid()])
+        progress = running.progress()
+        show(progress, "stopped")
+    return progress
 
 
 @contextmanager
-def _display(resource: BucketIngest, running: RunningIngest) -> Iterator[Callable[[str], None]]:
-    """A function that shows the progress of now, with a note: in a terminal a panel, elsewhere nothing but the log."""
+def _display(resource: BucketIngest) -> Iterator[Callable[[Progress, str], None]]:
+    """A function that shows progress, with a note: in a terminal a panel, elsewhere nothing but the log."""
     from bucketingest.cli.live import Latencies, panel
 
     latencies = Latencies()
@@ -125,9 +149,8 @@ def _display(resource: BucketIngest, running: RunningIngest) -> Iterator[Callabl
     title = f"{resource.pipeline} → {resource.spec.table.path}"
     live = Live(console=console, auto_refresh=False) if sys.stderr.isatty() else None
 
-    def show(note: str) -> None:
+    def show(progress: Progress, note: str) -> None:
         if live is not None:
-            progress = running.progress()
             latencies.observe(progress)
             live.update(panel(title, progress, latencies, note), refresh=True)
 

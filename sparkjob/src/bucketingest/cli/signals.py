@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first lets the micro-batch finish, the second ends everything at once."""
+"""Ctrl-C and SIGTERM: the first lets the micro-batch finish, within a time; the second ends everything at once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,26 @@ _HANDLED: Final = (signal.SIGINT, signal.SIGTERM)
 _EXIT_BASE: Final = 128
 
 
-class StopSignals:
-    """Counts stop signals. The handler only sets a field; who waits looks at it."""
+class StoppedEarly(BaseException):
+    """Told to stop before there was a query that could finish anything. Not an Exception: nobody may swallow it."""
 
-    def __init__(self, end_at_once: Callable[[], None]) -> None:
-        """`end_at_once` runs in the handler of the second signal, before the process exits."""
+
+class StopSignals:
+    """Counts stop signals. The first only sets a field, and who waits looks at it; before there is anybody who waits it
+    raises StoppedEarly instead.
+    """
+
+    def __init__(
+        self, end_at_once: Callable[[signal.Signals], None], on_first: Callable[[], None] = lambda: None
+    ) -> None:
+        """Both run in the signal handler: `on_first` for the first signal, `end_at_once` for the second, before the
+        process exits.
+        """
         self._end_at_once = end_at_once
+        self._on_first = on_first
         self.first: signal.Signals | None = None
+        self.watched = False
+        """Whether somebody looks at `first`."""
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -38,9 +51,11 @@ class StopSignals:
             signal.signal(number, self._handle)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        if self.first is None:
-            self.first = signal.Signals(number)
-            return
-        self._end_at_once()
-        os.write(2, b"\nended at once; the next start finishes or takes back what was begun\n")
-        os._exit(_EXIT_BASE + number)
+        if self.first is not None:
+            self._end_at_once(signal.Signals(number))
+            os.write(2, b"\nended at once; the next start finishes or takes back what was begun\n")
+            os._exit(_EXIT_BASE + number)
+        self.first = signal.Signals(number)
+        self._on_first()
+        if not self.watched:
+            raise StoppedEarly

@@ -38,7 +38,7 @@ class ProgressBoard:
     def __init__(
         self, observers: Sequence[ProgressObserver] = (), clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler looks too, on a thread that may hold it
         self._observers = tuple(observers)
         self._clock = clock
         self._started = time.monotonic()

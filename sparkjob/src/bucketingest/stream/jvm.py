@@ -30,6 +30,7 @@ log = logging.getLogger("bucketingest.spark")
 _OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOG_CONFIGURATION: Final = "log4j2.configurationFile"
 _EXIT_SECONDS: Final = 10.0
+_END_SECONDS: Final = 2.0
 _KEPT_LINES: Final = 5
 
 # They tell, with the whole stack, what ends the query: it is raised in Python too.
@@ -92,6 +93,37 @@ def kill_jvm() -> None:
     if process is not None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def jvm_pid() -> int:
+    """Process id of the JVM that `start_jvm` started; -1 if there is none."""
+    process = _process()
+    return -1 if process is None else process.pid
+
+
+def jvm_end() -> str:
+    """How a JVM that is gone has ended, in words; "" if there is none, or it still runs."""
+    process = _process()
+    if process is None:
+        return ""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
+    return describe_end(process.returncode)
+
+
+def describe_end(code: int | None) -> str:
+    """What the exit status of Spark's JVM says, negative for a signal as subprocess has it. Pure."""
+    match code:
+        case None:
+            return ""
+        case 3 | 52:  # -XX:+ExitOnOutOfMemoryError; Spark's own handler
+            return f"exit code {code}: java.lang.OutOfMemoryError"
+        case -9 | 137:
+            return "killed with SIGKILL, as the kernel does with who takes too much memory"
+        case _ if code < 0:
+            return f"ended by signal {-code}"
+        case _:
+            return f"exit code {code}"
 
 
 def _process() -> subprocess.Popen[bytes] | None:

@@ -36,8 +36,9 @@ REQUIRED_CONF: Final = {
 
 _DEFAULT_CONF: Final = {
     # Rows are garbage as soon as they are sent on. A small young generation is used again and again; a large one is
-    # memory touched for the first time, which took as long as the work itself (2M rows, heap of 6 GiB).
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:MaxNewSize=512m",
+    # memory touched for the first time, which took as long as the work itself (2M rows, heap of 6 GiB). Nothing is
+    # certain in a JVM that ran out of memory, so it ends, and its exit code says why.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:MaxNewSize=512m -XX:+ExitOnOutOfMemoryError",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.minBatchesToRetain": "100",

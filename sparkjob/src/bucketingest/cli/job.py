@@ -1,0 +1,207 @@
+"""What the outside sees of a run: endpoints while it runs, a termination message and an exit code at its end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Final
+
+from bucketingest.cli.deadline import StopDeadline
+from bucketingest.cli.exit_codes import exit_code
+from bucketingest.cli.options import RunOptions
+from bucketingest.cli.redaction import Redactor, secrets_in
+from bucketingest.cli.signals import StoppedEarly, StopSignals
+from bucketingest.cli.termination import Termination, termination_path
+from bucketingest.spec.exit_codes import ExitCode
+from bucketingest.spec.model import BucketIngest
+
+if TYPE_CHECKING:
+    from bucketingest.stream.board import ProgressBoard
+    from bucketingest.stream.endpoints import Answer
+    from bucketingest.stream.progress import Progress
+
+log = logging.getLogger(__name__)
+
+ANSWERS_WITHIN_SECONDS: Final = 60.0
+"""A query that has not answered for so long is no longer alive. Longer than any pause of a JVM that will recover."""
+_EXIT_BASE: Final = 128
+
+
+class Job:
+    """One run of one pipeline in this process."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self.options = options
+        self.board: ProgressBoard | None = None
+        self.kill: Callable[[], None] = lambda: None
+        """Ends at once what this process started."""
+        self.signals = StopSignals(self._end_at_once, self._first_signal)
+        self._termination = Termination(
+            termination_path(options.termination_log), Redactor(secrets_in(os.environ)), self._progress
+        )
+        self._deadline = StopDeadline(options.grace, self._give_up)
+        self._succeeded = False
+        self._beat: float | None = None
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Handle stop signals, and write the termination message however the block ends. Raises what it raises."""
+        with self.signals.installed():
+            try:
+                yield
+            except StoppedEarly:
+                log.info("stopped before anything was begun")
+                self._termination.write(ExitCode.OK, "stopped before anything was begun", word="Stopped")
+                raise
+            except BaseException as error:
+                self._show_end(failed=True)
+                code = exit_code(error)
+                self._termination.write(code, str(error) or type(error).__name__)
+                raise
+            else:
+                self._show_end(failed=False)
+                self._tell_success()
+            finally:
+                self._deadline.cancel()
+
+    def concerns(self, resource: BucketIngest) -> None:
+        """The resource is known."""
+        kafka = resource.spec.source.kafka
+        options = {} if kafka is None else {name: str(value) for name, value in kafka.options.items()}
+        self._termination.redact = Redactor(secrets_in(os.environ, options))
+        self._termination.pipeline = resource.pipeline
+
+    def redact(self, text: str) -> str:
+        """The text without secrets."""
+        return self._termination.redact(text)
+
+    @contextmanager
+    def shown(self, resource: BucketIngest) -> Iterator[ProgressBoard]:
+        """A board for the run, and the endpoints that show it, if they are wanted. Raises AddressUnusable."""
+        from bucketingest.stream.board import ProgressBoard
+        from bucketingest.stream.endpoints import Endpoints
+        from bucketingest.stream.metrics import JobMetrics
+
+        listen = self.options.listen
+        if listen is None:
+            self.board = ProgressBoard()
+            yield self.board
+            return
+        metadata = resource.metadata
+        metrics = JobMetrics(
+            namespace=metadata.namespace or "", name=metadata.name, pipeline=resource.pipeline, version=_version()
+        )
+        self.board = ProgressBoard([metrics])
+        metrics.watch(self.board.snapshot)
+        with Endpoints(listen.host, listen.port, self._routes(resource, self.board, metrics.exposition)) as endpoints:
+            log.info("endpoints", extra={"address": f"{listen.host}:{endpoints.port}"})
+            yield self.board
+
+    def beat(self) -> None:
+        """The query has answered just now."""
+        self._beat = time.monotonic()
+
+    def succeeded(self) -> None:
+        """Everything is committed; only processes remain to be ended."""
+        self._succeeded = True
+
+    # -- endpoints ------------------------------------------------------------------------------------------------
+
+    def _routes(
+        self, resource: BucketIngest, board: ProgressBoard, exposition: Callable[[], bytes]
+    ) -> dict[str, Callable[[], Answer]]:
+        from bucketingest.stream.endpoints import Answer
+        from bucketingest.stream.job_report import progress_report
+        from bucketingest.stream.metrics import CONTENT_TYPE
+        from bucketingest.stream.progress import Phase
+
+        ready = (Phase.RUNNING, Phase.COMMITTING, Phase.IDLE)
+        # Then the thread that watches the query is at work itself, with storage, whose calls have an end.
+        busy = (Phase.STARTING, Phase.COMMITTING)
+
+        def health() -> Answer:
+            silent = 0.0 if self._beat is None else time.monotonic() - self._beat
+            phase = board.snapshot().phase
+            alive = silent < ANSWERS_WITHIN_SECONDS or phase in busy
+            document = {"alive": alive, "phase": phase.value, "silentSeconds": round(silent, 3)}
+            return Answer.of(document, HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE)
+
+        def readiness() -> Answer:
+            phase = board.snapshot().phase
+            is_ready = phase in ready
+            document = {"ready": is_ready, "phase": phase.value}
+            return Answer.of(document, HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
+
+        def progress() -> Answer:
+            return Answer.of(progress_report(resource, board.snapshot()).model_dump(mode="json", by_alias=True))
+
+        def metrics() -> Answer:
+            return Answer(exposition(), CONTENT_TYPE)
+
+        return {"/healthz": health, "/readyz": readiness, "/progress": progress, "/metrics": metrics}
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def _progress(self) -> Progress | None:
+        return None if self.board is None else self.board.snapshot()
+
+    def _show_end(self, *, failed: bool) -> None:
+        if self.board is not None:
+            from bucketingest.stream.progress import Phase
+
+            self.board.ended(Phase.FAILED if failed else Phase.STOPPED)
+
+    def _tell_success(self) -> None:
+        told = self.signals.first
+        if told is None:
+            self._termination.write(ExitCode.OK, "completed: all there was is committed", word="Completed")
+        else:
+            self._termination.write(
+                ExitCode.OK, f"stopped by {told.name}; what was written is committed", word="Stopped"
+            )
+
+    def _first_signal(self) -> None:
+        self._deadline.start()
+        if self.board is not None:
+            self.board.stopping()
+
+    def _end_at_once(self, number: signal.Signals) -> None:
+        self.kill()
+        code = ExitCode(_EXIT_BASE + number)
+        self._termination.write(
+            code, f"ended at once by a second {number.name}; the next start finishes or takes back what was begun"
+        )
+
+    def _give_up(self) -> None:
+        """The stop has taken too long. What is written and not decided is resumed, what is decided finished, later."""
+        self.kill()
+        if self._succeeded:
+            self._tell_success()
+            self._exit(ExitCode.OK, "Spark did not end in time and was killed; everything is committed")
+        said = (
+            f"told to stop and not done after {self.options.grace.total_seconds():g} s (--grace): the next start "
+            "resumes what was begun, nothing is lost or doubled"
+        )
+        self._termination.write(ExitCode.STOP_DEADLINE, said)
+        self._exit(ExitCode.STOP_DEADLINE, said)
+
+    def _exit(self, code: ExitCode, said: str) -> None:
+        log.warning(said)
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _version() -> str:
+    try:
+        return version("bucketingest")
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,54 @@
+"""What `bucketingest run` can be told besides the file, as text from flags or the environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, Self
+
+from bucketingest.cli.errors import BadOption
+from bucketingest.spec.quantity import parse_duration
+
+DEFAULT_GRACE: Final = "25s"
+"""Below the thirty seconds that Kubernetes gives a pod, with time to say how it ended."""
+_DEFAULT_GRACE: Final = parse_duration(DEFAULT_GRACE)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How to run, apart from what."""
+
+    once: bool = False
+    grace: timedelta = _DEFAULT_GRACE
+    """Time from the first stop signal to the end."""
+    listen: Address | None = None
+    """None: no endpoints."""
+    termination_log: Path | None = None
+    """None: Kubernetes' own file where there is one."""
+
+    @classmethod
+    def of(cls, *, once: bool, grace: str, listen: str | None, termination_log: Path | None) -> Self:
+        """From text. Raises BadOption."""
+        try:
+            duration = parse_duration(grace)
+        except ValueError as error:
+            raise BadOption(f"--grace: {error}") from error
+        return cls(once, duration, None if listen is None else parse_address(listen), termination_log)
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT`, `[IPv6]:PORT` or `:PORT` (every address of the machine). Raises BadOption. Pure."""
+    host, colon, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in bare and bare == host):
+        raise BadOption(f"--listen: {text!r} is not an address such as 0.0.0.0:9808, 127.0.0.1:0 or [::]:9808")
+    return Address(bare or "0.0.0.0", int(port))  # noqa: S104 - what the user asked for

@@ -1,0 +1,64 @@
+"""Takes secrets out of what leaves the process: messages repeat URLs, options and what servers answered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+HIDDEN: Final = "***"
+_LENGTH_MIN: Final = 6
+"""Shorter values are left alone: they would be found in every other word."""
+
+_SECRET_NAME: Final = re.compile(
+    r"secret|passw|pwd|token|credential|access.?key|account.?key|api.?key|private.?key|jaas|sas.?key|truststore.key",
+    re.IGNORECASE,
+)
+_NAME: Final = (
+    r"[\w.\-]*(?:secret|passw(?:or)?d|pwd|token|access[._-]?key|account[._-]?key|api[._-]?key|signature|credential)"
+    r"[\w.\-]*"
+)
+_QUOTED: Final = r"\\\"(?:(?!\\\").)*\\\"|\"(?:[^\"\\]|\\.)*\"|'[^']*'"
+
+_PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
+    # a whole JAAS configuration, to the semicolon that ends it
+    (re.compile(r"(?i)(sasl\.jaas\.config\"?'?\s*[=:]\s*)[^\n;]*;?"), rf"\1{HIDDEN}"),
+    (re.compile(r"(?i)\b(\w+LoginModule\s+(?:required|requisite|sufficient|optional))\b[^\n;]*;?"), rf"\1 {HIDDEN}"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.\-]*://)[^\s/@\"']+@"), rf"\1{HIDDEN}@"),
+    # name=value, name: value, "name": "value"; also query parameters such as X-Amz-Signature
+    (re.compile(rf"(?i)\b({_NAME}\\?[\"']?\s*[=:]\s*)(?:{_QUOTED}|[^\s,;&\"'}})\]]+)"), rf"\1{HIDDEN}"),
+    (re.compile(r"(?i)([?&](?:sig|sv|se)=)[^&\s\"']+"), rf"\1{HIDDEN}"),
+    (re.compile(r"(?i)\b((?:bearer|basic)\s+)[a-z0-9+/=._~\-]{8,}"), rf"\1{HIDDEN}"),
+    (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b"), HIDDEN),
+)
+
+
+class Redactor:
+    """Hides known secrets wherever they stand, and what looks like a secret by its name or form."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        # The longest first: one secret may hold another.
+        self._secrets = sorted({each for each in secrets if len(each) >= _LENGTH_MIN}, key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        """The text without secrets."""
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        for pattern, replacement in _PATTERNS:
+            text = pattern.sub(replacement, text)
+        return text
+
+
+def secrets_in(*sources: Mapping[str, str]) -> set[str]:
+    """Values whose names say that they are secret, of an environment or of a source's options. Pure.
+
+    The value of a JAAS configuration counts as a whole, and each quoted part of it too.
+    """
+    found: set[str] = set()
+    for source in sources:
+        for name, value in source.items():
+            if _SECRET_NAME.search(name):
+                found.add(value)
+                if "jaas" in name.lower():
+                    found.update(re.findall(r"password\s*=\s*[\"']([^\"']+)", value))
+    return found

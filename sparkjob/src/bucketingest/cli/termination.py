@@ -1,0 +1,97 @@
+"""The termination message: the last thing that a job says, where Kubernetes keeps it for whoever comes after."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bucketingest.cli.redaction import Redactor
+from bucketingest.spec.exit_codes import ENDINGS, ExitCode
+from bucketingest.spec.job_report import TerminationReport
+
+if TYPE_CHECKING:
+    from bucketingest.stream.progress import Progress
+
+log = logging.getLogger(__name__)
+
+SIZE_MAX: Final = 4096
+"""Bytes that Kubernetes keeps of a container's termination message."""
+DEFAULT_PATH: Final = Path("/dev/termination-log")
+"""Where Kubernetes mounts the file, unless the container says otherwise."""
+_FIELD_MAX: Final = 200
+
+
+def termination_path(chosen: Path | None) -> Path | None:
+    """The file to write: the chosen one, else Kubernetes' if it is there, else none."""
+    if chosen is not None:
+        return chosen
+    return DEFAULT_PATH if DEFAULT_PATH.is_file() and os.access(DEFAULT_PATH, os.W_OK) else None
+
+
+def encode_report(report: TerminationReport, size_max: int = SIZE_MAX) -> bytes:
+    """The report as JSON in UTF-8 of at most `size_max` bytes: the message is cut to what room there is. Pure.
+
+    Holds for every content from a `size_max` of 2048 on: other fields are cut to 200 characters first.
+    """
+    document = report.model_dump(mode="json", by_alias=True, exclude_none=True)
+    fields = {name: _cut(value, _FIELD_MAX) if name != "message" else value for name, value in document.items()}
+    message = str(fields["message"])
+    while len(encoded := _encode({**fields, "message": message})) > size_max and message:
+        # A character takes up to six bytes; the last cuts go one by one.
+        excess = len(encoded) - size_max
+        message = _cut(message, max(0, len(message) - max(1, excess // 6)))
+    return encoded
+
+
+def _cut(value: Any, length: int) -> Any:
+    if not isinstance(value, str) or len(value) <= length:
+        return value
+    return f"{value[: length - 1]}…" if length else ""
+
+
+def _encode(document: dict[str, Any]) -> bytes:
+    # Lone surrogates, from undecodable names, are no UTF-8.
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", errors="replace")
+
+
+class Termination:
+    """Writes the message once: whoever comes first knows why the process ends. Safe in a signal handler."""
+
+    def __init__(self, path: Path | None, redact: Redactor, progress: Callable[[], Progress | None]) -> None:
+        self._path = path
+        self._progress = progress
+        self._lock = threading.Lock()
+        self.redact = redact
+        self.pipeline: str | None = None
+
+    def write(self, code: ExitCode, message: str, *, word: str | None = None) -> None:
+        """Write the message. `word`: the error class, else the code's. Never raises: the end is near anyway."""
+        if self._path is None or not self._lock.acquire(blocking=False):  # never released: there is one end
+            return
+        try:
+            self._path.write_bytes(encode_report(self._report(code, message, word or code.word)))
+        except OSError as error:
+            log.warning("no termination message", extra={"path": str(self._path), "reason": str(error)})
+
+    def _report(self, code: ExitCode, message: str, word: str) -> TerminationReport:
+        now = self._progress()
+        known: dict[str, Any] = {}
+        if now is not None:
+            last = None if now.last is None else now.last.instant_time
+            known = {"epoch": now.epoch, "verdict": now.verdict, "batch": now.batch, "instant": now.inflight_instant}
+            known |= {"last_instant": last, "rows": now.rows, "commits": now.commits}
+        return TerminationReport(
+            error_class=word,
+            exit_code=code,
+            message=self.redact(message),
+            remedy=ENDINGS[code].remedy,
+            pipeline=self.pipeline,
+            at=datetime.now(UTC),
+            **known,
+        )

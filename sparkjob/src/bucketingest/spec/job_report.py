@@ -1,0 +1,102 @@
+"""What the job tells the operator, as the two documents that both sides read and write: progress and the end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from bucketingest.spec.exit_codes import Remedy
+
+JobPhase = Literal["starting", "running", "committing", "idle", "stopping", "stopped", "failed"]
+
+
+class _Report(BaseModel):
+    """Fields are snake_case in Python and camelCase in JSON. A reader ignores fields that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+
+class CommitReport(_Report):
+    """The last instant that this process completed."""
+
+    instant: str = Field(description="Request time of the instant, yyyyMMddHHmmssSSS in UTC.")
+    completion_time: str = Field(description="Completion time of the instant, in the same form.")
+    at: datetime = Field(description="When it was completed, by the job's clock.")
+    rows: int = Field(description="Rows received, deletes and dead letters included.")
+    micro_batches: int = Field(description="Micro-batches that the instant holds.")
+    latency_seconds: float = Field(
+        description="From the request of the instant, with its first rows, to its completion."
+    )
+    age_seconds: float = Field(description="Since its completion.")
+
+
+class InflightReport(_Report):
+    """The instant that is open now."""
+
+    instant: str = Field(description="Request time of the instant.")
+    age_seconds: float = Field(description="Since its request, also if an earlier attempt made it.")
+
+
+class LagReport(_Report):
+    """Input that is not committed."""
+
+    offsets: int | None = Field(
+        description="Kafka: up to the topics' end as Spark last saw it; null for other sources."
+    )
+    seconds: float | None = Field(
+        description=(
+            "Since input that is not committed was first seen by this process; the input itself may be older by a "
+            "trigger's time, and by what it waited before the process started. Null before the first look."
+        )
+    )
+
+
+class ProgressReport(_Report):
+    """`/progress`: what a running job is doing. Totals count from the start of the process."""
+
+    pipeline: str
+    namespace: str | None
+    name: str
+    phase: JobPhase
+    epoch: int | None = Field(description="Number of the attempt among all of the pipeline; null before its claim.")
+    verdict: str | None = Field(description="How table and pipeline stood at the start: new, in step, resumed, ...")
+    verdict_reason: str | None
+    running_seconds: float
+    last_commit: CommitReport | None
+    inflight: InflightReport | None
+    lag: LagReport
+    idle: bool = Field(description="Spark has looked and the source has nothing new.")
+    batch: int | None = Field(description="Spark's number of the micro-batch that is or was last written.")
+    batches: int
+    commits: int
+    rows: int = Field(description="Rows received, deletes and dead letters included, committed or not.")
+    deletes: int
+    dead_letters: int
+    bytes: int = Field(description="Size of the data files written.")
+    rows_per_second: float = Field(description="Over the last twenty micro-batches.")
+    skew: float | None = Field(description="Rows of the busiest write task by the mean of all, last micro-batch.")
+    rollbacks: int = Field(description="Instants taken back after their micro-batch had begun, and written again.")
+    position_losses: int = Field(description="How often the table went back behind this process.")
+    last_report_at: datetime | None = Field(description="When the query was last seen to get on.")
+    last_report_age_seconds: float | None
+
+
+class TerminationReport(_Report):
+    """The termination message: how the job ended. At most 4096 bytes as JSON in UTF-8."""
+
+    error_class: str = Field(description="The exit code as one CamelCase word; Stopped or Completed for 0.")
+    exit_code: int
+    message: str = Field(description="One sentence for people, cut if it is long.")
+    remedy: Remedy
+    pipeline: str | None = None
+    epoch: int | None = None
+    verdict: str | None = None
+    batch: int | None = Field(default=None, description="Spark's number of the last micro-batch.")
+    instant: str | None = Field(default=None, description="The instant that was open; null if all was committed.")
+    last_instant: str | None = Field(default=None, description="The last instant that this process completed.")
+    rows: int | None = None
+    commits: int | None = None
+    at: datetime

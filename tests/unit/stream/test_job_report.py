@@ -1,0 +1,134 @@
+"""`/progress` as a document, and its description for users."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport, TerminationReport
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream.job_report import progress_report
+from bucketingest.stream.metrics import JobMetrics
+from bucketingest.stream.progress import Phase, Progress
+from bucketingest.write.outcome import Commit
+
+DOCUMENTATION = (Path(__file__).parents[3] / "docs" / "job-contract.md").read_text()
+AT = datetime(2026, 11, 21, 12, 0, 1, tzinfo=UTC)
+PROGRESS = Progress(
+    75.25,
+    phase=Phase.IDLE,
+    epoch=3,
+    verdict="in step",
+    verdict_reason="nothing was left",
+    batches=4,
+    batch=17,
+    commits=2,
+    rows=1000,
+    deletes=5,
+    rejected=1,
+    size_bytes=2048,
+    rows_per_second=13.33333,
+    skew=1.25,
+    last=Commit("20261121120000000", "20261121120001000", 2, 500, 4, 1000, open_seconds=1.0, commit_seconds=0.5),
+    last_commit_age=3.0,
+    last_commit_at=AT,
+    inflight_instant="20261121120002000",
+    inflight_age=1.5,
+    lag_offsets=42,
+    lag_seconds=2.0,
+    idle=True,
+    last_report_at=AT,
+    last_report_age=0.25,
+)
+
+
+@pytest.fixture
+def resource() -> BucketIngest:
+    table = {"path": "/x", "recordKey": ["value"], "index": {"buckets": 1}}
+    return BucketIngest.model_validate(
+        {
+            "apiVersion": "bucketingest.dev/v1alpha1",
+            "kind": "BucketIngest",
+            "metadata": {"name": "orders", "namespace": "shop"},
+            "spec": {"source": {"rate": {"rowsPerSecond": 1}}, "table": {**table, "orderingField": "timestamp"}},
+        }
+    )
+
+
+def test_everything_is_told_under_its_camel_case_name(resource: BucketIngest) -> None:
+    assert json.loads(progress_report(resource, PROGRESS).model_dump_json(by_alias=True)) == {
+        "pipeline": "shop/orders",
+        "namespace": "shop",
+        "name": "orders",
+        "phase": "idle",
+        "epoch": 3,
+        "verdict": "in step",
+        "verdictReason": "nothing was left",
+        "runningSeconds": 75.25,
+        "lastCommit": {
+            "instant": "20261121120000000",
+            "completionTime": "20261121120001000",
+            "at": "2026-11-21T12:00:01Z",
+            "rows": 500,
+            "microBatches": 2,
+            "latencySeconds": 1.5,
+            "ageSeconds": 3.0,
+        },
+        "inflight": {"instant": "20261121120002000", "ageSeconds": 1.5},
+        "lag": {"offsets": 42, "seconds": 2.0},
+        "idle": True,
+        "batch": 17,
+        "batches": 4,
+        "commits": 2,
+        "rows": 1000,
+        "deletes": 5,
+        "deadLetters": 1,
+        "bytes": 2048,
+        "rowsPerSecond": 13.333,
+        "skew": 1.25,
+        "rollbacks": 0,
+        "positionLosses": 0,
+        "lastReportAt": "2026-11-21T12:00:01Z",
+        "lastReportAgeSeconds": 0.25,
+    }
+
+
+def test_what_is_not_known_is_null(resource: BucketIngest) -> None:
+    document = progress_report(resource, Progress(0.0)).model_dump(mode="json", by_alias=True)
+    unknown = {name for name, value in document.items() if value is None}
+    assert unknown == {
+        "epoch",
+        "verdict",
+        "verdictReason",
+        "lastCommit",
+        "inflight",
+        "batch",
+        "skew",
+        "lastReportAt",
+        "lastReportAgeSeconds",
+    }
+    assert document["lag"] == {"offsets": None, "seconds": None}
+
+
+def test_a_reader_takes_a_document_of_a_newer_job(resource: BucketIngest) -> None:
+    document = progress_report(resource, PROGRESS).model_dump(mode="json", by_alias=True)
+    assert ProgressReport.model_validate({**document, "newField": 1}) == progress_report(resource, PROGRESS)
+
+
+@pytest.mark.parametrize("model", [ProgressReport, CommitReport, InflightReport, LagReport, TerminationReport])
+def test_every_field_is_documented(model: type[ProgressReport]) -> None:
+    for field in model.model_json_schema(by_alias=True)["properties"]:
+        assert f"`{field}`" in DOCUMENTATION or f"lag.{field}" in DOCUMENTATION
+
+
+def test_every_metric_is_documented() -> None:
+    metrics = JobMetrics(namespace="", name="orders", pipeline="orders")
+    metrics.watch(lambda: PROGRESS)
+    names = [line.split()[2] for line in metrics.exposition().decode().splitlines() if line.startswith("# TYPE")]
+    assert len(names) > 15
+    for name in names:
+        if not name.endswith("_created"):
+            assert f"`{name}`" in DOCUMENTATION

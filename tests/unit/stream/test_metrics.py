@@ -1,0 +1,132 @@
+"""What Prometheus scrapes: parsed back from the text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from bucketingest.stream.metrics import JobMetrics
+from bucketingest.stream.progress import Phase, Progress
+
+LABELS = {"namespace": "shop", "name": "orders", "pipeline": "shop/orders"}
+
+
+def scrape(metrics: JobMetrics) -> dict[tuple[str, str], float]:
+    """(name of the sample, its phase or upper bound or "") → value. Every sample must say whose it is."""
+    found = {}
+    for family in text_string_to_metric_families(metrics.exposition().decode()):
+        assert family.name.startswith("bucketingest_")
+        assert family.documentation
+        for sample in family.samples:
+            assert LABELS.items() <= sample.labels.items()
+            found[sample.name, sample.labels.get("phase") or sample.labels.get("le") or ""] = sample.value
+    return found
+
+
+def watching(progress: Progress) -> JobMetrics:
+    metrics = JobMetrics(**LABELS, version="1.2")
+    metrics.watch(lambda: progress)
+    return metrics
+
+
+def test_at_the_start_everything_is_there_and_zero() -> None:
+    found = scrape(watching(Progress(0.0)))
+    for total in (
+        "batches",
+        "commits",
+        "rows",
+        "deletes",
+        "dead_letters",
+        "written_bytes",
+        "rollbacks",
+        "position_losses",
+    ):
+        assert found[f"bucketingest_{total}_total", ""] == 0
+    for histogram in ("commit_latency_seconds", "commit_duration_seconds", "batch_duration_seconds"):
+        assert found[f"bucketingest_{histogram}_count", ""] == 0
+        assert found[f"bucketingest_{histogram}_bucket", "+Inf"] == 0
+    assert found["bucketingest_last_commit_timestamp_seconds", ""] == 0
+    assert found["bucketingest_inflight_age_seconds", ""] == 0
+    assert found["bucketingest_phase", "starting"] == 1
+    assert found["bucketingest_phase", "idle"] == 0
+
+
+def test_what_is_not_known_has_no_sample() -> None:
+    found = scrape(watching(Progress(0.0)))
+    assert not {name for name, _ in found} & {
+        "bucketingest_lag_offsets",
+        "bucketingest_lag_seconds",
+        "bucketingest_skew_ratio",
+    }
+
+
+def test_figures_are_those_of_the_progress() -> None:
+    at = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+    now = Progress(
+        60.0,
+        phase=Phase.COMMITTING,
+        epoch=4,
+        batches=9,
+        commits=3,
+        rows=1000,
+        deletes=10,
+        rejected=2,
+        size_bytes=4096,
+        skew=1.5,
+        last_commit_at=at,
+        inflight_age=12.5,
+        lag_offsets=77,
+        lag_seconds=3.5,
+        rollbacks=1,
+        position_losses=2,
+    )
+    found = scrape(watching(now))
+    expected = {
+        "batches_total": 9,
+        "commits_total": 3,
+        "rows_total": 1000,
+        "deletes_total": 10,
+        "dead_letters_total": 2,
+        "written_bytes_total": 4096,
+        "rollbacks_total": 1,
+        "position_losses_total": 2,
+        "lag_offsets": 77,
+        "lag_seconds": 3.5,
+        "skew_ratio": 1.5,
+        "inflight_age_seconds": 12.5,
+        "epoch": 4,
+        "last_commit_timestamp_seconds": at.timestamp(),
+    }
+    assert {name: found[f"bucketingest_{name}", ""] for name in expected} == expected
+    assert found["bucketingest_phase", "committing"] == 1
+
+
+def test_durations_fall_into_their_buckets() -> None:
+    metrics = watching(Progress(0.0))
+    metrics.commit_took(29.0, 0.4)
+    metrics.commit_took(31.0, 0.4)
+    metrics.batch_took(2.0)
+    found = scrape(metrics)
+    assert found["bucketingest_commit_latency_seconds_bucket", "30.0"] == 1
+    assert found["bucketingest_commit_latency_seconds_count", ""] == 2
+    assert found["bucketingest_commit_latency_seconds_sum", ""] == pytest.approx(60.0)
+    assert found["bucketingest_commit_duration_seconds_bucket", "0.5"] == 2
+    assert found["bucketingest_batch_duration_seconds_bucket", "2.5"] == 1
+
+
+def test_each_scrape_looks_anew() -> None:
+    now = [Progress(0.0)]
+    metrics = JobMetrics(**LABELS)
+    metrics.watch(lambda: now[0])
+    scrape(metrics)
+    now[0] = replace(now[0], rows=5)
+    assert scrape(metrics)["bucketingest_rows_total", ""] == 5
+
+
+def test_two_jobs_in_one_process_do_not_mix() -> None:
+    first, second = watching(Progress(0.0)), watching(Progress(0.0))
+    first.batch_took(1.0)
+    assert scrape(second)["bucketingest_batch_duration_seconds_count", ""] == 0
