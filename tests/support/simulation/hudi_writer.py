@@ -1,0 +1,166 @@
+"""Another writer on the table that behaves as Hudi's own: its commits, and its rollbacks of what it finds pending.
+
+Written after Hudi 1.2.0's order of steps. It finds the files of a failed instant by markers, as Hudi does, and it takes
+back whatever is pending, whether or not somebody works on it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pyarrow as pa
+
+from bucketingest.errors import BucketIngestError
+from bucketingest.hudi import heartbeat
+from bucketingest.hudi.commit_metadata import CommitMetadata
+from bucketingest.hudi.instant import DELTA_COMMIT, ROLLBACK, Instant, State, format_time, parse_time
+from bucketingest.hudi.log_blocks import avro_data_block
+from bucketingest.hudi.markers import create_marker, delete_markers, marked_files
+from bucketingest.hudi.naming import LogFileName, deterministic_file_id, parse_data_file_name
+from bucketingest.hudi.partition import ensure_partition_metadata
+from bucketingest.hudi.rollback_plan import RollbackFile, RollbackMetadata, RollbackPlan
+from bucketingest.hudi.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
+from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.hudi.write_stat import WriteStat
+from bucketingest.storage import NotFound
+from support.simulation.source import BUCKETS, SCHEMA, Row
+from support.simulation.store import Objects
+from support.simulation.view import View
+from support.simulation.world import Actor, World
+
+_BLOCK_SCHEMA = schema_json(with_meta_columns(arrow_to_avro(SCHEMA, table_name="orders")))
+_TABLE_SCHEMA = schema_json(arrow_to_avro(SCHEMA, table_name="orders"))
+
+
+@dataclass(frozen=True)
+class HudiHabits:
+    """What this writer does when it comes."""
+
+    eager: bool
+    """Rolls every pending instant back, as the single writer does by default."""
+    commits: bool
+    """Writes rows of its own: of keys that the pipeline does not have, in the pipeline's buckets."""
+    late_rollbacks: bool
+    """Its rollbacks go on even if the instant completes meanwhile: nothing stops Hudi's from it."""
+
+
+class HudiWriter:
+    """One visit of another writer."""
+
+    def __init__(self, name: str, world: World, table: Objects, habits: HudiHabits) -> None:
+        self.name = name
+        self.tried: dict[str, Row] = {}
+        """Instant -> the row that is in the table if the instant completed."""
+        self._world = world
+        self._table = table
+        self._habits = habits
+        self._rng = random.Random(world.rng.random())
+
+    def live(self, actor: Actor) -> None:
+        """What the writer does, until it is done, fails, or dies."""
+        storage = View(self._table, self._world, actor)
+        try:
+            if not storage.exists(".hoodie/hoodie.properties"):
+                return
+            if self._habits.eager:
+                self._roll_back_pending(actor, storage)
+            if self._habits.commits:
+                self._commit(actor, storage)
+        except BucketIngestError as error:
+            self._world.note(self.name, "ends with", f"{type(error).__name__}: {error}")
+
+    def _roll_back_pending(self, actor: Actor, storage: View) -> None:
+        for instant in Timeline.load(storage).pending:
+            if instant.action != DELTA_COMMIT:
+                continue
+            if self._habits.late_rollbacks:
+                self._roll_back(storage, instant.request_time)
+            else:
+                with self._world.atomically(actor):
+                    if not self._is_decided(instant.request_time):
+                        self._roll_back(storage, instant.request_time)
+
+    def _is_decided(self, instant: str) -> bool:
+        """Whether the pipeline is between its decision and the completed file, or after it."""
+        return any(
+            f"/{instant}/decision" in path or path.startswith(f".hoodie/timeline/{instant}_")
+            for path in self._table.objects
+        )
+
+    def _roll_back(self, storage: View, instant: str) -> None:
+        self._world.note(self.name, "rolls back", instant)
+        rollback_time, plan = self._pending_rollback(storage, instant) or self._plan(storage, instant)
+        create_inflight(storage, rollback_time, ROLLBACK)
+        storage.delete_many([file.path for file in plan.files])
+        for state in (State.INFLIGHT, State.REQUESTED):
+            storage.delete(path_of(Instant(instant, DELTA_COMMIT, state)))
+        metadata = RollbackMetadata(rollback_time, plan).encode(storage.absolute)
+        found = Timeline.load(storage).find(rollback_time, ROLLBACK)
+        if found is None or not found.is_completed:
+            complete(storage, rollback_time, self._next_time(storage), metadata, ROLLBACK)
+        delete_markers(storage, instant)
+        heartbeat.stop(storage, instant)
+
+    def _pending_rollback(self, storage: View, instant: str) -> tuple[str, RollbackPlan] | None:
+        for pending in Timeline.load(storage).pending:
+            if pending.action == ROLLBACK:
+                path = path_of(Instant(pending.request_time, ROLLBACK, State.REQUESTED))
+                try:
+                    plan = RollbackPlan.decode(storage.get(path), path)
+                except NotFound:
+                    continue
+                if plan.instant_time == instant:
+                    return pending.request_time, plan
+        return None
+
+    def _plan(self, storage: View, instant: str) -> tuple[str, RollbackPlan]:
+        files = []
+        for path in sorted(marked_files(storage, instant)):
+            partition_path, _, name = path.rpartition("/")
+            parsed = parse_data_file_name(name)
+            files.append(RollbackFile(partition_path, parsed.file_id if parsed else "", path))
+        plan = RollbackPlan(instant, DELTA_COMMIT, tuple(files))
+        rollback_time = self._next_time(storage)
+        create_requested(storage, rollback_time, ROLLBACK, plan.encode(storage.absolute))
+        return rollback_time, plan
+
+    def _commit(self, actor: Actor, storage: View) -> None:
+        """One row of its own, into a bucket that the pipeline writes to, too."""
+        bucket, region = self._rng.randrange(BUCKETS), self._rng.choice(("eu", "us"))
+        key = f"foreign {self.name}"
+        row: Row = {"id": key, "region": region, "offset": -1, "at": 1}
+        instant = self._next_time(storage)
+        self.tried[instant] = row
+        heartbeat.beat(storage, instant)
+        create_requested(storage, instant)
+        create_inflight(storage, instant)
+        name = LogFileName(deterministic_file_id(bucket), instant, 1, "1-1-1")
+        ensure_partition_metadata(storage, region, instant)
+        create_marker(storage, instant, region, str(name))
+        content = self._block(row, name)
+        storage.create(f"{region}/{name}", content)
+        stat = WriteStat.of_log_file(region, name, size=len(content), updates=1, deletes=0)
+        metadata = CommitMetadata({region: [stat]}, {"schema": _TABLE_SCHEMA})
+        with self._world.atomically(actor):  # it holds the table's lock
+            if Timeline.load(storage).find(instant) is None:
+                self._world.note(self.name, "was rolled back", instant)
+                return
+            complete(storage, instant, self._next_time(storage), metadata.encode())
+        delete_markers(storage, instant)
+        heartbeat.stop(storage, instant)
+
+    def _block(self, row: Row, name: LogFileName) -> bytes:
+        values = [name.instant, f"{name.instant}_0_0", row["id"], row["region"], name.file_id]
+        meta = {column: pa.array([value]) for column, value in zip(META_COLUMNS, values, strict=True)}
+        data = {field.name: pa.array([row[field.name]], field.type) for field in SCHEMA}
+        table = pa.table(meta | data)
+        block = avro_data_block(table, instant_time=name.instant, avro_schema_json=_BLOCK_SCHEMA)
+        return b"".join(memoryview(part) for part in block)
+
+    def _next_time(self, storage: View) -> str:
+        """A time after every one on the timeline; Hudi's waits for its clock instead, under the lock."""
+        now = format_time(self._world.now())
+        newest = max(Timeline.load(storage).times, default="")
+        return max(now, format_time(parse_time(newest) + timedelta(milliseconds=1)) if newest else now)

@@ -1,0 +1,97 @@
+"""The objects of a simulated store: one dictionary behind every actor's view, and a watch over what must not change.
+
+Strongly consistent, as today's object stores are. What deviates from that (a listing that is no snapshot, a request
+that lands late) is the business of the views.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from bucketingest.storage import AlreadyExists, NotFound
+from bucketingest.storage.interface import ObjectInfo
+
+_COMPLETED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_\d{17}\.deltacommit")
+"""Of rollbacks, two that finish the same one may both write its completed file unless they hold the table's lock."""
+_DECISION: Final = re.compile(r"\.hoodie/\.bucketingest/.*/decision")
+
+
+@dataclass(slots=True)
+class StoredObject:
+    """One object and when it came."""
+
+    content: bytes
+    modified: datetime
+    etag: str
+    step: int
+
+
+class Objects:
+    """Path -> object, with create-if-absent. `violation` is told what no writer may ever do."""
+
+    def __init__(self, url: str, clock: Callable[[], tuple[int, datetime]], violation: Callable[[str], None]) -> None:
+        self.url = url
+        self._clock = clock
+        self._violation = violation
+        self._next_etag = 0
+        self._completed: dict[str, str] = {}
+        self.objects: dict[str, StoredObject] = {}
+        self.creators: dict[str, str] = {}
+        """Who created an object first; it stays when the object goes."""
+        self.deleted: dict[str, tuple[StoredObject, int]] = {}
+        """What was there before its deletion, and the step of it: a stale listing still shows it."""
+
+    def get(self, path: str) -> bytes:
+        """The content. Raises NotFound."""
+        found = self.objects.get(path)
+        if found is None:
+            raise NotFound(f"{self.url}/{path}: there is no such object")
+        return found.content
+
+    def info(self, path: str) -> ObjectInfo:
+        """What a listing tells. Raises NotFound."""
+        self.get(path)
+        return info(path, self.objects[path])
+
+    def create(self, path: str, content: bytes) -> None:
+        """Create if absent. Raises AlreadyExists."""
+        if path in self.objects:
+            raise AlreadyExists(f"{self.url}/{path}: the name is taken; somebody else created it first")
+        match = _COMPLETED.fullmatch(path)
+        if match is not None:
+            first = self._completed.setdefault(match[1], path)
+            if first != path:
+                self._violation(f"instant {match[1]} is completed twice: {first} and {path}")
+        self._store(path, content)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Create or replace."""
+        if path in self.objects:
+            self._check_change(path, "overwritten")
+        self._store(path, content)
+
+    def delete(self, path: str) -> None:
+        """Delete; success if absent."""
+        if path in self.objects:
+            self._check_change(path, "deleted")
+            self.deleted[path] = (self.objects.pop(path), self._clock()[0])
+
+    def _check_change(self, path: str, what: str) -> None:
+        if _COMPLETED.fullmatch(path):
+            self._violation(f"a completed instant was {what}: {path}")
+        if what == "overwritten" and _DECISION.fullmatch(path):
+            self._violation(f"a decision was {what}: {path}")
+
+    def _store(self, path: str, content: bytes) -> None:
+        step, now = self._clock()
+        self._next_etag += 1
+        self.objects[path] = StoredObject(content, now, str(self._next_etag), step)
+
+
+def info(path: str, stored: StoredObject) -> ObjectInfo:
+    """The object as a listing shows it."""
+    return ObjectInfo(path, len(stored.content), stored.modified, stored.etag)

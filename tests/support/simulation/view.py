@@ -1,0 +1,199 @@
+"""One actor's view of a simulated store: the storage interface with every fault that a real store can show.
+
+Not simulated, because the interface rules it out: a half-written object (`create` and `put` are atomic on every store
+that is accepted). A bulk deletion is not atomic, and stops in its middle.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+from bucketingest.storage import StorageError, StorageUnavailable
+from bucketingest.storage.interface import BytesLike, Data, Level, ObjectInfo
+from support.simulation.store import Objects, StoredObject, info
+from support.simulation.world import Actor, Killed, World
+
+_STALE_STEPS: Final = 40
+"""How old a change is at most that a stale listing does not show."""
+
+_CONSISTENT: Final = (".hoodie/timeline", ".hoodie/.bucketingest")
+
+
+class View:
+    """The store as one actor sees it. Dies with its actor: after that every call raises Killed."""
+
+    def __init__(self, objects: Objects, world: World, actor: Actor, *, can_crash: bool = True) -> None:
+        self._objects = objects
+        self._world = world
+        self._actor = actor
+        self._can_crash = can_crash
+        self._throttled = 0
+
+    @property
+    def url(self) -> str:
+        return self._objects.url
+
+    def absolute(self, path: str) -> str:
+        return f"{self.url}/{path}"
+
+    def get(self, path: str) -> bytes:
+        self._before("get", path)
+        return self._objects.get(path)
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        return self.get(path)[start : start + length]
+
+    def head(self, path: str) -> ObjectInfo:
+        self._before("head", path)
+        return self._objects.info(path)
+
+    def exists(self, path: str) -> bool:
+        self._before("head", path)
+        return path in self._objects.objects
+
+    def create(self, path: str, data: Data) -> None:
+        content = _bytes(data)
+        self._change("create", path, lambda: self._objects.create(path, content))
+
+    def put(self, path: str, data: Data) -> None:
+        content = _bytes(data)
+        self._change("put", path, lambda: self._objects.put(path, content))
+
+    def delete(self, path: str) -> None:
+        self._change("delete", path, lambda: self._objects.delete(path))
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        yield from self._listed("list", prefix)
+
+    def list_level(self, prefix: str = "") -> Level:
+        start = f"{prefix}/" if prefix else ""
+        directories: dict[str, None] = {}
+        level = Level()
+        for found in self._listed("list level", prefix):
+            name, slash, _ = found.path[len(start) :].partition("/")
+            if slash:
+                directories[start + name] = None
+            else:
+                level.objects.append(found)
+        level.directories.extend(directories)
+        return level
+
+    def _listed(self, what: str, prefix: str) -> Sequence[ObjectInfo]:
+        self._before(what, prefix)
+        world, chances = self._world, self._world.chances
+        start = f"{prefix}/" if prefix else ""
+        shown = self._objects.objects
+        if self._may_be_stale(prefix) and world.rng.random() < chances.stale_list and self._fault("stale list", prefix):
+            shown = self._stale()
+        names = sorted(path for path in shown if path.startswith(start))
+        if not (chances.torn_list and len(names) > 1 and world.rng.random() < chances.torn_list):
+            return [info(path, shown[path]) for path in names]
+        if not self._fault("pages of a list", prefix):
+            return [info(path, shown[path]) for path in names]
+        border = world.rng.choice(names)
+        first = [info(path, shown[path]) for path in names if path < border]
+        self._actor.turn_ends = world.steps
+        world.pause(self._actor)
+        later = self._objects.objects
+        names = sorted(path for path in later if path.startswith(start) and path >= border)
+        return [*first, *(info(path, later[path]) for path in names)]
+
+    def _may_be_stale(self, prefix: str) -> bool:
+        """Listings of the timeline and of our own objects are consistent on every store that is accepted."""
+        return self._world.chances.stale_list > 0 and not prefix.startswith(_CONSISTENT)
+
+    def _stale(self) -> dict[str, StoredObject]:
+        rng, since = self._world.rng, self._world.steps - _STALE_STEPS
+        shown = {
+            path: found for path, found in self._objects.objects.items() if found.step < since or rng.random() < 0.5
+        }
+        for path, (found, step) in self._objects.deleted.items():
+            if step >= since and path not in shown and rng.random() < 0.5:
+                shown[path] = found
+        return shown
+
+    def _before(self, what: str, path: str) -> None:
+        """A reading call: it can fail and it can be the last."""
+        world, chances = self._world, self._world.chances
+        world.pause(self._actor)
+        if self._throttled:
+            self._throttled -= 1
+            self._fail(what, path, "throttled")
+        chance = world.rng.random()
+        if chance < chances.crash / 2:
+            if self._can_crash and self._fault("crash at", f"{what} {path}"):
+                self._die()
+        elif chance < (chances.crash + chances.unavailable) / 2 and self._fault("unavailable at", f"{what} {path}"):
+            self._throttled = world.rng.choice((0, 0, 1, 3))
+            self._fail(what, path, "unavailable")
+
+    def _change(self, what: str, path: str, effect: Callable[[], None]) -> None:
+        world, chances = self._world, self._world.chances
+        world.pause(self._actor)
+        if self._throttled:
+            self._throttled -= 1
+            self._fail(what, path, "throttled")
+        chance = world.rng.random()
+        limit = chances.crash if self._can_crash else 0.0
+        if chance < limit and self._fault("crash at", f"{what} {path}"):
+            if chance < limit / 2:
+                self._do_unheard(what, path, effect)
+            self._die()
+        limit += chances.unavailable
+        if limit - chances.unavailable <= chance < limit and self._fault("unavailable at", f"{what} {path}"):
+            if chance < limit - chances.unavailable / 2:
+                self._do_unheard(what, path, effect)
+            else:
+                self._throttled = world.rng.choice((0, 0, 1, 3))
+            self._fail(what, path, "unavailable")
+        if limit <= chance < limit + chances.late and self._fault("late", f"{what} {path}"):
+            world.delay(f"{what} {path}", lambda: self._do_unheard(what, path, effect))
+            if self._can_crash and world.rng.random() < 0.5:
+                self._die()
+            self._fail(what, path, "timed out")
+        self._do(what, path, effect)
+
+    def _do(self, what: str, path: str, effect: Callable[[], None]) -> None:
+        try:
+            effect()
+        except Exception as error:
+            self._world.note(self._actor.name, what, f"{path}: {type(error).__name__}")
+            raise
+        if what == "create":
+            self._objects.creators.setdefault(path, self._actor.name)
+        self._world.note(self._actor.name, what, path)
+
+    def _do_unheard(self, what: str, path: str, effect: Callable[[], None]) -> None:
+        """The effect without its answer, be it success or AlreadyExists."""
+        with suppress(StorageError):
+            self._do(what, path, effect)
+
+    def _fault(self, kind: str, where: str) -> bool:
+        if self._world.faults_left <= 0:
+            return False
+        self._world.faults_left -= 1
+        self._world.note(self._actor.name, kind, where)
+        return True
+
+    def _die(self) -> None:
+        self._actor.doomed = True
+        raise Killed
+
+    def _fail(self, what: str, path: str, why: str) -> None:
+        raise StorageUnavailable(f"{self.url}/{path}: {what}: {why}; try again")
+
+
+def _bytes(data: Data) -> bytes:
+    if isinstance(data, pathlib.Path):
+        return data.read_bytes()
+    if isinstance(data, bytes):
+        return data
+    parts: Sequence[BytesLike] = data
+    return b"".join(parts)

@@ -1,0 +1,189 @@
+"""Actors that take turns at storage calls, under a simulated clock, all of it decided by one seed.
+
+Each actor is ordinary blocking code on a thread of its own. Only one runs at any moment: an actor hands the baton back
+to the world at a storage call, and the world's random numbers say when and to whom it goes next. So equal seeds give
+equal schedules, and any two actors can be interleaved between any two storage calls.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_START: Final = datetime(2026, 11, 21, 8, tzinfo=UTC)
+_STEP: Final = timedelta(milliseconds=1)
+_LOG_LENGTH: Final = 4000
+_STEPS_MAX: Final = 60_000
+
+
+class Killed(BaseException):
+    """The process is gone. No code under test may catch it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """How likely each fault is, per storage call."""
+
+    crash: float = 0.0
+    unavailable: float = 0.0
+    late: float = 0.0
+    """The request fails or its process dies, and its effect comes later."""
+    stall: float = 0.0
+    """The actor does not run for a while: the others go on, a new attempt may be started."""
+    switch: float = 0.02
+    """Another actor's turn."""
+    stale_list: float = 0.0
+    """A listing of data files or markers misses new objects, or shows deleted ones."""
+    torn_list: float = 0.0
+    """Others run between the pages of a listing."""
+
+
+@dataclass(eq=False)
+class Actor:
+    """One thread of control: a driver process, a task on an executor, another writer."""
+
+    name: str
+    body: Callable[[Actor], None]
+    baton: threading.Lock = field(default_factory=threading.Lock)
+    done: bool = False
+    doomed: bool = False
+    """Killed at its next storage call, and at every one after."""
+    wakes_at: int = 0
+    turn_ends: int = 0
+    atomic: int = 0
+
+
+class World:
+    """The clock, the actors, and the faults that are left."""
+
+    def __init__(self, seed: int | str, chances: Chances, faults: int) -> None:
+        self.rng = random.Random(seed)
+        self.chances = chances
+        self.faults_left = faults
+        self.steps = 0
+        self.log: deque[tuple[int, str, str, str]] = deque(maxlen=_LOG_LENGTH)
+        self.violations: list[str] = []
+        self._actors: list[Actor] = []
+        self._late: list[tuple[int, str, Callable[[], None]]] = []
+        self._main = threading.Lock()
+        self._main.acquire()
+
+    def now(self) -> datetime:
+        """The simulated time: a millisecond per storage call."""
+        return _START + self.steps * _STEP
+
+    def note(self, actor: str, what: str, detail: str = "") -> None:
+        """Remember a step for the report of a failure."""
+        self.log.append((self.steps, actor, what, detail))
+
+    def violation(self, what: str) -> None:
+        """Something that must never be is."""
+        self.violations.append(what)
+        self.note("checker", "VIOLATION", what)
+
+    def spawn(self, name: str, body: Callable[[Actor], None], *, starts_in: int = 0) -> Actor:
+        """A new actor, which gets its first turn after so many steps."""
+        actor = Actor(name, body, wakes_at=self.steps + starts_in)
+        actor.baton.acquire()
+        self._actors.append(actor)
+        threading.Thread(target=self._live, args=(actor,), name=name, daemon=True).start()
+        return actor
+
+    def run(self, between_turns: Callable[[], None]) -> None:
+        """Give turns until every actor is done. `between_turns` may spawn more."""
+        while True:
+            between_turns()
+            if self.violations or self.steps > _STEPS_MAX:
+                break
+            self._actors = [actor for actor in self._actors if not actor.done]
+            if not self._actors:
+                break
+            ready = [actor for actor in self._actors if actor.wakes_at <= self.steps]
+            if not ready:
+                self.steps = min(actor.wakes_at for actor in self._actors)
+                continue
+            self._give_turn(ready[self.rng.randrange(len(ready))])
+        if self.steps > _STEPS_MAX:
+            self.violation(f"no end after {_STEPS_MAX} steps")
+
+    def end(self) -> None:
+        """Kill every actor that is left."""
+        for actor in self._actors:
+            while not actor.done:
+                actor.doomed = True
+                self._hand_over(actor)
+        self._actors.clear()
+
+    def land_late(self, *, all_of_them: bool = False) -> None:
+        """Let requests that were under way take effect."""
+        due = [entry for entry in self._late if all_of_them or entry[0] <= self.steps]
+        self._late = [entry for entry in self._late if entry not in due]
+        for _, what, effect in due:
+            self.note("network", "lands late", what)
+            effect()
+
+    def delay(self, what: str, effect: Callable[[], None]) -> None:
+        """Let the effect come later."""
+        self._late.append((self.steps + self.rng.choice((3, 30, 100, 300, 1000)), what, effect))
+
+    def pause(self, actor: Actor) -> None:
+        """Called by the actor before each storage call: the others may have their turn now."""
+        if actor.doomed:
+            raise Killed
+        self.steps += 1
+        if self._late:
+            self.land_late()
+        if actor.atomic:
+            return
+        if self.chances.stall and self.faults_left > 0 and self.rng.random() < self.chances.stall:
+            self.faults_left -= 1
+            self.stall(actor)
+        if actor.turn_ends <= self.steps:
+            self._main.release()
+            actor.baton.acquire()
+            if actor.doomed:
+                raise Killed
+
+    def stall(self, actor: Actor, steps: int | None = None) -> None:
+        """Let the actor sleep from its next pause on."""
+        actor.wakes_at = self.steps + (steps or self.rng.choice((30, 100, 300, 1000)))
+        actor.turn_ends = self.steps
+        self.note(actor.name, "stalls", f"until step {actor.wakes_at}")
+
+    @contextmanager
+    def atomically(self, actor: Actor) -> Iterator[None]:
+        """Nobody else has a turn within."""
+        actor.atomic += 1
+        try:
+            yield
+        finally:
+            actor.atomic -= 1
+
+    def _give_turn(self, actor: Actor) -> None:
+        switch = self.chances.switch
+        actor.turn_ends = self.steps + 1 + int(self.rng.expovariate(switch))
+        self._hand_over(actor)
+
+    def _hand_over(self, actor: Actor) -> None:
+        actor.baton.release()
+        self._main.acquire()
+
+    def _live(self, actor: Actor) -> None:
+        actor.baton.acquire()
+        try:
+            if not actor.doomed:
+                actor.body(actor)
+        except Killed:
+            self.note(actor.name, "is dead")
+        except BaseException as error:  # noqa: BLE001 - no error of an actor may pass unseen
+            self.violation(f"{actor.name} failed: {''.join(traceback.format_exception(error))}")
+        finally:
+            actor.done = True
+            self._main.release()
