@@ -65,6 +65,7 @@ def _tell(report: Report) -> None:
     judgement = report.judgement
     if judgement is not None:
         _say(f"{judgement.commits} commits, {judgement.files} log files, {judgement.rows} rows expected")
+        _say(f"{judgement.taken_back} completed instants were rolled back by Hudi and came again")
         _say(
             f"lost {judgement.lost}, doubled or phantom {judgement.doubled_or_phantom}, "
             f"different {judgement.different} rows"

@@ -19,6 +19,8 @@ from soak.waiting import until
 
 LOG_TAIL_LINES = 25
 GONE_WITHIN_SECONDS = 60.0
+_LOOK_SECONDS = 0.1
+"""Between looks at all processes of the machine."""
 
 
 class Attempt:
@@ -71,7 +73,7 @@ class Attempt:
             return not left
 
         self._process.poll()
-        until(gone, f"attempt {self.number} is gone after SIGKILL", within=GONE_WITHIN_SECONDS)
+        until(gone, f"attempt {self.number} is gone after SIGKILL", within=GONE_WITHIN_SECONDS, poll=_LOOK_SECONDS)
         self._process.wait(GONE_WITHIN_SECONDS)
 
     def wait_until_gone(self, why: str) -> None:
@@ -81,7 +83,7 @@ class Attempt:
             return self._process.poll() is not None and not self.processes()
 
         try:
-            until(gone, f"attempt {self.number} is gone after {why}", within=GONE_WITHIN_SECONDS)
+            until(gone, f"attempt {self.number} is gone after {why}", within=GONE_WITHIN_SECONDS, poll=_LOOK_SECONDS)
         except Exception as error:
             left = [f"{process.pid} {process.role.value}" for process in self.processes()]
             error.add_note(f"left: {left}\n{self.tail()}")

@@ -12,7 +12,7 @@ from soak.damage import Checkpoints
 from soak.figures import Recovery
 from soak.hudi import HudiNeighbour
 from soak.pipeline import Pipeline
-from soak.plan import Damage, Fault, Kind
+from soak.plan import Fault, Kind
 from soak.processes import Process, Role
 from soak.waiting import SoakFailed, reached, until
 
@@ -61,7 +61,7 @@ class FaultCarrier:
     def _await_moment(self, fault: Fault) -> None:
         watch = self.pipeline.watch
         before = watch.completed_files()
-        reached(lambda: watch.reached(fault.moment, before), within=MOMENT_SECONDS_MAX, poll=0.005)
+        reached(lambda: watch.reached(fault.moment, before), within=MOMENT_SECONDS_MAX, poll=0.01)
         time.sleep(fault.jitter)  # which moment it is, not a wait for anything
 
     def _kill(self, attempt: Attempt, processes: list[Process]) -> None:
@@ -85,13 +85,12 @@ class FaultCarrier:
         elif fault.kind is Kind.CHECKPOINT:
             hit = self.checkpoints.damage(fault.damage)
             self.say(f"  checkpoint: {fault.damage.value}, {hit} hit")
-        elif fault.kind is Kind.HUDI_BETWEEN:
+        else:
+            self.checkpoints.keep_copy()  # it is old when a later fault puts it back
+        if fault.kind is Kind.HUDI_BETWEEN:
             self.hudi.upsert()
             killed = time.time()
-        recovery = self._restart(fault, killed)
-        if fault.damage is not Damage.STALE:  # what is copied now is old when a later fault puts it back
-            self.checkpoints.keep_copy()
-        return recovery
+        return self._restart(fault, killed)
 
     def _kill_starting(self, attempt: Attempt, fault: Fault) -> None:
         """Kill an attempt at some moment of its start, its recovery included."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from bucketingest.hudi.file_view import FileView, load_file_view
 from bucketingest.hudi.log_reader import read_log
 from bucketingest.hudi.naming import bucket_of_file_id
+from bucketingest.hudi.rollback import rollbacks_of
 from bucketingest.hudi.timeline import Timeline
 from bucketingest.storage import Storage, open_storage
 from soak.watch import Commit, TableWatch
@@ -31,6 +32,8 @@ class Judgement:
     rows: int = 0
     commits: int = 0
     files: int = 0
+    taken_back: int = 0
+    """Completed instants that Hudi's writer rolled back, whose rows had to come again."""
     lost: int = 0
     doubled_or_phantom: int = 0
     different: int = 0
@@ -47,6 +50,7 @@ def judge(watch: TableWatch, expected: pa.Table, ends: dict[str, int], oracle: C
     result.wrong += _chain(watch.ours(), ends)
     result.wrong += _offsets(storage, view, watch.commits(), result)
     result.wrong += _file_groups(view)
+    result.wrong += _vanished(storage, timeline, watch, result)
     result.leftovers += _leftovers(storage, timeline, view)
     _compare("hudi-rs", lambda: hudi_rs.snapshot(watch.table), expected, result)
     _compare("Hudi's reader", lambda: oracle().snapshot(watch.table), expected, result)
@@ -116,6 +120,15 @@ def _has(range_: dict[str, dict[str, dict[str, int]]], offset: Offset) -> bool:
 
 def _of_topic(position: dict[str, dict[str, int]] | None) -> dict[str, int]:
     return next(iter(position.values()), {}) if position else {}
+
+
+def _vanished(storage: Storage, timeline: Timeline, watch: TableWatch, result: Judgement) -> Iterator[str]:
+    """A completed instant stays as it is, unless a rollback says that somebody took it back."""
+    for name in sorted(watch.vanished):
+        if rollbacks_of(storage, timeline, name.partition("_")[0]):
+            result.taken_back += 1
+        else:
+            yield f"completed instant {name} is gone, and no rollback says why"
 
 
 def _file_groups(view: FileView) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from soak.attempt import Attempt
 from soak.resource import Places, write_resource
-from soak.waiting import POLL_SECONDS, SoakFailed, until
+from soak.waiting import SoakFailed, until
 from soak.watch import TableWatch
 
 FAILED_IN_A_ROW_MAX = 4
@@ -73,7 +73,7 @@ class Pipeline:
             lambda: self._supervised(after, may_end=may_end),
             f"a commit after {why}; {self._state()}",
             within=self.patience,
-            poll=2 * POLL_SECONDS,
+            poll=0.1,
         )
         self._failed_in_a_row = 0
         moment = self.watch.first_after(after)

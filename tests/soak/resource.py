@@ -72,6 +72,8 @@ def write_resource(places: Places, attempt: int, bootstrap_servers: str, *, inte
                 "deleteWhen": "deleted",
                 "index": {"buckets": BUCKETS},
                 "writeTasks": 2 * EXECUTORS,
+                # A driver that stands still holds the table for as long as that.
+                "lock": {"leaseValidity": "10s", "waitTimeout": "30s"},
             },
             "commit": {
                 "mode": "interval" if interval else "checkpoint",
