@@ -89,6 +89,7 @@ class RecordedStream:
         def micro_batch(rows: DataFrame, batch_id: int) -> None:
             source_range = positions.range_of(batch_id)
             if relate(source_range, self.position) is Relation.DONE:
+                rows.collect()  # a state is kept only of rows that were read
                 return
             if self.begun is not None:
                 assert source_range.same_rows_as(self.begun), f"{source_range} comes where {self.begun} was begun"

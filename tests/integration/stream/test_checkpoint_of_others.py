@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,14 +39,17 @@ def test_generated_rows_have_every_value_once(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.fixture
-def numbers(spark: SparkSession, tmp_path: Path) -> DataFrame:
+def numbers(spark: SparkSession, tmp_path: Path) -> Iterator[DataFrame]:
     """A stream of six files, one per micro-batch, with a state."""
+    partitions = spark.conf.get("spark.sql.shuffle.partitions") or ""
+    spark.conf.set("spark.sql.shuffle.partitions", "1")  # of the state: each takes time
     folder = tmp_path / "numbers"
     folder.mkdir()
     for number in range(FILES):
         (folder / f"{number}.json").write_text(json.dumps({"n": number}) + "\n" + json.dumps({"n": 0}) + "\n")
     stream = spark.readStream.schema("n BIGINT").option("maxFilesPerTrigger", 1).json(str(folder))
-    return stream.dropDuplicates(["n"])
+    yield stream.dropDuplicates(["n"])
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
 
 
 @pytest.mark.parametrize("position", [0, 3, 4])

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.write.errors import RangeConflict
+from bucketingest.stream.errors import CheckpointLost
 from support.oracle.compare import assert_same_rows
 from support.stream_runs import Lake, Runner
 
@@ -100,10 +100,10 @@ def test_without_its_checkpoint_a_file_source_is_refused_with_what_can_be_done(
     shutil.rmtree(lake.checkpoint)
 
     with pytest.raises(
-        RangeConflict,
-        match=r"^the table has the rows up to micro-batch 0 of checkpoint [-0-9a-f]{36}, but this is checkpoint "
-        r"[-0-9a-f]{36}: the checkpoint was lost or replaced, and this source cannot be positioned without it\. "
-        r"Restore the checkpoint, or give the pipeline another name to ingest everything again$",
+        CheckpointLost,
+        match=r'the table has the files up to \{"digest":"[0-9a-f]{32}","logOffset":0\} of the file source.s log, and '
+        r"no checkpoint is left there\. Which files are in the table cannot be told without it\. Restore the "
+        r"checkpoint directories, or give the pipeline another name: then all files are ingested again, ",
     ):
         run.once(wanted)
 

@@ -15,6 +15,8 @@ from bucketingest.hudi.table import TableDefinition
 from bucketingest.storage import open_storage
 from bucketingest.stream import Pipeline, ingest, ingest_resource
 from bucketingest.stream.errors import QueryFailed
+from bucketingest.stream.query import MicroBatchFunction
+from bucketingest.stream.session import REQUIRED_CONF
 from devservers.s3 import S3Server
 from support.oracle import hudi_rs
 from support.stream_runs import WAIT_SECONDS_MAX, Lake, finish
@@ -50,6 +52,26 @@ def test_a_users_own_dataframe_becomes_a_table_and_the_session_keeps_its_setting
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
     assert sorted(row["square"] for row in lake.rows().to_pylist()) == [1, 9]
+    assert len(lake.instants()) == 2
+
+
+def test_a_query_with_a_state_goes_on_after_a_crash_between_the_tables_commit_and_sparks(
+    numbers: DataFrame, lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise RuntimeError("gone")
+
+    monkeypatch.setitem(REQUIRED_CONF, "spark.sql.shuffle.partitions", "1")  # of the state: each takes time
+    once_each = numbers.dropDuplicates(["n"])
+    with monkeypatch.context() as crashing:
+        crashing.setattr(MicroBatchFunction, "_report", crash)
+        with pytest.raises(QueryFailed, match="gone"):
+            finish(ingest(once_each, pipeline(lake), once=True))
+    assert len(lake.instants()) == 1
+
+    finish(ingest(once_each, pipeline(lake), once=True))
+
+    assert sorted(row["square"] for row in lake.rows().to_pylist()) == [1, 4, 9]
     assert len(lake.instants()) == 2
 
 

@@ -112,6 +112,9 @@ class MicroBatchFunction:
                 if not rounds_left:
                     raise
             else:
+                if outcome.instant_time is None:
+                    # A user's query may keep a state, and Spark keeps only that of rows that were read.
+                    rows.write.format("noop").mode("append").save()
                 self._report(source_range, outcome)
                 return
 
