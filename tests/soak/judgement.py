@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -15,8 +15,6 @@ from bucketingest.hudi.rollback import rollbacks_of
 from bucketingest.hudi.timeline import Timeline
 from bucketingest.storage import Storage, open_storage
 from soak.watch import Commit, TableWatch
-from support.oracle import hudi_rs
-from support.oracle.client import HudiOracle
 from support.oracle.compare import diff_tables
 
 KEY = ("id",)
@@ -41,8 +39,13 @@ class Judgement:
     leftovers: list[str] = field(default_factory=list)
 
 
-def judge(watch: TableWatch, expected: pa.Table, ends: dict[str, int], oracle: Callable[[], HudiOracle]) -> Judgement:
-    """Judge a table that nobody writes to any more. `ends`: next offset of each topic partition."""
+def judge(
+    watch: TableWatch, expected: pa.Table, ends: dict[str, int], readers: Mapping[str, Callable[[], pa.Table]]
+) -> Judgement:
+    """Judge a table that nobody writes to any more.
+
+    `ends`: next offset of each topic partition; `readers`: what reads the table, by name.
+    """
     result = Judgement(rows=expected.num_rows, commits=len(watch.ours()))
     storage = open_storage(str(watch.table))
     timeline = Timeline.load(storage)
@@ -52,8 +55,8 @@ def judge(watch: TableWatch, expected: pa.Table, ends: dict[str, int], oracle: C
     result.wrong += _file_groups(view)
     result.wrong += _vanished(storage, timeline, watch, result)
     result.leftovers += _leftovers(storage, timeline, view)
-    _compare("hudi-rs", lambda: hudi_rs.snapshot(watch.table), expected, result)
-    _compare("Hudi's reader", lambda: oracle().snapshot(watch.table), expected, result)
+    for name, read in readers.items():
+        _compare(name, read, expected, result)
     return result
 
 

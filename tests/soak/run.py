@@ -29,6 +29,7 @@ from soak.resource import PIPELINE, Places, cluster_environment
 from soak.traffic import PARTITIONS, TOPIC, Traffic
 from soak.waiting import SoakFailed, until
 from soak.watch import TableWatch
+from support.oracle import hudi_rs
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,11 @@ def soak(settings: Settings, folder: Path, say: Callable[[str], None]) -> Report
             _faults(settings, carrier, report, say)
             _catch_up(traffic, pipeline, say)
             expected = pa.concat_tables([traffic.expected(), hudi.expected()])
-            report.judgement = judge(watch, expected, traffic.ends, lambda: hudi.oracle)
+            readers = {
+                "hudi-rs": lambda: hudi_rs.snapshot(places.table),
+                "Hudi's reader": lambda: hudi.oracle.snapshot(places.table),
+            }
+            report.judgement = judge(watch, expected, traffic.ends, readers)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what the soak found
             report.failure = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
         finally:
