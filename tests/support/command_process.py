@@ -59,7 +59,7 @@ class CommandProcess:
     def left_behind(self) -> list[str]:
         """Command lines of processes that it started, directly or not, and that still run a moment after its end."""
         deadline = time.monotonic() + 5
-        while (alive := self._alive()) and time.monotonic() < deadline:
+        while (alive := self.alive()) and time.monotonic() < deadline:
             time.sleep(0.05)
         return list(alive.values())
 
@@ -67,11 +67,12 @@ class CommandProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pid in self._alive():
+        for pid in self.alive():
             os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
-    def _alive(self) -> dict[int, str]:
+    def alive(self) -> dict[int, str]:
+        """Process id and command line of the process and of everything it started that still runs."""
         found = {}
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():

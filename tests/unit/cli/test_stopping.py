@@ -194,6 +194,25 @@ def test_a_bad_file_leaves_a_message_too(command: Command, tmp_path: Path) -> No
     assert "there is no such file" in document["message"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["run", "a.yaml", "--twice"], "BadInput"),
+        (["run", "a.yaml", "--grace", "soon"], "BadInput"),
+        (["inspect", "{folder}/none"], "TableRefused"),
+        (["--version"], "Completed"),
+    ],
+)
+def test_every_command_leaves_a_message_where_the_environment_wants_one(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], word: str
+) -> None:
+    message = tmp_path / "message"
+    monkeypatch.setenv("BUCKETINGEST_TERMINATION_LOG", str(message))
+    ended = command(*(argument.format(folder=tmp_path) for argument in arguments))
+    document = json.loads(message.read_bytes())
+    assert (document["errorClass"], document["exitCode"]) == (word, ended.code)
+
+
 def test_orphans_are_reaped_and_own_children_are_not(tmp_path: Path) -> None:
     script = """
 import ctypes, os, subprocess, sys

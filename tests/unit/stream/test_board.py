@@ -12,7 +12,7 @@ import pytest
 from bucketingest.stream import board as board_module
 from bucketingest.stream.board import ProgressBoard
 from bucketingest.stream.progress import Phase
-from bucketingest.write.outcome import Commit, Outcome, Start, StartVerdict
+from bucketingest.write.outcome import Commit, Outcome
 from bucketingest.write.source_range import SourceRange
 from bucketingest.write.write_status import WriteStatus
 
@@ -56,10 +56,6 @@ def kafka(start: int | None, end: int, batch_id: int = 0) -> SourceRange:
     )
 
 
-def start(position: SourceRange | None = None) -> Start:
-    return Start(position, None, StartVerdict.NEW if position is None else StartVerdict.IN_STEP, "because")
-
-
 def report(end: int, latest: int, timestamp: str = "1") -> Any:
     source = SimpleNamespace(endOffset=f'{{"t":{{"0":{end}}}}}', latestOffset=f'{{"t":{{"0":{latest}}}}}')
     return SimpleNamespace(timestamp=timestamp, sources=[source])
@@ -79,7 +75,7 @@ def test_a_new_board_makes_nothing_up(board: ProgressBoard, clock: Clock) -> Non
 
 
 def test_the_start_tells_epoch_and_verdict(board: ProgressBoard) -> None:
-    board.started(start(), 7)
+    board.started(None, 7, verdict=("new", "because"))
     now = board.snapshot()
     assert (now.epoch, now.verdict, now.verdict_reason, now.phase) == (7, "new", "because", Phase.RUNNING)
 
@@ -111,7 +107,7 @@ def test_an_instant_that_spans_micro_batches_stays_inflight_and_ages(board: Prog
 
 def test_an_instant_of_an_earlier_attempt_has_its_age(board: ProgressBoard, clock: Clock) -> None:
     clock.seconds = 60
-    board.started(start(), 2, inflight=FIRST)
+    board.started(None, 2, inflight=FIRST)
     assert board.snapshot().inflight_age == 60
 
 
@@ -160,7 +156,7 @@ def test_the_skew_compares_the_busiest_task_with_the_mean(board: ProgressBoard) 
 
 
 def test_phases_follow_the_query(board: ProgressBoard) -> None:
-    board.started(start(), 1)
+    board.started(None, 1)
     board.polled(None, WAITS)
     assert (board.snapshot().phase, board.snapshot().idle) == (Phase.IDLE, True)
     board.batch_started(FIRST)
@@ -188,7 +184,7 @@ def test_a_micro_batch_that_runs_is_not_idle_whatever_spark_said_before(board: P
 
 
 def test_the_lag_of_kafka_is_what_is_not_committed(board: ProgressBoard, clock: Clock) -> None:
-    board.started(start(kafka(None, 100)), 1)
+    board.started(kafka(None, 100), 1)
     board.polled(report(100, 130), WORKS)
     clock.seconds += 4
     board.batch_started(FIRST, kafka(100, 120, 1))
@@ -201,7 +197,7 @@ def test_the_lag_of_kafka_is_what_is_not_committed(board: ProgressBoard, clock: 
 
 
 def test_the_first_micro_batch_of_a_new_table_says_where_the_source_begins(board: ProgressBoard) -> None:
-    board.started(start(), 1)
+    board.started(None, 1)
     board.batch_started(FIRST, kafka(1000, 1007))
     assert board.snapshot().lag_offsets == 7
 
@@ -210,7 +206,7 @@ def test_without_offsets_the_lag_is_the_age_of_the_oldest_uncommitted_micro_batc
     board: ProgressBoard, clock: Clock
 ) -> None:
     files = SourceRange("checkpoint", None, '{"logOffset":0}', "q", 0)
-    board.started(start(), 1)
+    board.started(None, 1)
     assert board.snapshot().lag_seconds is None
     for _ in range(2):
         board.batch_started(FIRST, files)
@@ -223,14 +219,14 @@ def test_without_offsets_the_lag_is_the_age_of_the_oldest_uncommitted_micro_batc
 
 
 def test_an_idle_query_without_open_instant_has_no_lag(board: ProgressBoard, clock: Clock) -> None:
-    board.started(start(), 1)
+    board.started(None, 1)
     board.polled(None, WAITS)
     clock.seconds += 50
     assert board.snapshot().lag_seconds == 0
 
 
 def test_a_query_that_gets_on_is_told_from_one_that_hangs(board: ProgressBoard, clock: Clock) -> None:
-    board.started(start(), 1)
+    board.started(None, 1)
     board.polled(report(0, 5), WORKS)
     clock.seconds += 30
     board.polled(report(0, 5), WORKS)
@@ -243,12 +239,12 @@ def test_a_query_that_gets_on_is_told_from_one_that_hangs(board: ProgressBoard, 
 
 
 def test_a_table_that_went_back_is_counted_and_the_lag_starts_anew(board: ProgressBoard) -> None:
-    board.started(start(kafka(None, 100)), 1)
+    board.started(kafka(None, 100), 1)
     board.batch_started(FIRST, kafka(100, 120, 1))
     board.position_lost()
     now = board.snapshot()
     assert (now.position_losses, now.inflight_instant, now.phase) == (1, None, Phase.STARTING)
-    board.started(start(kafka(None, 80)), 2)
+    board.started(kafka(None, 80), 2)
     board.batch_started(SECOND, kafka(80, 120, 1))
     assert board.snapshot().lag_offsets == 40
 

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from bucketingest.stream.jvm import parse_line
+from bucketingest.stream.jvm import describe_end, parse_line
 
 
 def line(logger: str, level: str = "ERROR", exception: str | None = None) -> str:
@@ -33,3 +33,18 @@ def test_what_is_raised_in_python_too_is_told_in_debug_only() -> None:
 )
 def test_other_text_is_passed_on_unless_it_is_known_noise(text: str, level: int) -> None:
     assert parse_line(text) == (level, text, {})
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (3, "exit code 3: java.lang.OutOfMemoryError"),
+        (52, "exit code 52: java.lang.OutOfMemoryError"),
+        (-9, "killed with SIGKILL, as the kernel does with who takes too much memory"),
+        (-15, "ended by signal 15"),
+        (1, "exit code 1"),
+        (None, ""),
+    ],
+)
+def test_the_end_of_a_jvm_in_words(code: int | None, words: str) -> None:
+    assert describe_end(code) == words

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ANSWERS_WITHIN_SECONDS: Final = 60.0
-"""A query that has not answered for so long is no longer alive. Longer than any pause of a JVM that will recover."""
+ANSWERS_WITHIN_SECONDS: Final = 180.0
+"""A query that has not answered for so long is no longer alive. Longer than the pauses of a JVM that will recover, and
+than a commit that is tried again.
+"""
 _EXIT_BASE: Final = 128
 
 

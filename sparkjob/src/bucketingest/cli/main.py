@@ -12,11 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from bucketingest.cli.exit_codes import ExitCode, exit_code, exit_code_table
+from bucketingest.cli.exit_codes import ENDINGS, ExitCode, exit_code, exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
-from bucketingest.cli.options import DEFAULT_GRACE, RunOptions
+from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions
 from bucketingest.cli.redaction import Redactor, secrets_in
 from bucketingest.cli.signals import StoppedEarly
+from bucketingest.cli.termination import Termination, termination_path
 from bucketingest.errors import BucketIngestError
 
 # Base of every usage error. Typer carries a click of its own and names only this one class of it.
@@ -38,6 +39,8 @@ class _Options:
 
     debug: bool = False
     log_format: LogFormat = LogFormat.AUTO
+    tells_its_end: bool = False
+    """Whether the command that runs leaves a termination message itself."""
 
 
 _options = _Options()
@@ -93,7 +96,7 @@ def run(
     termination_log: Annotated[
         Path | None,
         typer.Option(
-            envvar="BUCKETINGEST_TERMINATION_LOG",
+            envvar=TERMINATION_LOG_VARIABLE,
             help="File for the JSON message that says how it ended.",
             show_default="/dev/termination-log where there is one",
         ),
@@ -106,7 +109,9 @@ def run(
     """
     from bucketingest.cli.run import run_file
 
-    run_file(file, RunOptions.of(once=once, grace=grace, listen=listen, termination_log=termination_log))
+    options = RunOptions.of(once=once, grace=grace, listen=listen, termination_log=termination_log)
+    _options.tells_its_end = True
+    run_file(file, options)
 
 
 @app.command()
@@ -206,30 +211,45 @@ def main() -> None:
 
 
 def call(arguments: list[str]) -> int:
-    """Run a command line; returns its exit code. Errors are told on stderr, one line each."""
+    """Run a command line; returns its exit code. Errors are told on stderr, one line each.
+
+    In a container a message of the end is left too, where the environment or Kubernetes wants it.
+    """
+    _options.tells_its_end = False
+    code, said = _call(arguments)
+    if not _options.tells_its_end:
+        chosen = os.environ.get(TERMINATION_LOG_VARIABLE)
+        path = termination_path(Path(chosen) if chosen else None)
+        word = "Completed" if code is ExitCode.OK else None
+        Termination(path, _redacted, lambda: None).write(code, said or ENDINGS[code].meaning, word=word)
+    return code
+
+
+def _call(arguments: list[str]) -> tuple[ExitCode, str]:
+    """Exit code, and what was said about it."""
     try:
         result = app(_common_first(arguments), prog_name="bucketingest", standalone_mode=False)
     except _WrongUsage as error:
         if message := error.format_message():  # without one the help has been shown instead
             _tell(message)
             typer.echo("Try 'bucketingest --help', or '--help' after a command.", err=True)
-        return ExitCode.BAD_INPUT
+        return ExitCode.BAD_INPUT, message
     except (KeyboardInterrupt, StoppedEarly, typer.Abort):
         result = ExitCode.INTERRUPTED  # in newer versions typer makes this of a KeyboardInterrupt by itself
     except BucketIngestError as error:
         if _options.debug:
             _print_traceback(error)
         _tell(str(error))
-        return exit_code(error)
+        return exit_code(error), str(error)
     except Exception as error:  # noqa: BLE001 - the one place where a defect is told and gets its code
         _print_traceback(error)
         code = exit_code(error)
         defect = ". This is a defect of bucketingest, please report it" if code is ExitCode.DEFECT else ""
-        _tell(f"{type(error).__name__}: {error}{defect}")
-        return code
+        _tell(message := f"{type(error).__name__}: {error}{defect}")
+        return code, message
     if result == ExitCode.INTERRUPTED:
         typer.echo("interrupted", err=True)
-    return result if isinstance(result, int) else ExitCode.OK
+    return (ExitCode(result) if isinstance(result, int) else ExitCode.OK), ""
 
 
 def _common_first(arguments: list[str]) -> list[str]:

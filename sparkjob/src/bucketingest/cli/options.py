@@ -10,6 +10,8 @@ from typing import Final, Self
 from bucketingest.cli.errors import BadOption
 from bucketingest.spec.quantity import parse_duration
 
+TERMINATION_LOG_VARIABLE: Final = "BUCKETINGEST_TERMINATION_LOG"
+"""Environment variable: the file for the termination message, of any command."""
 DEFAULT_GRACE: Final = "25s"
 """Below the thirty seconds that Kubernetes gives a pod, with time to say how it ended."""
 _DEFAULT_GRACE: Final = parse_duration(DEFAULT_GRACE)

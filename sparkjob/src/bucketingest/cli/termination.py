@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bucketingest.cli.redaction import Redactor
 from bucketingest.spec.exit_codes import ENDINGS, ExitCode
 from bucketingest.spec.job_report import TerminationReport
 
@@ -25,6 +24,7 @@ SIZE_MAX: Final = 4096
 DEFAULT_PATH: Final = Path("/dev/termination-log")
 """Where Kubernetes mounts the file, unless the container says otherwise."""
 _FIELD_MAX: Final = 200
+_REFUSALS: Final = (ExitCode.TABLE_REFUSED, ExitCode.SOURCE_CONFLICT)
 
 
 def termination_path(chosen: Path | None) -> Path | None:
@@ -63,7 +63,9 @@ def _encode(document: dict[str, Any]) -> bytes:
 class Termination:
     """Writes the message once: whoever comes first knows why the process ends. Safe in a signal handler."""
 
-    def __init__(self, path: Path | None, redact: Redactor, progress: Callable[[], Progress | None]) -> None:
+    def __init__(
+        self, path: Path | None, redact: Callable[[str], str], progress: Callable[[], Progress | None]
+    ) -> None:
         self._path = path
         self._progress = progress
         self._lock = threading.Lock()
@@ -81,10 +83,15 @@ class Termination:
 
     def _report(self, code: ExitCode, message: str, word: str) -> TerminationReport:
         now = self._progress()
-        known: dict[str, Any] = {}
+        known: dict[str, Any] = {"verdict": "refused"} if code in _REFUSALS else {}
         if now is not None:
             last = None if now.last is None else now.last.instant_time
-            known = {"epoch": now.epoch, "verdict": now.verdict, "batch": now.batch, "instant": now.inflight_instant}
+            known = {
+                "epoch": now.epoch,
+                "verdict": now.verdict or known.get("verdict"),
+                "batch": now.batch,
+                "instant": now.inflight_instant,
+            }
             known |= {"last_instant": last, "rows": now.rows, "commits": now.commits}
         return TerminationReport(
             error_class=word,

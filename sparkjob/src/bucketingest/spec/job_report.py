@@ -62,7 +62,9 @@ class ProgressReport(_Report):
     name: str
     phase: JobPhase
     epoch: int | None = Field(description="Number of the attempt among all of the pipeline; null before its claim.")
-    verdict: str | None = Field(description="How table and pipeline stood at the start: new, in step, resumed, ...")
+    verdict: str | None = Field(
+        description="How table and pipeline stood at the start: new, in step, resumed, rebuilt, rewound."
+    )
     verdict_reason: str | None
     running_seconds: float
     last_commit: CommitReport | None

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from bucketingest.hudi.instant import parse_time
 from bucketingest.stream.backlog import Backlog, parse_offsets, source_end
 from bucketingest.stream.progress import Phase, Progress, latency
-from bucketingest.write.outcome import Commit, Outcome, Start
+from bucketingest.write.outcome import Commit, Outcome
 from bucketingest.write.source_range import SourceRange
 from bucketingest.write.write_status import WriteStatus
 
@@ -58,15 +58,17 @@ class ProgressBoard:
 
     # -- said by the query ----------------------------------------------------------------------------------------
 
-    def started(self, start: Start, epoch: int, inflight: str | None = None) -> None:
-        """The coordinator has taken the table up. `inflight`: request time of the instant that it goes on with."""
+    def started(
+        self, position: SourceRange | None, epoch: int, inflight: str | None = None, verdict: tuple[str, str] = ("", "")
+    ) -> None:
+        """The table is taken up at `position`. `inflight`: request time of the instant that is gone on with; `verdict`
+        and its reason: how table and pipeline stood.
+        """
         with self._lock:
             self._taken_up = True
-            self._progress = replace(
-                self._progress, epoch=epoch, verdict=str(start.verdict), verdict_reason=start.reason
-            )
-            if start.position is not None:
-                self._take_position(start.position.end)
+            self._progress = replace(self._progress, epoch=epoch, verdict=verdict[0], verdict_reason=verdict[1])
+            if position is not None and (offsets := parse_offsets(position.end)) is not None:
+                self._backlog.committed(offsets)
             self._open(inflight)
             self._moved(time.monotonic())
 
@@ -224,10 +226,6 @@ class ProgressBoard:
             self._backlog.begin_at(parse_offsets(source_range.start) or dict.fromkeys(end, 0))
             self._backlog.seen(now, end)
             self._read = end
-
-    def _take_position(self, position: str) -> None:
-        if (offsets := parse_offsets(position)) is not None:
-            self._backlog.committed(offsets)
 
     def _commit(self, now: float, commit: Commit) -> None:
         last = self._progress.last

@@ -61,7 +61,9 @@ class QueryStarter:
         root, beginning = self.pipeline.checkpoint(), self.pipeline.beginning
         prepared_at = prepare_checkpoint(root, attempt=attempt, source=self.source, start=start, beginning=beginning)
         log.info("verdict", extra={"verdict": prepared_at.verdict, "reason": prepared_at.reason})
-        self.function.board.started(start, self.coordinator.epoch, self.coordinator.inflight)
+        self.function.board.started(
+            start.position, self.coordinator.epoch, self.coordinator.inflight, (prepared_at.verdict, prepared_at.reason)
+        )
         kind: Literal["kafka", "checkpoint"] = "kafka" if self.source == "kafka" else "checkpoint"
         self.function.begin(CheckpointPositions(self.pipeline.checkpoint(prepared_at.directory), kind))
         location = self.pipeline.checkpoint_directory(prepared_at.directory)

@@ -1,0 +1,190 @@
+"""What the operator sees of `bucketingest run`: endpoints while it runs; how it stops, dies, and says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from bucketingest.cli.exit_codes import ExitCode
+from bucketingest.spec.job_report import ProgressReport, TerminationReport
+from support.command_process import CommandProcess
+from support.files_pipeline import FILES, ROWS_PER_FILE, FilesPipeline
+from support.files_runs import events_of, finish_and_judge
+
+TIMEOUT = 30
+
+
+@dataclass
+class Run:
+    """A run with endpoints and a termination message."""
+
+    process: CommandProcess
+    message_file: Path
+
+    def ask(self, path: str) -> bytes:
+        """The body of an endpoint's answer."""
+        with urllib.request.urlopen(f"http://{self._address()}{path}", timeout=TIMEOUT) as response:
+            return bytes(response.read())
+
+    def progress(self) -> ProgressReport:
+        return ProgressReport.model_validate_json(self.ask("/progress"))
+
+    def metrics(self) -> dict[str, float]:
+        families = text_string_to_metric_families(self.ask("/metrics").decode())
+        return {sample.name: sample.value for family in families for sample in family.samples}
+
+    def message(self) -> TerminationReport:
+        assert self.message_file.stat().st_size <= 4096
+        return TerminationReport.model_validate_json(self.message_file.read_bytes())
+
+    def listens(self) -> bool:
+        return '"endpoints"' in self.process.output
+
+    def written(self, batches: int) -> bool:
+        """Whether so many micro-batches have ended."""
+        return self.listens() and self.progress().batches >= batches
+
+    def _address(self) -> str:
+        line = next(line for line in self.process.output.splitlines() if '"endpoints"' in line)
+        return str(json.loads(line)["address"])
+
+
+@contextmanager
+def running(pipeline: FilesPipeline, *arguments: object) -> Iterator[Run]:
+    message = pipeline.folder / "message"
+    flags = ("--listen", "127.0.0.1:0", "--termination-log", message, *arguments)
+    with CommandProcess("run", pipeline.file, *flags, log=pipeline.folder / "run.log") as process:
+        yield Run(process, message)
+
+
+def instants_that_span_micro_batches(pipeline: FilesPipeline) -> None:
+    text = pipeline.file.read_text()
+    assert "mode: checkpoint" in text
+    pipeline.file.write_text(text.replace("mode: checkpoint", "mode: interval\n    interval: 4m"))
+
+
+def java(process: CommandProcess) -> int:
+    """Process id of Spark's JVM."""
+    (found,) = [pid for pid, command in process.alive().items() if "/java " in command]
+    return found
+
+
+def test_sigterm_under_load_commits_the_open_instant_and_says_so(pipeline: FilesPipeline) -> None:
+    instants_that_span_micro_batches(pipeline)
+    with running(pipeline) as run:
+        run.process.wait_until(lambda: run.written(2))
+        during, metrics = run.progress(), run.metrics()
+        assert os.getsid(java(run.process)) == java(run.process), "no terminal's signal reaches the JVM"
+        assert not pipeline.timeline.completed, "the instant is still open"
+        run.process.signal(signal.SIGTERM)
+        assert run.process.wait() == ExitCode.OK, run.process.output
+        assert run.process.left_behind() == []
+    assert (during.pipeline, during.verdict, during.epoch, during.commits) == ("orders", "new", 1, 0)
+    assert during.inflight is not None
+    assert during.lag.seconds is not None
+    assert during.lag.seconds > 0
+    assert during.rows == during.batches * ROWS_PER_FILE
+    assert metrics["bucketingest_batches_total"] >= during.batches
+    assert metrics["bucketingest_commits_total"] == 0
+    (commit,) = pipeline.timeline.completed
+    assert not pipeline.timeline.pending
+    message = run.message()
+    assert (message.error_class, message.exit_code, message.instant) == ("Stopped", 0, None)
+    assert (message.last_instant, message.commits) == (commit.request_time, 1)
+    assert message.rows is not None
+    assert 2 <= message.rows // ROWS_PER_FILE < FILES
+    finish_and_judge(pipeline)
+
+
+def test_an_idle_run_says_so_and_stops(pipeline: FilesPipeline) -> None:
+    with running(pipeline) as run:
+        run.process.wait_until(lambda: run.written(FILES))
+        run.process.wait_until(lambda: run.progress().idle)
+        idle = run.progress()
+        assert json.loads(run.ask("/readyz")) == {"ready": True, "phase": "idle"}
+        assert json.loads(run.ask("/healthz"))["alive"] is True
+        metrics = run.metrics()
+        run.process.signal(signal.SIGTERM)
+        assert run.process.wait() == ExitCode.OK, run.process.output
+    assert (idle.phase, idle.lag.seconds, idle.inflight, idle.commits) == ("idle", 0, None, FILES)
+    assert idle.last_commit is not None
+    assert idle.last_commit.rows == ROWS_PER_FILE
+    assert idle.last_commit.latency_seconds > 0
+    assert metrics["bucketingest_commit_latency_seconds_count"] == FILES
+    assert metrics["bucketingest_rows_total"] == FILES * ROWS_PER_FILE
+    assert run.message().error_class == "Stopped"
+
+
+def test_past_the_deadline_it_gives_up_without_damage(pipeline: FilesPipeline) -> None:
+    with running(pipeline, "--grace", "2s") as run:
+        run.process.wait_until(lambda: run.written(2))
+        os.kill(java(run.process), signal.SIGSTOP)  # whatever runs now never ends
+        run.process.signal(signal.SIGTERM)
+        assert run.process.wait() == ExitCode.STOP_DEADLINE, run.process.output
+        assert run.process.left_behind() == []
+    message = run.message()
+    assert (message.error_class, message.exit_code, message.remedy) == ("StopDeadline", 19, "restart")
+    finish_and_judge(pipeline)
+
+
+def test_a_jvm_that_is_killed_is_told_from_other_ends(pipeline: FilesPipeline) -> None:
+    with running(pipeline) as run:
+        run.process.wait_until(lambda: run.written(2))
+        os.kill(java(run.process), signal.SIGKILL)
+        assert run.process.wait() == ExitCode.JVM_FAILED, run.process.output
+        assert run.process.left_behind() == []
+    message = run.message()
+    assert message.error_class == "JvmFailed"
+    assert "SIGKILL" in message.message
+    assert message.last_instant is not None
+    assert "Traceback" not in run.process.output
+    finish_and_judge(pipeline)
+
+
+def test_what_ends_a_query_is_in_the_message(pipeline: FilesPipeline) -> None:
+    pipeline.describe("SELECT id, IF(seq = 250, CAST(raise_error('odd row') AS BIGINT), seq) AS seq FROM source")
+    with running(pipeline) as run:
+        assert run.process.wait() == ExitCode.QUERY_FAILED
+    message = run.message()
+    assert message.error_class == "QueryFailed"
+    assert "odd row" in message.message
+    assert message.last_instant is not None
+
+
+def test_a_run_to_the_end_of_the_input_is_completed(pipeline: FilesPipeline) -> None:
+    instants_that_span_micro_batches(pipeline)
+    with running(pipeline, "--once") as run:
+        assert run.process.wait() == ExitCode.OK, run.process.output
+    assert (run.message().error_class, run.message().commits) == ("Completed", 1)
+    assert events_of(run.process.output)[-1]["event"] == "stopped"
+
+
+def test_a_busy_address_is_told_before_anything_is_begun(pipeline: FilesPipeline, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        address = f"127.0.0.1:{busy.getsockname()[1]}"
+        with CommandProcess("run", pipeline.file, "--listen", address, log=tmp_path / "log") as process:
+            assert process.wait() == ExitCode.BAD_INPUT
+    assert f"error: cannot listen on {address}: " in process.output
+    assert not pipeline.table.exists()
+
+
+def test_a_signal_during_the_start_ends_it_there(pipeline: FilesPipeline) -> None:
+    with running(pipeline) as run:
+        run.process.wait_until(run.listens)
+        phase: Any = json.loads(run.ask("/progress"))["phase"]
+        run.process.signal(signal.SIGTERM)
+        assert run.process.wait() == ExitCode.OK, run.process.output
+        assert run.process.left_behind() == []
+    assert phase == "starting"
+    assert run.message().error_class == "Stopped"
+    finish_and_judge(pipeline)
