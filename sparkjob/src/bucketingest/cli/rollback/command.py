@@ -14,6 +14,7 @@ from rich.console import Console
 
 from bucketingest.cli.errors import InstantHeld, RollbackRefused
 from bucketingest.cli.rollback.render import as_json, show
+from bucketingest.hudi.lock import LockSettings, Provider, open_lock
 from bucketingest.hudi.table import load_table
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.abandon import Abandoner, Outcome, refuse_unsupported
@@ -37,6 +38,8 @@ class RollbackRequest:
     force: bool = False
     dry_run: bool = False
     json: bool = False
+    lock: Provider = "auto"
+    """Which of Hudi's locks is taken while the timeline is changed."""
     storage_options: tuple[str, ...] = ()
     """Each of the form name=value."""
 
@@ -45,11 +48,13 @@ def roll_back_table(request: RollbackRequest) -> None:
     """Roll back, and tell what was done with which instant and why.
 
     Raises typer's BadParameter, RollbackRefused (before anything was done, or because the table changed meanwhile),
-    InstantHeld (after everything else was done), TableLeased, FencedOut, and what reading a table raises.
+    InstantHeld (after everything else was done), TableLeased, LockHeld, FencedOut, and what reading a table raises.
     """
     _check(request.instants)
     storage = open_storage(request.table_url, _options(request.storage_options))
-    refuse_unsupported(load_table(storage))
+    table = load_table(storage)
+    refuse_unsupported(table)
+    lock = open_lock(storage, table.properties, LockSettings(request.lock), "bucketingest rollback")
     found = survey(storage, request.instants, datetime.now(UTC))
     for rollback in found.unreadable:
         log.warning(
@@ -60,7 +65,7 @@ def roll_back_table(request: RollbackRequest) -> None:
     outcomes: dict[Choice, Outcome] = {}
     if not request.dry_run and not any(choice.left is Left.REFUSED for choice in choices):
         with _table_held(storage, choices, force=request.force):
-            outcomes = {outcome.choice: outcome for outcome in Abandoner(storage).carry_out(choices)}
+            outcomes = {outcome.choice: outcome for outcome in Abandoner(storage, lock.held).carry_out(choices)}
     _report(request, choices, outcomes)
     _raise(choices, outcomes)
 
