@@ -57,6 +57,7 @@ class BucketWriter:
         self._partitions: set[str] = set(plan.partitions.known)
         self._next_row = 0
         self._pool = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="publish")
+        self._markers = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="mark")
         self._publishing: list[tuple[Future[WriteStatus], int]] = []
         self._marker: Future[None] | None = None
         self._scratch_files: list[pathlib.Path] = []
@@ -68,6 +69,7 @@ class BucketWriter:
         if self._handle is not None:
             self._handle.discard()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._markers.shutdown(wait=True, cancel_futures=True)
         for path in self._scratch_files:  # publishing deletes its own; those that never came to it are left
             path.unlink(missing_ok=True)
 
@@ -107,7 +109,7 @@ class BucketWriter:
         self._budget.join(handle)
         self._handle = handle
         # Now, so that it stands when the handle's rows are encoded; publishing waits for it.
-        self._marker = self._pool.submit(
+        self._marker = self._markers.submit(
             create_marker, self._storage, self._plan.instant_time, partition_path, str(handle.file_name)
         )
         return handle
@@ -131,7 +133,6 @@ class BucketWriter:
         self._publishing.append((self._pool.submit(self._publish, handle, content, marker), in_memory))
 
     def _publish(self, handle: AppendHandle, content: list[Buffer] | pathlib.Path, marker: Future[None]) -> WriteStatus:
-        # The marker was handed to the pool before this, so some thread has taken it up: the wait ends.
         marker.result()
         adopted = create_or_adopt(
             self._storage, join(handle.partition_path, str(handle.file_name)), content, same_log_rows
