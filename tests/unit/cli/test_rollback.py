@@ -224,6 +224,16 @@ def test_storage_options_reach_the_storage(command: Command, storage: Storage) -
     assert command("rollback", storage.url, "--storage-option", "durable=false").code == ExitCode.OK
 
 
+def test_hudis_lock_is_taken_as_the_command_line_says(command: Command, storage: Storage) -> None:
+    ended = command("rollback", storage.url, "--lock", "zookeeper")
+    assert ended.code == ExitCode.BAD_INPUT
+    assert "must be one of auto, storage, fileSystem, none" in ended.err
+    ended = command("rollback", storage.url, "--lock", "storage")
+    assert ended.code == ExitCode.TABLE_REFUSED
+    assert "needs a store that can compare and swap" in ended.err
+    assert command("rollback", storage.url, "--lock", "fileSystem").code == ExitCode.OK
+
+
 def test_in_a_terminal_a_table_tells(command: Command, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollback_command, "Console", lambda: Console(force_terminal=True, width=200))
     planned = command("rollback", storage.url, "--dry-run").out
@@ -236,5 +246,5 @@ def test_in_a_terminal_a_table_tells(command: Command, storage: Storage, monkeyp
 
 def test_help_tells_every_option(command: Command) -> None:
     out = command("rollback", "--help").out
-    for option in ("--instant", "--force", "--dry-run", "--json", "--storage-option"):
+    for option in ("--instant", "--force", "--dry-run", "--json", "--lock", "--storage-option"):
         assert option in out

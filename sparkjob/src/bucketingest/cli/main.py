@@ -156,6 +156,9 @@ def rollback(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print plan and results as one JSON object.")] = False,
+    lock: Annotated[
+        str, typer.Option(help="Hudi's lock to take: auto, storage, fileSystem or none.", metavar="PROVIDER")
+    ] = "auto",
     storage_options: Annotated[
         list[str] | None,
         typer.Option(
@@ -179,6 +182,7 @@ def rollback(
             force=force,
             dry_run=dry_run,
             json=as_json,
+            lock=lock,
             storage_options=tuple(storage_options or ()),
         )
     )

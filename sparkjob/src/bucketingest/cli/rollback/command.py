@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import cast, get_args
 
 import typer
 from rich.console import Console
@@ -38,7 +39,7 @@ class RollbackRequest:
     force: bool = False
     dry_run: bool = False
     json: bool = False
-    lock: Provider = "auto"
+    lock: str = "auto"
     """Which of Hudi's locks is taken while the timeline is changed."""
     storage_options: tuple[str, ...] = ()
     """Each of the form name=value."""
@@ -54,7 +55,7 @@ def roll_back_table(request: RollbackRequest) -> None:
     storage = open_storage(request.table_url, _options(request.storage_options))
     table = load_table(storage)
     refuse_unsupported(table)
-    lock = open_lock(storage, table.properties, LockSettings(request.lock), "bucketingest rollback")
+    lock = open_lock(storage, table.properties, LockSettings(_provider(request.lock)), "bucketingest rollback")
     found = survey(storage, request.instants, datetime.now(UTC))
     for rollback in found.unreadable:
         log.warning(
@@ -95,6 +96,13 @@ def _check(instants: Sequence[str]) -> None:
                 f"--instant: {instant!r} is no request time of an instant: 17 digits, as 20261121081713004; "
                 "`bucketingest inspect` lists them"
             )
+
+
+def _provider(text: str) -> Provider:
+    for provider in get_args(Provider):
+        if provider == text:
+            return cast(Provider, provider)
+    raise typer.BadParameter(f"--lock: must be one of {', '.join(get_args(Provider))}, is {text!r}")
 
 
 def _options(texts: Sequence[str]) -> dict[str, str]:
