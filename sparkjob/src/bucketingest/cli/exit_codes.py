@@ -66,7 +66,10 @@ _BY_NAME: Final[dict[str, ExitCode]] = {
 # Errors of Spark, Kafka and py4j that no layer of ours names, as they say it themselves (Spark 4.2, kafka-clients 4).
 _BY_TEXT: Final[tuple[tuple[re.Pattern[str], ExitCode], ...]] = (
     (
-        re.compile(r"KAFKA_DATA_LOSS|OffsetOutOfRange|UnknownTopicOrPartition|FAILED_READ_FILE\.FILE_NOT_EXIST"),
+        re.compile(
+            r"KAFKA_DATA_LOSS|OffsetOutOfRange|UnknownTopicOrPartition|FAILED_READ_FILE\.FILE_NOT_EXIST"
+            r"|START_OFFSET_GREATER_THAN_END_OFFSET|WITH_TRIGGER_AVAILABLENOW"
+        ),
         ExitCode.SOURCE_DATA_LOST,
     ),
     (
