@@ -14,6 +14,8 @@ from bucketingest.hudi.table import TableDefinition, create_table
 from bucketingest.hudi.timeline import create_inflight, create_requested
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordination import Coordination
+from bucketingest.write.lease import TableLease
+from bucketingest.write.lease_record import LeaseOwner
 from support.commands import Command
 from support.fixtures import unpack_fixture
 
@@ -169,3 +171,8 @@ def test_an_unknown_kind_of_storage_is_bad_input(command: Command) -> None:
     ended = command("inspect", "hdfs://namenode/orders")
     assert ended.code == ExitCode.BAD_INPUT
     assert "cannot open hdfs:// storages" in ended.err
+
+
+def test_the_lease_of_the_table_is_no_pipeline(command: Command, storage: Storage) -> None:
+    TableLease.acquire(storage, LeaseOwner("shop/orders"), wait=timedelta(0)).release()
+    assert report_of(command, storage)["pipelines"] == []

@@ -62,17 +62,17 @@ def _advice(instant: Instant, pipeline: str | None, *, hangs: bool, alive: bool)
             "have Hudi roll it back"
         )
     if instant.action == ROLLBACK:
-        return "a rollback that did not finish: the next start of its pipeline, or Hudi's next rollback, finishes it"
+        return "a rollback that did not finish: bucketingest rollback finishes it; else Hudi's EAGER writers may fail"
     if alive:
         return "its writer still gives signs of life: look at that process before anything else"
     if pipeline is not None:
         return (
             f"start pipeline {pipeline} (bucketingest run): its start finishes the instant or takes it back, without "
-            "losing or doubling a row"
+            "losing or doubling a row; or take it back now: bucketingest rollback"
         )
     if instant.action == DELTA_COMMIT:
         return (
-            "another writer's, without sign of life: its own next start rolls it back, or Hudi's "
-            "rollback_to_instant_time procedure does; first make sure that the writer is gone"
+            "another writer's, without sign of life: its own next start rolls it back, or bucketingest rollback "
+            f"--instant {instant.request_time} does; first make sure that the writer is gone"
         )
     return "another writer's: its own next start deals with it"

@@ -21,6 +21,7 @@ from bucketingest.hudi.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.commit_content import PIPELINE
 from bucketingest.write.coordination import ROOT
+from bucketingest.write.lease_objects import LEASES
 
 _SEARCHED_COMMITS: Final = 100
 """How many of the newest commits are opened to find a pipeline's last one."""
@@ -125,7 +126,7 @@ def _read(storage: Storage, instant: Instant) -> CommitMetadata | None:
 
 
 def _coordinated(storage: Storage) -> tuple[Coordinated, ...]:
-    return tuple(_pipeline(storage, path) for path in sorted(storage.list_level(ROOT).directories))
+    return tuple(_pipeline(storage, path) for path in sorted(storage.list_level(ROOT).directories) if path != LEASES)
 
 
 def _pipeline(storage: Storage, root: str) -> Coordinated:
