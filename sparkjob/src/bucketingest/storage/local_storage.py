@@ -5,7 +5,7 @@ exists and is empty; it also refuses names that end in ``#`` and digits.
 """
 
 # These calls are made per object: plain names cost a tenth of pathlib's and keep odd ones exact.
-# ruff: noqa: PTH106, PTH108, PTH112, PTH114, PTH116, PTH117, PTH120
+# ruff: noqa: PTH106, PTH108, PTH112, PTH116, PTH117, PTH120
 
 from __future__ import annotations
 
@@ -111,14 +111,13 @@ class LocalStorage:
         for path in paths:
             name = self.absolute(path)
             try:
-                if os.path.isdir(name) and not os.path.islink(name):
-                    continue  # A directory is no object, so there is none of this name.
                 os.unlink(name)
                 changed[os.path.dirname(name)] = path
-            except (FileNotFoundError, NotADirectoryError):
-                continue
+            except _ABSENT:
+                continue  # A directory is no object, so there is none of this name either.
             except OSError as error:
-                self._fail("delete", path, error)
+                if not os.path.isdir(name):  # which some systems refuse as not permitted
+                    self._fail("delete", path, error)
         if not self._durable:
             return
         for directory, path in changed.items():

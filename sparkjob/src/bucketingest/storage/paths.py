@@ -26,15 +26,8 @@ def path_problem(path: str) -> str | None:
     """What is wrong with an object's path, or None. Pure."""
     if not path:
         return "it is empty; name an object below the root"
-    # One scan in C decides for the ordinary path; the slow reasons below run only when something is odd.
-    if (
-        path.isprintable()
-        and "//" not in path
-        and "." not in (path[0], path[-1])
-        and "/." not in path
-        and "./" not in path
-    ):
-        return "it must not start or end with '/'" if "/" in (path[0], path[-1]) else None
+    if path.isprintable() and not _has_odd_segment(path):
+        return None  # the ordinary path, told from others by a few scans in C
     if path.startswith("/") or path.endswith("/"):
         return "it must not start or end with '/'"
     for segment in path.split("/"):
@@ -49,3 +42,15 @@ def path_problem(path: str) -> str | None:
     except UnicodeEncodeError:
         return "it is not valid unicode (a lone surrogate)"
     return None
+
+
+def _has_odd_segment(path: str) -> bool:
+    """Whether a segment is empty, "." or ".."; names that begin with a dot are ordinary, log files have them."""
+    return (
+        "//" in path
+        or "/./" in path
+        or "/../" in path
+        or path.startswith(("/", "./", "../"))
+        or path.endswith(("/", "/.", "/.."))
+        or path in (".", "..")
+    )
