@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -248,3 +250,14 @@ def test_help_tells_every_option(command: Command) -> None:
     out = command("rollback", "--help").out
     for option in ("--instant", "--force", "--dry-run", "--json", "--lock", "--storage-option"):
         assert option in out
+
+
+def test_it_needs_nothing_of_spark(storage: Storage) -> None:
+    script = (
+        "import sys; from bucketingest.cli.main import call; code = call(sys.argv[1:]); "
+        "print(code, sorted({'pyspark', 'py4j', 'pandas'} & set(sys.modules)))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script, "rollback", storage.url], capture_output=True, text=True, check=False
+    )
+    assert ended.stdout == "0 []\n", ended.stderr
