@@ -90,6 +90,31 @@ def test_kafkas_very_first_micro_batch_comes_again_with_exactly_its_range(root: 
     assert CheckpointPositions(checkpoint, "kafka").range_of(1).same_rows_as(first)
 
 
+def test_a_begun_micro_batch_begins_where_it_did_with_partitions_that_the_position_does_not_name(root: Storage) -> None:
+    replay = replace(NEXT, start='{"t":{"0":7,"1":1}}')
+
+    prepare_checkpoint(root, attempt=ATTEMPT, source="kafka", start=resumed(KAFKA, replay))
+
+    assert CheckpointPositions(copy_of(root, ATTEMPT), "kafka").range_of(42).same_rows_as(replay)
+
+
+def test_a_start_that_dies_while_it_makes_its_checkpoint_leaves_none(
+    root: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    put = type(root).put
+
+    def recording(self: Storage, path: str, data: bytes) -> None:
+        written.append(path)
+        put(self, path, data)
+
+    monkeypatch.setattr(type(root), "put", recording)
+    prepare_checkpoint(root, attempt=ATTEMPT, source="kafka", start=resumed(KAFKA, NEXT))
+
+    assert len(written) == 5
+    assert written[-1] == f"{ATTEMPT}/metadata", "the file that makes the directory a checkpoint"
+
+
 def test_a_begun_micro_batch_that_does_not_follow_the_position_is_planned_anew(root: Storage) -> None:
     gap = replace(NEXT, start='{"t":{"0":8}}')
 
