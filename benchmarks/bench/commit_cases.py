@@ -128,9 +128,10 @@ def commit_file_groups_cases(name: str, options: Options) -> list[Case]:
         _case(
             f"{name}-{size}",
             f"Commit of an instant with one log file in each of {size:,} file groups ({min(size, 1000):,} to a "
-            "partition), on the local file system. The write statuses are made up and no log file is written; the "
-            "rest is real: coordinator, ledger entry, checks, decision, commit metadata, completed file, each flushed "
-            "to the disk. Measured: from the last write task's report to the completed instant. The peer is the aim.",
+            "partition), on the local file system. The write statuses are made up and no log file is written, only "
+            "their markers; the rest is real: coordinator, ledger entry, checks, decision, commit metadata, completed "
+            "file, each flushed to the disk, removal of the markers. Measured: from the last write task's report until "
+            "nothing is left to do for the instant. The peer is the aim.",
             (
                 Measured.of("commit", [each.commit * _MILLISECONDS for each in times[size]]),
                 Measured.of("aim", [bar] * options.repeats),

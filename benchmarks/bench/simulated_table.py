@@ -11,6 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from bucketingest.hudi.markers import marker_path
 from bucketingest.hudi.naming import LogFileName, join
 from bucketingest.hudi.table import TableDefinition
 from bucketingest.storage import open_storage
@@ -39,7 +40,7 @@ class CommitTimes:
 class SimulatedTable:
     """A table of `file_groups` file groups, in partitions of at most 1,000 buckets, and one attempt of a pipeline.
 
-    Each commit reports one log file per file group; no log file is written.
+    Each commit reports one log file per file group; of those only the markers are there.
     """
 
     path: Path
@@ -84,6 +85,7 @@ class SimulatedTable:
             tasks_began = time.perf_counter()
             self.last = assignment
             statuses = self._statuses(assignment, count)
+            self._mark(assignment, statuses)
             tasks_ended = time.perf_counter()
             return statuses
 
@@ -98,6 +100,16 @@ class SimulatedTable:
             file = self.path / join(status.partition_path, status.file_name)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.touch()
+
+    def _mark(self, assignment: Assignment, statuses: list[WriteStatus]) -> None:
+        """The marker files that write tasks leave, without the time they take: the commit removes them."""
+        directories: set[Path] = set()
+        for status in statuses:
+            marker = self.path / marker_path(assignment.instant_time, status.partition_path, status.file_name)
+            if marker.parent not in directories:
+                marker.parent.mkdir(parents=True, exist_ok=True)
+                directories.add(marker.parent)
+            marker.touch()
 
     def _statuses(self, assignment: Assignment, count: int) -> list[WriteStatus]:
         return [self._status(assignment, *divmod(number, self.buckets)) for number in range(count)]
