@@ -43,7 +43,7 @@ demo-kafka: $(READY) java connectors kafka-broker ## the same from Kafka, with a
 
 .PHONY: test
 test: $(READY) test-deps ## all tests: unit, and integration with Spark, Kafka, S3 and Hudi's own reader
-	$(BIN)/pytest tests/unit tests/integration $(PYTEST_ARGS)
+	$(BIN)/pytest tests/unit tests/simulation tests/integration $(PYTEST_ARGS)
 
 .PHONY: test-unit
 test-unit: $(READY) ## the fast tests: no JVM, no server
@@ -55,6 +55,12 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# SEEDS: how many schedules, from FIRST on; SEED: only this one, with all its steps.
+.PHONY: simulate
+simulate: $(READY) ## crashes, zombies, faulty storage and other writers, simulated: no row lost or doubled (SEEDS=10000, SEED=123)
+	PYTHONHASHSEED=0 PYTHONPATH=tests $(BIN)/python -m support.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) \
+	  $(if $(FIRST),--first $(FIRST))
 
 # KILLS: how many faults; SEED repeats those of a run; SOAK_ARGS: see `python -m soak --help`.
 .PHONY: soak

@@ -6,12 +6,13 @@ long after its driver is gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,6 +55,8 @@ class Limits:
     """By how much its clock is wrong."""
     commit_interval: timedelta | None
     """None: an instant per micro-batch."""
+    locks: bool
+    """Whether it holds the table's lock where it changes the timeline: then nobody has a turn meanwhile."""
 
 
 @dataclass
@@ -98,11 +101,17 @@ class Routes:
         return self._views[url]
 
 
-def install(routes: Routes, monkeypatch: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Let write tasks in this process use the simulation's stores, and no threads of their own."""
-    monkeypatch(bucket_writer, "open_storage", routes.open)
-    monkeypatch(dead_letter_writer, "open_storage", routes.open)
-    monkeypatch(bucket_writer, "ThreadPoolExecutor", Inline)
+@contextmanager
+def installed(routes: Routes) -> Iterator[None]:
+    """Let write tasks in this process use the simulation's stores and no threads of their own, for as long as this
+    lasts.
+    """
+    with (
+        patch.object(bucket_writer, "open_storage", routes.open),
+        patch.object(dead_letter_writer, "open_storage", routes.open),
+        patch.object(bucket_writer, "ThreadPoolExecutor", Inline),
+    ):
+        yield
 
 
 class Process:
@@ -138,6 +147,7 @@ class Process:
             limits.max_retries,
             View(around.dead_letters, self._world, actor),
             commit_interval=limits.commit_interval,
+            lock=(lambda: self._world.atomically(actor)) if limits.locks else nullcontext,
             clock=self._clock,
         )
         coordinator = InstantCoordinator(opened, settings)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import random
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
+import stamina
+
 from support.simulation.checker import Ended, check_end, check_moment
 from support.simulation.hudi_writer import HudiHabits, HudiWriter
-from support.simulation.process import Limits, Process, Routes, Surroundings, install
+from support.simulation.process import Limits, Process, Routes, Surroundings, installed
 from support.simulation.reader import read
 from support.simulation.source import draw_rows
 from support.simulation.store import Objects
 from support.simulation.world import Actor, Chances, World
 
+_ATTEMPTS_MAX: Final = 10
 _FAULTS_MAX: Final = 24
 _PROCESSES_MAX: Final = 40
 _CALM_AFTER: Final = 20
@@ -33,6 +38,17 @@ _KINDS: Final = {
                           torn_list=0.1),
 }  # fmt: skip
 
+_COUNTED: Final = (
+    "crash at",
+    "unavailable at",
+    "late",
+    "stalls",
+    "stale list",
+    "pages of a list",
+    "position lost",
+    "leaps",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -42,9 +58,8 @@ class Verdict:
     kind: str
     violations: list[str]
     steps: list[str]
-    processes: int
-    commits: int
-    calls: int
+    counts: Counter[str]
+    """How often what happened."""
 
     @property
     def report(self) -> str:
@@ -60,15 +75,21 @@ class Verdict:
         )
 
 
-def run_schedule(seed: int, *, steps_shown: int = 60, late_rollbacks: bool = False) -> Verdict:
+def run_schedule(seed: int, *, steps_shown: int = 60) -> Verdict:
     """Run the schedule of a seed in this process and judge it."""
-    return Schedule(seed, late_rollbacks=late_rollbacks).run(steps_shown)
+    logged = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with stamina.set_testing(testing=True, attempts=_ATTEMPTS_MAX, cap=True):  # its waits would be real
+            return Schedule(seed).run(steps_shown)
+    finally:
+        logging.disable(logged)
 
 
 class Schedule:
     """The pipeline's processes come and go, other writers visit, until the input is in the table; then it is judged."""
 
-    def __init__(self, seed: int, *, late_rollbacks: bool) -> None:
+    def __init__(self, seed: int) -> None:
         self.seed = seed
         rng = random.Random(seed)
         self._kind = rng.choice(list(_KINDS))
@@ -78,27 +99,29 @@ class Schedule:
         self._around = Surroundings(self._world, self._table, self._objects("sim://letters"), rows)
         self._routes = Routes()
         self._batch_rows = rng.choice(((1, 4), (3, 6), (4, 9)))
-        self._log_block = rng.choice(("avro", "avro", "avro", "parquet"))
+        self._log_block = rng.choice(("avro", "parquet", "parquet", "parquet"))
         self._twins = rng.choice((0.0, 0.1, 0.4))
         self._visits = rng.choice((0, 0, 1, 2, 4))
         self._interval_ms = rng.choice((None, 30, 100, 5000))
-        self._late_rollbacks = late_rollbacks
+        self._late_rollbacks = rng.random() < 0.3
+        self._locks = rng.random() < 0.3
+        self._leaps = rng.choice((0, 0, 0, 2))
         self._processes: list[Process] = []
         self._current: Actor | None = None
         self._hudi_writers: list[HudiWriter] = []
         self._failed_in_calm = 0
         self._extra_restarts = rng.choice((0, 0, 1, 3))
-        install(self._routes)
 
     def run(self, steps_shown: int) -> Verdict:
         """Run and judge."""
         world = self._world
-        try:
-            world.run(self._between_turns)
-            if not world.violations:
-                self._come_to_rest()
-        finally:
-            world.end()
+        with installed(self._routes):
+            try:
+                world.run(self._between_turns)
+                if not world.violations:
+                    self._come_to_rest()
+            finally:
+                world.end()
         if not world.violations:
             for found in check_end(self._ended()):
                 world.violation(found)
@@ -108,10 +131,22 @@ class Schedule:
             self._kind,
             world.violations,
             steps[-steps_shown:],
-            len(self._processes),
-            sum(1 for path in self._table.objects if path.endswith(".deltacommit")),
-            world.steps,
+            self._counts(),
         )
+
+    def _counts(self) -> Counter[str]:
+        table = read(self._contents(self._table))
+        counts = Counter({what: self._world.counts[what] for what in _COUNTED})
+        counts.update(
+            {
+                "processes": len(self._processes),
+                "storage calls": self._world.steps,
+                "instants completed": len(table.completed),
+                "instants rolled back": len(table.rolled_back),
+                "of those after completion": len(table.rolled_back & table.completed.keys()),
+            }
+        )
+        return counts
 
     def _objects(self, url: str) -> Objects:
         return Objects(url, lambda: (self._world.steps, self._world.now()), self._world.violation)
@@ -119,7 +154,7 @@ class Schedule:
     def _between_turns(self) -> None:
         """What the world around does: starts the pipeline anew, lets other writers come, looks at the table."""
         rng, current = self._world.rng, self._current
-        if self._visits and rng.random() < 0.05:
+        if self._visits and rng.random() < (0.4 if self._world.watched else 0.05):
             self._visits -= 1
             self._visit()
         if current is None or current.done:
@@ -131,6 +166,8 @@ class Schedule:
         elif self._extra_restarts and rng.random() < 0.01:
             self._extra_restarts -= 1
             self._start_process()
+        elif self._leaps and rng.random() < 0.02 and self._world.leap(timedelta(hours=rng.choice((1, 30)))):
+            self._leaps -= 1
         if rng.random() < 0.02 and not self._late_rollbacks:
             self._look()
 
@@ -160,6 +197,7 @@ class Schedule:
             log_block="parquet" if self._log_block == "parquet" else "avro",
             twins=self._twins,
             skew=timedelta(milliseconds=rng.choice((0, 0, 0, -1500, 2000))),
+            locks=self._locks,
             commit_interval=None if self._interval_ms is None else timedelta(milliseconds=self._interval_ms),
         )
 

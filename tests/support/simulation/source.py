@@ -19,7 +19,7 @@ Row = dict[str, Any]
 SCHEMA: Final = pa.schema([("id", pa.string()), ("region", pa.string()), ("offset", pa.int64()), ("at", pa.int64())])
 """Key, partition, the row's own offset in the source, and the ordering column."""
 INPUT_SCHEMA: Final = SCHEMA.append(pa.field(DELETE_COLUMN, pa.bool_()))
-BUCKETS: Final = 3
+BUCKETS: Final = 2
 DEFINITION: Final = TableDefinition("orders", ("id",), ("region",), "at", buckets=BUCKETS)
 _REGIONS: Final = ("eu", "us")
 

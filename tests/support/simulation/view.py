@@ -7,6 +7,7 @@ that is accepted). A bulk deletion is not atomic, and stops in its middle.
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
@@ -19,6 +20,7 @@ from support.simulation.world import Actor, Killed, World
 _STALE_STEPS: Final = 40
 """How old a change is at most that a stale listing does not show."""
 
+_DANGEROUS: Final = re.compile(r"/(decision|intent/\d+|ledger/\d+|\d+\.(deltacommit|rollback)\.(requested|inflight))$")
 _CONSISTENT: Final = (".hoodie/timeline", ".hoodie/.bucketingest")
 
 
@@ -168,6 +170,8 @@ class View:
             raise
         if what == "create":
             self._objects.creators.setdefault(path, self._actor.name)
+            if _DANGEROUS.search(path):
+                self._world.dangerous(self._actor)
         self._world.note(self._actor.name, what, path)
 
     def _do_unheard(self, what: str, path: str, effect: Callable[[], None]) -> None:

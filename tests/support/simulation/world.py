@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +21,7 @@ _START: Final = datetime(2026, 11, 21, 8, tzinfo=UTC)
 _STEP: Final = timedelta(milliseconds=1)
 _LOG_LENGTH: Final = 4000
 _STEPS_MAX: Final = 60_000
+_DANGER: Final = 0.15
 
 
 class Killed(BaseException):
@@ -70,6 +71,11 @@ class World:
         self.steps = 0
         self.log: deque[tuple[int, str, str, str]] = deque(maxlen=_LOG_LENGTH)
         self.violations: list[str] = []
+        self.counts: Counter[str] = Counter()
+        """How often each kind of step was noted."""
+        self.watched = False
+        """Whether the last actor stopped where others hurt most."""
+        self._leapt = timedelta(0)
         self._actors: list[Actor] = []
         self._late: list[tuple[int, str, Callable[[], None]]] = []
         self._main = threading.Lock()
@@ -77,10 +83,19 @@ class World:
 
     def now(self) -> datetime:
         """The simulated time: a millisecond per storage call."""
-        return _START + self.steps * _STEP
+        return _START + self._leapt + self.steps * _STEP
+
+    def leap(self, time: timedelta) -> bool:
+        """Let time pass, unless somebody is stalled or something is under way, which would not outlive it."""
+        if self._late or len(self._actors) > 1 or any(actor.wakes_at > self.steps for actor in self._actors):
+            return False
+        self._leapt += time
+        self.note("clock", "leaps", str(time))
+        return True
 
     def note(self, actor: str, what: str, detail: str = "") -> None:
         """Remember a step for the report of a failure."""
+        self.counts[what] += 1
         self.log.append((self.steps, actor, what, detail))
 
     def violation(self, what: str) -> None:
@@ -151,6 +166,12 @@ class World:
             if actor.doomed:
                 raise Killed
 
+    def dangerous(self, actor: Actor) -> None:
+        """The actor did something after which much can go wrong: others are likely to have their turn now."""
+        if not actor.atomic and self.rng.random() < _DANGER:
+            actor.turn_ends = self.steps
+            self.watched = True
+
     def stall(self, actor: Actor, steps: int | None = None) -> None:
         """Let the actor sleep from its next pause on."""
         actor.wakes_at = self.steps + (steps or self.rng.choice((30, 100, 300, 1000)))
@@ -167,7 +188,7 @@ class World:
             actor.atomic -= 1
 
     def _give_turn(self, actor: Actor) -> None:
-        switch = self.chances.switch
+        switch, self.watched = self.chances.switch, False
         actor.turn_ends = self.steps + 1 + int(self.rng.expovariate(switch))
         self._hand_over(actor)
 

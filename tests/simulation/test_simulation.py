@@ -1,0 +1,23 @@
+"""Some hundred schedules of faults, zombies and other writers; `make simulate SEEDS=10000` runs many more."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.simulation.runs import run_quietly
+
+SEEDS = 200
+AT_ONCE = 20
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+def test_no_schedule_loses_doubles_or_leaves_anything(first: int) -> None:
+    verdicts = [run_quietly(seed) for seed in range(first, first + AT_ONCE)]
+    wrong = [verdict.report for verdict in verdicts if verdict.violations]
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_a_seed_gives_the_same_schedule_again() -> None:
+    once, again = run_quietly(7, 10_000), run_quietly(7, 10_000)
+    assert [step for step in once.steps if "probe" not in step] == [s for s in again.steps if "probe" not in s]
+    assert once.counts == again.counts
