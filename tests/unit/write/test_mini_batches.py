@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -9,9 +10,10 @@ import pytest
 
 from bucketingest.hudi.instant import State
 from bucketingest.hudi.rollback import RollbackOptions, roll_back
-from bucketingest.write.errors import PositionLost
+from bucketingest.write.coordination import Coordination
+from bucketingest.write.errors import FencedOut, PositionLost
 from bucketingest.write.outcome import StartVerdict
-from support.table_runs import Attempt, Rows, TestTable, offsets
+from support.table_runs import PIPELINE, Attempt, Rows, TestTable, offsets
 from support.write_plans import row
 
 INTERVAL = timedelta(seconds=30)
@@ -207,3 +209,49 @@ def test_the_heartbeat_is_renewed_while_the_source_is_idle(table: TestTable, clo
     clock.passes(30)
     writer.coordinator.commit_if_due()
     assert table.storage.head(heartbeat).modified > renewed
+
+
+def test_a_zombie_cannot_begin_a_micro_batch_in_an_instant_that_is_closed_for_its_commit(
+    table: TestTable, clock: Clock
+) -> None:
+    zombie = attempt(table, clock)
+    write(zombie, 0)
+    second = attempt(table, clock)  # commits what the zombie left
+    assert second.start.verdict is StartVerdict.RESUMED
+    with pytest.raises(FencedOut):
+        write(zombie, 1)
+    assert not Coordination(table.storage, PIPELINE).close("20261121120000000", 1), "its first micro-batch is real"
+    assert Coordination(table.storage, PIPELINE).close("20261121120000000", 2)
+    write(second, 1)
+    second.coordinator.commit_open()
+    assert table.visible_keys() == keys(0, 1)
+
+
+def test_a_micro_batch_that_begins_as_another_attempt_commits_is_not_committed_over(
+    table: TestTable, clock: Clock
+) -> None:
+    writer = attempt(table, clock)
+    instant = write(writer, 0)
+    assert instant is not None
+    coordination = Coordination(table.storage, PIPELINE)
+    begun = coordination.intent(instant, 1)
+    assert begun is not None
+    coordination.put_intent(instant, 2, replace(begun, source_range=offsets(3, 6)))
+    with pytest.raises(PositionLost, match="began micro-batch 2"):
+        writer.coordinator.commit_open()
+    start = writer.coordinator.start()
+    assert (start.position, start.replay) == (offsets(0, 3), offsets(3, 6))
+
+
+def test_a_later_micro_batch_is_never_written_after_the_instant_before_it_was_taken_back(
+    table: TestTable, clock: Clock
+) -> None:
+    writer = attempt(table, clock)
+    instant = write(writer, 0)
+    assert instant is not None
+    with pytest.raises(Crash):
+        writer.run(offsets(3, 6), BATCHES[1], then=crash)
+    roll_back(table.storage, instant, RollbackOptions(clock=clock))
+    with pytest.raises(PositionLost):
+        write(writer, 1)
+    assert writer.coordinator.start().position is None

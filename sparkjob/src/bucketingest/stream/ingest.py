@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final
+
 from pyspark.sql import DataFrame, SparkSession
 
+from bucketingest.hudi.lock import open_lock
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import open_storage
 from bucketingest.stream.board import ProgressBoard
@@ -16,7 +20,12 @@ from bucketingest.stream.shape import RowShape
 from bucketingest.stream.sources import read_source
 from bucketingest.stream.starter import QueryStarter
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.opening import open_table
+from bucketingest.write.lease import TableLease
+from bucketingest.write.lease_record import LeaseOwner
+from bucketingest.write.opening import OpenTable, open_table
+
+_LEASE_MARGIN: Final = timedelta(seconds=2)
+"""The lease must be ours for so long yet when a commit is decided: longer than one small write takes."""
 
 
 def ingest_resource(
@@ -57,8 +66,29 @@ def _start(
     board: ProgressBoard | None,
 ) -> RunningIngest:
     tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
+    schema = shape.schema(rows)
     storage = open_storage(pipeline.table_url, pipeline.storage_options)
-    opened = open_table(storage, pipeline.definition, shape.schema(rows), has_deletes=pipeline.delete_when is not None)
+    lease = TableLease.acquire(
+        storage, LeaseOwner(pipeline.name), wait=pipeline.lease_wait, validity=pipeline.lease_validity
+    )
+    try:
+        opened = open_table(storage, pipeline.definition, schema, has_deletes=pipeline.delete_when is not None)
+        coordinator = _coordinator(pipeline, opened, lease, tasks)
+        function = MicroBatchFunction(pipeline, opened, shape, coordinator, board or ProgressBoard(), tasks=tasks)
+        starter = QueryStarter.of(rows, pipeline, coordinator, function, source=source, once=once)
+        return RunningIngest(starter, lease)
+    except BaseException:  # told to stop, too
+        lease.release()
+        raise
+
+
+def _coordinator(pipeline: Pipeline, opened: OpenTable, lease: TableLease, tasks: int) -> InstantCoordinator:
+    lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner))
+
+    def check_lease() -> None:
+        lease.check(_LEASE_MARGIN)
+        lock.check()
+
     letters = pipeline.dead_letters_url
     settings = CoordinatorSettings(
         pipeline=pipeline.name,
@@ -66,10 +96,12 @@ def _start(
         max_retries=pipeline.max_commit_retries,
         dead_letters=None if letters is None else open_storage(letters, pipeline.storage_options),
         commit_interval=pipeline.commit_interval,
+        lock=lock.held,
+        check_lease=check_lease,
     )
     coordinator = InstantCoordinator(opened, settings)
-    function = MicroBatchFunction(pipeline, opened, shape, coordinator, board or ProgressBoard(), tasks=tasks)
-    return RunningIngest(QueryStarter.of(rows, pipeline, coordinator, function, source=source, once=once))
+    lease.set_epoch(coordinator.epoch)
+    return coordinator
 
 
 def _source_kind(resource: BucketIngest) -> SourceKind:

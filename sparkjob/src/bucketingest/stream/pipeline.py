@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, Self
 
+from bucketingest.hudi.lock import LockSettings
 from bucketingest.hudi.table import TableDefinition
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint_beginning import beginning_of
+from bucketingest.write.lease_record import DEFAULT_VALIDITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,12 @@ class Pipeline:
     """Time between starts of micro-batches; zero: as fast as it can; once: all there is, then stop."""
     commit_interval: timedelta | None = None
     """Time after which an instant is committed; None: each micro-batch is an instant of its own."""
+    lock: LockSettings = field(default_factory=LockSettings)
+    """Hudi's lock of the table."""
+    lease_validity: timedelta = DEFAULT_VALIDITY
+    """After so long without renewal the table may be taken from us."""
+    lease_wait: timedelta = timedelta(minutes=2)
+    """Longest wait for a table that another job holds."""
     max_commit_retries: int = 5
     storage_options: dict[str, str] = field(default_factory=dict)
     """For the table and the dead letters, and for the checkpoint unless it is a local directory."""
@@ -83,6 +91,9 @@ class Pipeline:
             write_tasks=table.write_tasks,
             dead_letters_url=resource.dead_letter_path,
             trigger=spec.commit.trigger,
+            lock=LockSettings(table.lock.provider, table.lock.wait_timeout, table.lock.lease_validity),
+            lease_validity=table.lock.lease_validity,
+            lease_wait=table.lock.held_timeout if table.lock.on_held == "wait" else timedelta(0),
             commit_interval=spec.commit.interval if spec.commit.mode == "interval" else None,
             max_commit_retries=spec.commit.max_retries,
         )

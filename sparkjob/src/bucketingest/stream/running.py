@@ -19,6 +19,7 @@ from bucketingest.stream.progress import Progress
 from bucketingest.stream.query import StopRequested
 from bucketingest.stream.starter import QueryStarter
 from bucketingest.write.errors import PositionLost
+from bucketingest.write.lease import TableLease
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +33,9 @@ class RunningIngest:
     is written. `request_stop` from anywhere, also from a signal handler.
     """
 
-    def __init__(self, starter: QueryStarter) -> None:
+    def __init__(self, starter: QueryStarter, lease: TableLease) -> None:
         self._starter = starter
+        self._lease = lease
         self._function = starter.function
         self._restarts = 0
         self.query: StreamingQuery = starter.start()
@@ -53,7 +55,16 @@ class RunningIngest:
 
         Raises the error that ended it: a BucketIngestError as it was raised, QueryFailed for everything else.
         """
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        try:
+            ended = self._wait(None if timeout_seconds is None else time.monotonic() + timeout_seconds)
+        except Exception:
+            self._lease.release()
+            raise
+        if ended:
+            self._lease.release()
+        return ended
+
+    def _wait(self, deadline: float | None) -> bool:
         while deadline is None or time.monotonic() < deadline:
             try:
                 if self._has_ended():

@@ -5,7 +5,8 @@ They lie in `.hoodie/.bucketingest/<pipeline>/`, where neither readers nor Hudi'
 absent, so of two attempts exactly one decides, and the other learns what was decided.
 
     epoch/<n>                                  claimed by each attempt at its start
-    instants/<instant>/intent/<sequence>       the source range of a micro-batch, before its tasks start
+    instants/<instant>/intent/<sequence>       the source range of a micro-batch, before its tasks start; or, after the
+                                               last one, that no further may begin
     instants/<instant>/ledger/<sequence>       what its tasks wrote, after all have reported
     instants/<instant>/decision                commit (completion time, bytes of the completed file) or abort (why)
     instants/<instant>/aborted                 what was carried out is an abort: late files of it may still come
@@ -23,7 +24,7 @@ from typing import Any, Final
 
 from bucketingest.hudi.instant import format_time
 from bucketingest.storage import AlreadyExists, NotFound, Storage
-from bucketingest.write.errors import FencedOut, WriteError
+from bucketingest.write.errors import FencedOut, PositionLost, WriteError
 from bucketingest.write.source_range import SourceRange
 from bucketingest.write.write_status import WriteStatus
 
@@ -53,6 +54,8 @@ class AbortDecision:
 
 
 Decision = CommitDecision | AbortDecision
+
+_CLOSED: Final = b'{"closed": true}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,8 @@ class Coordination:
         """Say which rows the micro-batch consists of, before any is written."""
         content = json.dumps({"range": intent.source_range.to_json(), "fileIds": intent.file_ids}).encode()
         existing = self._create(self._path(instant, f"intent/{sequence}"), content)
+        if existing == _CLOSED:
+            raise PositionLost(f"instant {instant} was closed for its commit before micro-batch {sequence} began")
         if existing is not None and not _intent_of(existing).same_files_as(intent):
             raise WriteError(
                 f"instant {instant}, micro-batch {sequence} was begun with other rows: {existing.decode()}, "
@@ -126,7 +131,14 @@ class Coordination:
     def intent(self, instant: str, sequence: int) -> Intent | None:
         """What a micro-batch that was begun is."""
         content = self._get(self._path(instant, f"intent/{sequence}"))
-        return None if content is None else _intent_of(content)
+        return None if content is None or content == _CLOSED else _intent_of(content)
+
+    def close(self, instant: str, sequence: int) -> bool:
+        """Take the name by which a further micro-batch would begin, so that none can once a commit is decided: its
+        files would be visible by their names alone. False if one was begun before.
+        """
+        existing = self._create(self._path(instant, f"intent/{sequence}"), _CLOSED)
+        return existing is None or existing == _CLOSED
 
     def put_ledger(self, instant: str, sequence: int, entry: LedgerEntry) -> None:
         """Record that every row of the micro-batch is in storage."""

@@ -33,7 +33,7 @@ from bucketingest.write.open_instant import OpenInstant
 from bucketingest.write.opening import OpenTable
 from bucketingest.write.outcome import Assignment, Commit, Outcome, Start, WriteRows, outcome_of
 from bucketingest.write.settling import settle
-from bucketingest.write.source_range import Relation, SourceRange, relate
+from bucketingest.write.source_range import Relation, SourceRange, relate, same_end
 from bucketingest.write.write_status import WriteStatus, check_complete
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class InstantCoordinator:
         self._settings = settings
         self._coordination = Coordination(self._storage, settings.pipeline)
         self._position: SourceRange | None = None
-        self._reached: SourceRange | None = None
+        self._base: SourceRange | None = None  # the position that a micro-batch continues, whatever happens in it
         self._open: OpenInstant | None = None
         self._settled = False
         self._beaten: datetime | None = None
@@ -91,7 +91,7 @@ class InstantCoordinator:
     def start(self) -> Start:
         """Finish what earlier attempts left open, and say from where the source must be read on."""
         start = self._recover()
-        self._reached = start.position
+        self._base = start.position
         log.info(
             "started",
             extra={
@@ -133,7 +133,7 @@ class InstantCoordinator:
         written = time.monotonic()
         self._keep(instant, LedgerEntry(source_range, tuple(statuses)))
         commit = self._commit_if_due(instant)
-        self._settled = True
+        self._settled, self._base = True, self._position
         return outcome_of(instant.request_time, statuses, written - started, commit)
 
     def commit_if_due(self) -> Commit | None:
@@ -162,12 +162,18 @@ class InstantCoordinator:
         return commit
 
     def _relate(self, source_range: SourceRange) -> Relation:
+        """Raises PositionLost if the table is not where this attempt left it: whatever comes next leaves rows out."""
+        moved = not same_end(self._position, self._base)
         try:
-            return relate(source_range, self._position)
+            relation = relate(source_range, self._position)
         except RangeConflict as error:
-            if self._position != self._reached:
+            if moved:
                 raise PositionLost(f"the table went back behind what this attempt has written: {error}") from error
             raise
+        if moved and relation is not Relation.DONE:
+            raise PositionLost("the table went back behind what this attempt has written")
+        self._base = self._position
+        return relation
 
     def _instant_for(self, source_range: SourceRange) -> OpenInstant:
         """The open instant if this micro-batch may go into it, else a new one."""
@@ -203,7 +209,7 @@ class InstantCoordinator:
                 self._coordination.put_ledger(instant.request_time, instant.sequence, entry)
         instant.entries.append(entry)
         instant.begun = None
-        self._position = self._reached = entry.source_range
+        self._position = entry.source_range
 
     def _commit_if_due(self, instant: OpenInstant) -> Commit | None:
         if not instant.is_due(self._settings.clock(), self._settings.commit_interval):

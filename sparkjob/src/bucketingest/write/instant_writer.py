@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bucketingest.hudi import heartbeat
+from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.errors import InstantExists, UnsupportedTable
 from bucketingest.hudi.history import archived_times
 from bucketingest.hudi.instant import Instant, State, next_instant_time
@@ -27,12 +28,12 @@ from bucketingest.hudi.rollback import (
 )
 from bucketingest.hudi.table import load_table
 from bucketingest.hudi.table_checks import metadata_table_refusals
-from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested
+from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested, path_of
 from bucketingest.index.bucket import BucketIndex, FileIds
 from bucketingest.index.errors import DuplicateFileGroup
 from bucketingest.index.routing import PartitionNumbers
 from bucketingest.storage import Storage
-from bucketingest.write.commit_content import commit_metadata, inflight_metadata
+from bucketingest.write.commit_content import PIPELINE, commit_metadata, inflight_metadata
 from bucketingest.write.coordination import (
     AbortDecision,
     CommitDecision,
@@ -42,7 +43,7 @@ from bucketingest.write.coordination import (
     LedgerEntry,
 )
 from bucketingest.write.dead_letters import discard, publish, staged_instants
-from bucketingest.write.errors import FencedOut, InstantAborted, WriteError
+from bucketingest.write.errors import FencedOut, InstantAborted, PositionLost, WriteError
 from bucketingest.write.opening import OpenTable
 from bucketingest.write.shared_table import SharedTable
 from bucketingest.write.source_range import SourceRange
@@ -218,6 +219,8 @@ class InstantWriter:
             place = f"bucket {error.bucket} of partition {error.partition_path!r}"
             why = f"another writer gave {place} file group {error.file_ids[0]} meanwhile"
             return self._coordination.decide(instant, AbortDecision(why))
+        if not self._coordination.close(instant, len(entries) + 1):
+            raise PositionLost(f"another attempt began micro-batch {len(entries) + 1} of instant {instant} meanwhile")
         content = commit_metadata(self._opened, self._identity.pipeline, self._identity.epoch, entries).encode()
         completion_time = self._next_time(timeline.times)
         self._identity.check_lease()  # last: nothing that takes long lies between it and the decision
@@ -263,6 +266,9 @@ class InstantWriter:
 
     def undo(self, instant: str, reason: str) -> None:
         """Take what the instant wrote out of the table, as Hudi does it. Its rows belong into another instant."""
+        if not self._is_ours(Timeline.load(self._storage).find(instant)):
+            self._coordination.mark_done(instant)
+            return
         known_times = tuple(archived_times(self._storage))
         result = roll_back(
             self._storage,
@@ -280,7 +286,10 @@ class InstantWriter:
 
     def sweep(self, instant: str) -> None:
         """Delete what a cut-off task or driver wrote after its instant was aborted, before archival would show it."""
-        if Timeline.load(self._storage).find(instant) is not None:  # a driver that slept put it there again
+        found = Timeline.load(self._storage).find(instant)
+        if not self._is_ours(found):
+            return
+        if found is not None:  # a driver that slept put it there again
             self.undo(instant, "an attempt that was cut off put it onto the timeline after it was aborted")
             return
         late = sweep(self._storage, instant)
@@ -288,6 +297,15 @@ class InstantWriter:
             discard(self._identity.dead_letters, self._identity.pipeline, instant)
         if late:
             log.warning("swept late files", extra={"instant": instant, "files": late})
+
+    def _is_ours(self, found: Instant | None) -> bool:
+        """Whether an instant time that we once took is not another writer's by now: one that never got onto the
+        timeline is free for all.
+        """
+        if found is None or found.state is State.REQUESTED:
+            return True
+        path = path_of(found)
+        return CommitMetadata.decode_extra(self._storage.get(path), path).get(PIPELINE) == self._identity.pipeline
 
     def discard_staged(self) -> None:
         """Delete dead letters that late tasks staged for instants that are done."""

@@ -5,7 +5,7 @@ from what is there then.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from bucketingest.write.open_instant import OpenInstant
 from bucketingest.write.outcome import Start, StartVerdict
 from bucketingest.write.position import archived_position, read_position
 from bucketingest.write.recovery import FoundInstant, Verdict, find_instant, verdict
-from bucketingest.write.source_range import Relation, SourceRange, relate
+from bucketingest.write.source_range import Relation, SourceRange, before, begins_after, relate
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,8 @@ def settle(
 ) -> Settled:
     """Finish, resume or take back every instant that earlier attempts left. May be repeated after a failure."""
     found = _Findings()
-    for request_time, objects in coordination.standing().items():
+    standing = coordination.standing()
+    for request_time, objects in standing.items():
         if "done" not in objects:
             _recover(find_instant(storage, coordination, request_time), coordination, writer, commit, found)
         elif "aborted" in objects:
@@ -46,7 +47,7 @@ def settle(
         found.rewound(f"rows that other writers took back are ingested again, after instants {', '.join(read.lost)}")
     end = read.end or archived_position(storage, coordination)
     left = found.open_instant
-    if left is not None and not _goes_on(left.first, end):
+    if left is not None and not _goes_on(left, end, coordination, standing):
         why = "it does not go on from what the table has"
         writer.abort(left.request_time, why)
         found.rewound(f"instant {left.request_time} was taken back: {why}")
@@ -113,10 +114,18 @@ def _recover(
             found.rewound(f"instant {request_time} was taken back: {why}")
 
 
-def _goes_on(first: SourceRange | None, end: SourceRange | None) -> bool:
-    """Whether an instant that begins with this range continues the table's position."""
+def _goes_on(
+    instant: OpenInstant, end: SourceRange | None, coordination: Coordination, standing: Iterable[str]
+) -> bool:
+    """Whether an open instant continues the table's position. Where the table has nothing, it must be the one that
+    begins earliest of all that were ever begun.
+    """
+    first = instant.first
     if first is None:
         return True
+    if end is None:
+        begun = (coordination.intent(request_time, 1) for request_time in standing)
+        return not any(each is not None and begins_after(first, before(each.source_range)) for each in begun)
     with suppress(RangeConflict):
         return relate(first, end) is Relation.NEXT
     return False

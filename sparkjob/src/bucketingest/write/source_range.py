@@ -96,6 +96,15 @@ def before(source_range: SourceRange) -> SourceRange | None:
     return replace(source_range, start=None, end=source_range.start, batch_id=source_range.batch_id - 1)
 
 
+def same_end(one: SourceRange | None, other: SourceRange | None) -> bool:
+    """Whether two positions are the same place in the source."""
+    if one is None or other is None:
+        return one is other
+    if one.kind != other.kind or one.end != other.end:
+        return False
+    return one.kind == "kafka" or (one.query_id, one.batch_id) == (other.query_id, other.batch_id)
+
+
 def begins_after(source_range: SourceRange, position: SourceRange | None) -> bool:
     """Whether rows lie between the position and the range. Partitions that the position does not know are new."""
     if position is None:
