@@ -279,6 +279,16 @@ def test_another_writers_instant_is_taken_back_only_by_name(table: TestTable) ->
     assert pipelines(table.storage) == (PIPELINE,), "the other writer's instant became one of ours"
 
 
+def test_a_time_that_an_attempt_took_in_vain_may_be_another_writers_instant(table: TestTable) -> None:
+    table.attempt().run(offsets(0, 6), FIRST)
+    instant = foreign_instant(table)
+    coordination = Coordination(table.storage, PIPELINE)
+    coordination.decide(instant, AbortDecision("it never got onto the timeline"))
+    before = sorted(info.path for info in table.storage.list(""))
+    assert roll_back_table(table) == []
+    assert sorted(info.path for info in table.storage.list("")) == before
+
+
 def test_a_rollback_is_named_by_its_own_time_too(table: TestTable) -> None:
     table.attempt()
     instant = foreign_instant(table)
@@ -377,3 +387,13 @@ def test_a_completed_instant_is_not_touched_by_name(table: TestTable) -> None:
     complete(table.storage, foreign, format_time(parse_time(foreign) + timedelta(seconds=1)), b"")
     found = survey(table.storage, [foreign], datetime.now(UTC) + LONG_AFTER)
     assert [each.left for each in choose(found.candidates, found.wanted, force=True)] == [Left.REFUSED]
+
+
+def test_a_newer_attempt_is_left_to_deal_with_the_instants(table: TestTable) -> None:
+    leave_open(table)
+    (choice,) = choose(survey(table.storage, (), datetime.now(UTC) + LONG_AFTER).candidates, (), force=False)
+    outcomes = Abandoner(table.storage).carry_out([choice, choice])
+    assert next(outcomes).did is Step.ROLL_BACK
+    Coordination(table.storage, PIPELINE).claim_epoch("a newer attempt")
+    with pytest.raises(FencedOut, match="a newer attempt claimed the pipeline"):
+        next(outcomes)

@@ -13,7 +13,7 @@ from typing import Self
 from bucketingest.hudi import heartbeat
 from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.file_view import list_data
-from bucketingest.hudi.instant import WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.markers import marked_files, marker_directory
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, parse_data_file_name
 from bucketingest.hudi.pending_rollbacks import PendingRollback, pending_rollbacks
@@ -122,7 +122,7 @@ class _Finder:
         instant = self._on_timeline(time)
         naming = [rollback for rollback in self.rollbacks if rollback.target == time]
         planned = next((rollback.plan.action for rollback in naming if rollback.plan is not None), None)
-        pipeline = self.owners.get(time) or self._pipeline_of(instant)
+        pipeline = self._pipeline_of(instant, self.owners.get(time))
         return Candidate(
             request_time=time,
             action=planned if instant is None else instant.action,
@@ -146,15 +146,17 @@ class _Finder:
         writes = [instant for instant in found if instant.action in WRITE_ACTIONS]
         return next(iter(writes or found), None)
 
-    def _pipeline_of(self, instant: Instant | None) -> str | None:
-        """Whose instant it is by its inflight file, should its coordination objects be gone."""
-        if instant is None or instant.state is not State.INFLIGHT:
-            return None
+    def _pipeline_of(self, instant: Instant | None, owner: str | None) -> str | None:
+        """Whose instant it is: its inflight or completed file tells, as a time that we took and never put onto the
+        timeline is free for other writers; without one whoever has coordination objects of it.
+        """
+        if instant is None or instant.state is State.REQUESTED or instant.action != DELTA_COMMIT:
+            return owner
         path = path_of(instant)
         try:
-            return CommitMetadata.decode(self.storage.get(path), path).extra_metadata.get(PIPELINE)
+            return CommitMetadata.decode_extra(self.storage.get(path), path).get(PIPELINE)
         except NotFound:  # completed or rolled back since the listing
-            return None
+            return owner
 
     def _quiet(self, times: Iterable[str]) -> timedelta | None:
         signs = [self.changed.get(time) for time in times] + [heartbeat.last_beat(self.storage, time) for time in times]
