@@ -64,6 +64,8 @@ def run_resource(resource: BucketIngest, *, stop_when: StopWhen) -> Progress:
 def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) -> Progress:
     check_java()
     try:
+        from py4j.protocol import Py4JError
+
         from bucketingest.stream import Pipeline, ingest_resource
         from bucketingest.stream.errors import JvmFailed
         from bucketingest.stream.jvm import has_jvm, jvm_end, kill_jvm, stop_jvm
@@ -82,9 +84,13 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
             running = ingest_resource(session, resource, once=job.options.once, board=board)
             progress = _watch(resource, running, job, stop_when)
             job.succeeded()
-        except JvmFailed as error:
-            how = jvm_end()
-            raise JvmFailed(f"{error} ({how})" if how else str(error)) from error
+        except (JvmFailed, Py4JError, ConnectionError) as error:  # whoever asked the JVM first sees that it is gone
+            if how := jvm_end():
+                raise JvmFailed(
+                    f"Spark's JVM is gone ({how}; spark.driver.memory); the next start finishes or takes back what was "
+                    "begun"
+                ) from error
+            raise
         finally:
             if ends_with_us:
                 _stop_session()
