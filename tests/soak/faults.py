@@ -20,7 +20,6 @@ MOMENT_SECONDS_MAX = 4.0
 STARTUP_SECONDS = 12.0
 """About how long an attempt takes to its first commit; a kill during a start comes within it."""
 ENDS_WITHIN_SECONDS = 90.0
-_STANDSTILL_COMMITS = 2
 
 
 @dataclass(slots=True)
@@ -114,21 +113,22 @@ class FaultCarrier:
         self.pipeline.wait_for_commit(killed, str(fault), may_end=True)
 
     def _pause(self, fault: Fault) -> None:
-        """An executor with its workers stands still; the others must go on without it, and it must do no harm later."""
+        """An executor's Python workers stand still: twins of their tasks must finish without them, and what they do
+        later must do no harm. The executor itself goes on, as the others need what it has shuffled.
+        """
         attempt = self.pipeline.current
         executors = attempt.processes(Role.EXECUTOR)
         if not executors:
             raise SoakFailed(f"there is no executor; {attempt.tail()}")
         victim = executors[int(fault.fraction * len(executors))]
-        still = _with_descendants(victim, attempt.processes())
-        attempt.signal(still, signal.SIGSTOP)
+        still = _descendants(victim, attempt.processes())
         stopped = time.time()
+        attempt.signal(still, signal.SIGSTOP)
         try:
-            for _ in range(_STANDSTILL_COMMITS):
-                stopped = self.pipeline.wait_for_commit(stopped, f"{fault}: it stands still", may_end=True)
+            self.pipeline.wait_for_commit(stopped, f"{fault}: they stand still", may_end=True)
         finally:
             attempt.signal(still, signal.SIGCONT)
-        self.pipeline.wait_for_commit(time.time(), f"{fault}: it goes on", may_end=True)
+        self.pipeline.wait_for_commit(time.time(), f"{fault}: they go on", may_end=True)
 
     def _zombie(self, fault: Fault) -> Recovery:
         zombie = self.pipeline.current
@@ -162,8 +162,8 @@ class FaultCarrier:
         self.pipeline.wait_for_commit(max(started, time.time()), str(fault), may_end=True)
 
 
-def _with_descendants(root: Process, all_: list[Process]) -> list[Process]:
+def _descendants(root: Process, all_: list[Process]) -> list[Process]:
     found = [root]
     for process in found:
         found += [child for child in all_ if child.parent == process.pid]
-    return found
+    return found[1:]
