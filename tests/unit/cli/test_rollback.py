@@ -158,6 +158,7 @@ def test_an_instant_with_a_sign_of_life_is_left_with_a_code_of_its_own_unless_fo
     ended = command("rollback", storage.url)
     assert ended.code == ExitCode.INSTANT_HELD
     assert f"error: left alone:\n  - instant {OURS}: its writer gave a sign of life" in ended.err
+    assert "nothing to roll back" not in ended.err
     assert Timeline.load(storage).find(OURS) is not None
     assert command("rollback", storage.url, "--force").code == ExitCode.OK
     assert Timeline.load(storage).find(OURS) is None
@@ -177,6 +178,16 @@ def test_a_table_that_a_job_holds_is_left_unless_forced(command: Command, storag
 def test_the_command_lets_the_table_go(command: Command, storage: Storage) -> None:
     assert command("rollback", storage.url).code == ExitCode.OK
     TableLease.acquire(storage, LeaseOwner(PIPELINE), wait=timedelta(0)).release()
+
+
+def test_after_a_rollback_heartbeats_still_count(command: Command, storage: Storage) -> None:
+    command("rollback", storage.url)
+    time = format_time(NOW - timedelta(minutes=5))
+    heartbeat.beat(storage, time)
+    create_requested(storage, time)
+    content = CommitMetadata(extra_metadata={"bucketingest.pipeline": PIPELINE}).encode()
+    create_inflight(storage, time, content=content)
+    assert command("rollback", storage.url).code == ExitCode.INSTANT_HELD
 
 
 def test_the_driver_that_is_fenced_out_learns_by_whom(command: Command, storage: Storage) -> None:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Final, Self
 
 from bucketingest.hudi import heartbeat
 from bucketingest.hudi.commit_metadata import CommitMetadata
@@ -25,6 +25,9 @@ from bucketingest.write.commit_content import PIPELINE
 from bucketingest.write.coordination import ROOT, AbortDecision, CommitDecision, Coordination
 from bucketingest.write.lease_objects import LEASES, newest_lease
 from bucketingest.write.lease_record import milliseconds, why_free
+
+ROLLBACK_OWNER: Final = "(rollback)"
+"""Who a rollback says it is when it holds the table's lease. No pipeline's name has parentheses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class _Lease:
     """What the table's lease tells about writers of ours: they hold it for the whole life of an attempt."""
 
     known: bool
-    """Whether there ever was one; else only heartbeats tell."""
+    """Whether a job's is the newest; else only heartbeats tell."""
     holder: str | None
 
     @classmethod
@@ -92,7 +95,9 @@ class _Lease:
             return cls(known=False, holder=None)
         dead = newest.owner.process.is_dead()
         free = why_free(newest, milliseconds(now), timedelta(), owner_dead=dead) is not None
-        return cls(known=True, holder=None if free else newest.describe())
+        # After another rollback it says nothing about jobs that were started without a lease.
+        known = newest.owner.pipeline != ROLLBACK_OWNER
+        return cls(known=known, holder=None if free else newest.describe())
 
 
 @dataclass(frozen=True, slots=True)

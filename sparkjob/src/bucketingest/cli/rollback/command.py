@@ -20,7 +20,7 @@ from bucketingest.hudi.table import load_table
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.abandon import Abandoner, Outcome, refuse_unsupported
 from bucketingest.write.abandon_plan import Choice, Left, Step, choose
-from bucketingest.write.abandon_survey import survey
+from bucketingest.write.abandon_survey import ROLLBACK_OWNER, survey
 from bucketingest.write.lease import TableLease
 from bucketingest.write.lease_record import LeaseOwner, TableLeased
 
@@ -78,7 +78,7 @@ def _table_held(storage: Storage, choices: Sequence[Choice], *, force: bool) -> 
         yield
         return
     try:
-        lease = TableLease.acquire(storage, LeaseOwner("(rollback)"), wait=timedelta(0))
+        lease = TableLease.acquire(storage, LeaseOwner(ROLLBACK_OWNER), wait=timedelta(0))
     except TableLeased as held:
         if not force:
             raise
@@ -138,7 +138,7 @@ def _report(request: RollbackRequest, choices: Sequence[Choice], outcomes: dict[
                     "files": len(found.files),
                 },
             )
-    if not any(choice.step is not Step.NOTHING for choice in choices):
+    if not any(choice.step is not Step.NOTHING or choice.left is Left.HELD for choice in choices):
         log.info("nothing to roll back")
 
 
