@@ -24,7 +24,7 @@ def test_both_readers_see_the_same_rows_and_deletions(log_block: Literal["parque
     routes = Routes()
     around = Surroundings(world, table, letters, draw_rows(random.Random(1), 60))
     limits = Limits((10, 20), 2, 2, 0, log_block, 0.0, timedelta(0), None, locks=False)
-    with installed(routes):
+    with installed(routes, world.now):
         world.spawn("process", Process("process", around, routes, limits).live)
         world.run(lambda: None)
     assert world.violations == []

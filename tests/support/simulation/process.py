@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.storage import Storage, StorageError, StorageUnavailable
-from bucketingest.write import bucket_writer, dead_letter_writer
+from bucketingest.write import abandon, bucket_writer, dead_letter_writer
 from bucketingest.write.bucket_writer import write_task
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
 from bucketingest.write.errors import InstantAborted, PositionLost
@@ -38,6 +38,10 @@ PIPELINE = "shop/orders"
 _ROUNDS_MAX = 3
 _TASK_ATTEMPTS_MAX = 4
 _STARTS_MAX = 4
+_IDLE = 0.3
+"""How often the source has nothing for a while after a micro-batch."""
+_STOPPED = 0.04
+"""How often the process is asked to stop after a micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -102,14 +106,15 @@ class Routes:
 
 
 @contextmanager
-def installed(routes: Routes) -> Iterator[None]:
-    """Let write tasks in this process use the simulation's stores and no threads of their own, for as long as this
-    lasts.
+def installed(routes: Routes, clock: Callable[[], datetime]) -> Iterator[None]:
+    """Let write tasks in this process use the simulation's stores and no threads of their own, and commands its clock,
+    for as long as this lasts.
     """
     with (
         patch.object(bucket_writer, "open_storage", routes.open),
         patch.object(dead_letter_writer, "open_storage", routes.open),
         patch.object(bucket_writer, "ThreadPoolExecutor", Inline),
+        patch.object(abandon, "_utc_now", clock),
     ):
         yield
 
@@ -174,8 +179,12 @@ class Process:
                 batch = source_range(position, min(total, position + rng.randint(*self._limits.batch_rows)), self.name)
             self._run(actor, opened, coordinator, batch)
             position, batch = offset_of(batch.end), None
-            if rng.random() < 0.3:  # the source is idle for a while
+            if rng.random() < _IDLE:
                 coordinator.commit_if_due()
+            if rng.random() < _STOPPED:  # gracefully, as by SIGTERM
+                coordinator.commit_open()
+                self._world.note(self.name, "stopped")
+                return
         coordinator.commit_open()
         self.finished = True
         self._world.note(self.name, "finished")

@@ -15,6 +15,7 @@ from support.simulation.checker import Ended, check_end, check_moment
 from support.simulation.hudi_writer import HudiHabits, HudiWriter
 from support.simulation.process import Limits, Process, Routes, Surroundings, installed
 from support.simulation.reader import read
+from support.simulation.rollback_command import RollbackCommand
 from support.simulation.source import draw_rows
 from support.simulation.store import Objects
 from support.simulation.world import Actor, Chances, World
@@ -24,6 +25,8 @@ _FAULTS_MAX: Final = 24
 _PROCESSES_MAX: Final = 40
 _CALM_AFTER: Final = 20
 """Processes after which no more faults happen: then one must get through."""
+_LAST_STARTS: Final = 2
+"""How often the pipeline starts once more when all is done: it finds what there is to sweep."""
 _FAILURES_MAX: Final = 4
 """How many processes in a row may fail without any fault."""
 
@@ -109,13 +112,14 @@ class Schedule:
         self._processes: list[Process] = []
         self._current: Actor | None = None
         self._hudi_writers: list[HudiWriter] = []
+        self._commands = 0
         self._failed_in_calm = 0
         self._extra_restarts = rng.choice((0, 0, 1, 3))
 
     def run(self, steps_shown: int) -> Verdict:
         """Run and judge."""
         world = self._world
-        with installed(self._routes):
+        with installed(self._routes, world.now):
             try:
                 world.run(self._between_turns)
                 if not world.violations:
@@ -203,6 +207,11 @@ class Schedule:
 
     def _visit(self) -> None:
         rng = self._world.rng
+        if rng.random() < 0.2:
+            self._commands += 1
+            command = RollbackCommand(f"rollback command {self._commands}", self._world, self._table)
+            self._world.spawn(command.name, command.live)
+            return
         eager = rng.random() < 0.6
         habits = HudiHabits(eager, commits=not eager or rng.random() < 0.5, late_rollbacks=self._late_rollbacks)
         writer = HudiWriter(f"hudi {len(self._hudi_writers) + 1}", self._world, self._table, habits)
@@ -220,12 +229,16 @@ class Schedule:
         world.chances = replace(Chances(), switch=1e-9)
         world.faults_left = 0
         self._visits = 0
-        for _ in range(2):
+        starts = 0
+        while starts < _LAST_STARTS:
             self._start_process()
             world.run(lambda: None)
-            if not self._processes[-1].finished:
-                world.violation(f"a start after all is done fails: {self._processes[-1].ended}")
+            last = self._processes[-1]
+            if last.ended:
+                world.violation(f"a start after all is done fails: {last.ended}")
+            if world.violations:
                 return
+            starts += last.finished  # it may have been stopped
 
     def _ended(self) -> Ended:
         objects = self._contents(self._table)
@@ -235,12 +248,12 @@ class Schedule:
             for instant, row in writer.tried.items()
             if self._table.creators.get(f".hoodie/timeline/{instant}.deltacommit.requested", writer.name) == writer.name
         }
-        completed = read(objects).completed
+        table = read(objects)
         return Ended(
             objects=objects,
             letters=self._contents(self._around.dead_letters),
             rows=self._around.rows,
-            foreign_rows=[row for instant, row in tried.items() if instant in completed],
+            foreign_rows=[row for i, row in tried.items() if i in table.completed and i not in table.rolled_back],
             foreign_instants=frozenset(tried),
         )
 

@@ -21,7 +21,7 @@ _START: Final = datetime(2026, 11, 21, 8, tzinfo=UTC)
 _STEP: Final = timedelta(milliseconds=1)
 _LOG_LENGTH: Final = 4000
 _STEPS_MAX: Final = 60_000
-_DANGER: Final = 0.15
+_DANGER: Final = 0.25
 
 
 class Killed(BaseException):
