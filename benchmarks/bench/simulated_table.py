@@ -85,7 +85,8 @@ class SimulatedTable:
             tasks_began = time.perf_counter()
             self.last = assignment
             statuses = self._statuses(assignment, count)
-            self._mark(assignment, statuses)
+            names = [marker_path(assignment.instant_time, each.partition_path, each.file_name) for each in statuses]
+            _empty_files([self.path / name for name in names])
             tasks_ended = time.perf_counter()
             return statuses
 
@@ -96,20 +97,8 @@ class SimulatedTable:
     def touch_files(self) -> None:
         """Empty files under the names of the last commit, so that listings find as many files as it says."""
         assert self.last is not None, "after a commit"
-        for status in self._statuses(self.last, self.file_groups):
-            file = self.path / join(status.partition_path, status.file_name)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.touch()
-
-    def _mark(self, assignment: Assignment, statuses: list[WriteStatus]) -> None:
-        """The marker files that write tasks leave, without the time they take: the commit removes them."""
-        directories: set[Path] = set()
-        for status in statuses:
-            marker = self.path / marker_path(assignment.instant_time, status.partition_path, status.file_name)
-            if marker.parent not in directories:
-                marker.parent.mkdir(parents=True, exist_ok=True)
-                directories.add(marker.parent)
-            marker.touch()
+        statuses = self._statuses(self.last, self.file_groups)
+        _empty_files([self.path / join(status.partition_path, status.file_name) for status in statuses])
 
     def _statuses(self, assignment: Assignment, count: int) -> list[WriteStatus]:
         return [self._status(assignment, *divmod(number, self.buckets)) for number in range(count)]
@@ -130,3 +119,15 @@ class SimulatedTable:
             upserts=ROWS_PER_FILE_GROUP - deletes,
             deletes=deletes,
         )
+
+
+def _empty_files(paths: list[Path]) -> None:
+    """Make them, all of a directory as one file under many names: that is ten times faster."""
+    first: dict[Path, Path] = {}
+    for path in paths:
+        if path.parent in first:
+            path.hardlink_to(first[path.parent])
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            first[path.parent] = path
