@@ -33,7 +33,7 @@ def stream(spark: SparkSession, topic: Topic) -> Callable[[int], DataFrame]:
     def read(rows_per_batch: int, starting: str = "earliest") -> DataFrame:
         reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", topic.broker.bootstrap_servers)
         reader = reader.option("subscribe", topic.name).option("startingOffsets", starting)
-        return reader.option("maxOffsetsPerTrigger", rows_per_batch).load().select(F.col("value").cast("INT"))
+        return reader.option("maxOffsetsPerTrigger", rows_per_batch).load().select(F.col("value").cast("STRING").cast("INT"))
 
     return read
 
