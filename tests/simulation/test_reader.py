@@ -9,10 +9,11 @@ from typing import Literal
 import pytest
 
 from bucketingest.hudi.log_reader import read_log
-from support.simulation.process import Limits, Process, Routes, Surroundings, installed
+from support.simulation.process import Limits, Process, Surroundings
 from support.simulation.reader import read
 from support.simulation.source import draw_rows
 from support.simulation.store import Objects
+from support.simulation.tasks import Routes, installed
 from support.simulation.world import Chances, World
 
 

@@ -6,31 +6,27 @@ long after its driver is gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
-from unittest.mock import patch
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.storage import Storage, StorageError, StorageUnavailable
-from bucketingest.write import abandon, bucket_writer, dead_letter_writer
-from bucketingest.write.bucket_writer import write_task
+from bucketingest.storage import StorageError, StorageUnavailable
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.errors import InstantAborted, PositionLost
+from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost
 from bucketingest.write.opening import OpenTable, open_table
 from bucketingest.write.outcome import Assignment
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
 from bucketingest.write.source_range import SourceRange
-from bucketingest.write.write_status import WriteStatus, statuses_from_arrow
+from bucketingest.write.write_status import WriteStatus
 from support.simulation.source import DEFINITION, SCHEMA, Row, as_table, offset_of, source_range
 from support.simulation.store import Objects
+from support.simulation.tasks import Routes, Twin, check_conflict, run_task
 from support.simulation.view import View
 from support.simulation.world import Actor, World
 
@@ -72,51 +68,6 @@ class Surroundings:
     dead_letters: Objects
     rows: list[Row]
     failures: list[str] = field(default_factory=list)
-
-
-class Inline:
-    """Stands in for the pool that sends objects to the storage: each is sent at once, by the actor itself."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        return
-
-    def submit(self, function: Callable[..., Any], *arguments: object) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*arguments))
-        except Exception as error:  # noqa: BLE001 - its place is the future
-            future.set_exception(error)
-        return future
-
-    def shutdown(self, **_: object) -> None:
-        return
-
-
-class Routes:
-    """Which view a task means by a URL: write tasks open their storage by it, as on an executor."""
-
-    def __init__(self) -> None:
-        self._views: dict[str, Storage] = {}
-
-    def add(self, url: str, view: Storage) -> None:
-        self._views[url] = view
-
-    def open(self, url: str, _: object = None) -> Storage:
-        return self._views[url]
-
-
-@contextmanager
-def installed(routes: Routes, clock: Callable[[], datetime]) -> Iterator[None]:
-    """Let write tasks in this process use the simulation's stores and no threads of their own, and commands its clock,
-    for as long as this lasts.
-    """
-    with (
-        patch.object(bucket_writer, "open_storage", routes.open),
-        patch.object(dead_letter_writer, "open_storage", routes.open),
-        patch.object(bucket_writer, "ThreadPoolExecutor", Inline),
-        patch.object(abandon, "_utc_now", clock),
-    ):
-        yield
 
 
 class Process:
@@ -196,7 +147,9 @@ class Process:
             self._world.note(self.name, "micro-batch", f"{start} to {end}")
             try:
                 outcome = coordinator.run(batch, lambda assignment: self._write(actor, opened, rows, assignment))
-            except (InstantAborted, StorageUnavailable) as error:
+            except (InstantAborted, ConflictingAttempt, StorageUnavailable) as error:
+                if isinstance(error, ConflictingAttempt):
+                    check_conflict(error, self._world)
                 self._world.note(self.name, "again", str(error))
                 if not rounds_left or (isinstance(error, StorageUnavailable) and self._world.rng.random() < 0.5):
                     raise
@@ -237,7 +190,7 @@ class Process:
 
     def _spawn_twin(self, opened: OpenTable, assignment: Assignment, task: int, share: pa.Table) -> Twin:
         name = f"{self.name} task {task} of {assignment.instant_time}/{assignment.sequence} twin {self._world.steps}"
-        twin = Twin(share, self._plan(name, opened, assignment), task)
+        twin = Twin(self._world, share, self._plan(name, opened, assignment), task)
         actor = self._world.spawn(name, twin.live, starts_in=self._world.rng.choice((0, 0, 0, 30, 200)))
         self._route(name, actor)
         return twin
@@ -271,20 +224,3 @@ class Process:
             file_ids=assignment.file_ids,
             partitions=assignment.partitions,
         )
-
-
-class Twin:
-    """A second run of a task, elsewhere: its driver may take its report, or never hear of it."""
-
-    def __init__(self, share: pa.Table, plan: WritePlan, task: int) -> None:
-        self.statuses: list[WriteStatus] = []
-        self._share, self._plan, self._task = share, plan, task
-
-    def live(self, _: Actor) -> None:
-        with suppress(StorageError):
-            self.statuses = run_task(self._share, self._plan, self._task)
-
-
-def run_task(share: pa.Table, plan: WritePlan, task: int) -> list[WriteStatus]:
-    """A write task as the engine runs it."""
-    return statuses_from_arrow(pa.Table.from_batches(list(write_task(share.to_batches(), plan, task))))

@@ -13,11 +13,12 @@ import stamina
 
 from support.simulation.checker import Ended, check_end, check_moment
 from support.simulation.hudi_writer import HudiHabits, HudiWriter
-from support.simulation.process import Limits, Process, Routes, Surroundings, installed
+from support.simulation.process import Limits, Process, Surroundings
 from support.simulation.reader import read
 from support.simulation.rollback_command import RollbackCommand
 from support.simulation.source import draw_rows
 from support.simulation.store import Objects
+from support.simulation.tasks import Routes, installed
 from support.simulation.world import Actor, Chances, World
 
 _ATTEMPTS_MAX: Final = 10

@@ -1,0 +1,94 @@
+"""Write tasks as the engine runs them: alone, twice at the same time, or long after their driver is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+
+from bucketingest.storage import Storage, StorageError
+from bucketingest.write import abandon, bucket_writer, dead_letter_writer
+from bucketingest.write.bucket_writer import write_task
+from bucketingest.write.dead_letters import STAGING_DIRECTORY
+from bucketingest.write.errors import ConflictingAttempt
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.write_status import WriteStatus, statuses_from_arrow
+from support.simulation.world import Actor, World
+
+
+class Inline:
+    """Stands in for the pool that sends objects to the storage: each is sent at once, by the actor itself."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        return
+
+    def submit(self, function: Callable[..., Any], *arguments: object) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:  # noqa: BLE001 - its place is the future
+            future.set_exception(error)
+        return future
+
+    def shutdown(self, **_: object) -> None:
+        return
+
+
+class Routes:
+    """Which view a task means by a URL: write tasks open their storage by it, as on an executor."""
+
+    def __init__(self) -> None:
+        self._views: dict[str, Storage] = {}
+
+    def add(self, url: str, view: Storage) -> None:
+        self._views[url] = view
+
+    def open(self, url: str, _: object = None) -> Storage:
+        return self._views[url]
+
+
+@contextmanager
+def installed(routes: Routes, clock: Callable[[], datetime]) -> Iterator[None]:
+    """Let write tasks in this process use the simulation's stores and no threads of their own, and commands its clock,
+    for as long as this lasts.
+    """
+    with (
+        patch.object(bucket_writer, "open_storage", routes.open),
+        patch.object(dead_letter_writer, "open_storage", routes.open),
+        patch.object(bucket_writer, "ThreadPoolExecutor", Inline),
+        patch.object(abandon, "_utc_now", clock),
+    ):
+        yield
+
+
+class Twin:
+    """A second run of a task, elsewhere: its driver may take its report, or never hear of it."""
+
+    def __init__(self, world: World, share: pa.Table, plan: WritePlan, task: int) -> None:
+        self.statuses: list[WriteStatus] = []
+        self._world = world
+        self._share, self._plan, self._task = share, plan, task
+
+    def live(self, _: Actor) -> None:
+        try:
+            self.statuses = run_task(self._share, self._plan, self._task)
+        except StorageError:
+            return
+        except ConflictingAttempt as error:
+            check_conflict(error, self._world)
+
+
+def check_conflict(error: ConflictingAttempt, world: World) -> None:
+    """Equal input gives equal files of rows. Files of dead letters are of write tasks, whose number may change."""
+    if f"/{STAGING_DIRECTORY}/" not in str(error):
+        world.violation(str(error))
+
+
+def run_task(share: pa.Table, plan: WritePlan, task: int) -> list[WriteStatus]:
+    """A write task as the engine runs it."""
+    return statuses_from_arrow(pa.Table.from_batches(list(write_task(share.to_batches(), plan, task))))
