@@ -106,15 +106,21 @@ def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = _D
     return RollbackResult(instant_time, rollback_times[0], tuple(file.path for file in all_files), resumed)
 
 
-def sweep(storage: Storage, instant_time: str, options: RollbackOptions = _DEFAULT_OPTIONS) -> tuple[str, ...]:
+def sweep(
+    storage: Storage, instant_time: str, options: RollbackOptions = _DEFAULT_OPTIONS, *, superseded: bool = False
+) -> tuple[str, ...]:
     """Delete late files of an instant that was rolled back before; returns their paths.
 
     An executor that was cut off may still finish a write, its marker first. Its file would count as committed once
-    archival has passed the instant's time. Raises `RollbackError` if the instant is pending, completed or archived.
+    archival has passed the instant's time. `superseded`: the rows are in other instants, so a file goes also when a
+    driver that slept has completed the instant after its rollback. Raises `RollbackError` if the instant is pending, or
+    completed or archived and not superseded.
     """
     timeline = Timeline.load(storage)
-    _refuse(storage, timeline, instant_time)
-    if _target(timeline, instant_time) is not None:
+    target = _target(timeline, instant_time)
+    if not (superseded and target is not None and target.is_completed):
+        _refuse(storage, timeline, instant_time)
+    if target is not None and not target.is_completed:
         raise RollbackError(f"instant {instant_time} is still pending: roll it back, a sweep is for what comes after")
     paths = tuple(file.path for file in _find_files(storage, instant_time, options))
     storage.delete_many(paths)

@@ -178,7 +178,11 @@ class InstantWriter:
         as the checks before the decision do.
         """
         with self._identity.lock():
-            decision = self._coordination.decision(instant) or self._decide(instant, entries)
+            decision = self._coordination.decision(instant)
+            if decision is None:
+                decision, entries = self._decide(instant, entries)
+            else:  # perhaps by an attempt that had more of its micro-batches
+                entries = self._coordination.ledgers(instant)
             gone = False
             if isinstance(decision, CommitDecision):
                 gone = self._is_gone(instant, decision)
@@ -193,8 +197,8 @@ class InstantWriter:
         self._completed(instant, entries)
         return decision
 
-    def _decide(self, instant: str, entries: Sequence[LedgerEntry]) -> Decision:
-        """Make all checks that can still stop the commit, then decide.
+    def _decide(self, instant: str, entries: Sequence[LedgerEntry]) -> tuple[Decision, Sequence[LedgerEntry]]:
+        """Make all checks that can still stop the commit, then decide. Returns what was decided, and over what.
 
         Raises FencedOut, PositionLost, UnsupportedTable (the metadata table was switched on), DuplicateFileGroup (among
         other writers' commits; where a file group of ours would be the second one, it is decided to abort).
@@ -207,7 +211,7 @@ class InstantWriter:
         if found is not None and found.is_completed:
             raise self._completed_by_another(found)
         if found is None or pending_rollback(self._storage, timeline, instant) is not None:
-            return self._coordination.decide(instant, AbortDecision("another writer rolled it back"))
+            return self._coordination.decide(instant, AbortDecision("another writer rolled it back")), entries
         self._shared.check_taken_back(timeline)
         self._shared.fold_in(timeline)
         written = {
@@ -218,13 +222,15 @@ class InstantWriter:
         except DuplicateFileGroup as error:
             place = f"bucket {error.bucket} of partition {error.partition_path!r}"
             why = f"another writer gave {place} file group {error.file_ids[0]} meanwhile"
-            return self._coordination.decide(instant, AbortDecision(why))
+            return self._coordination.decide(instant, AbortDecision(why)), entries
         if not self._coordination.close(instant, len(entries) + 1):
             raise PositionLost(f"another attempt began micro-batch {len(entries) + 1} of instant {instant} meanwhile")
         content = commit_metadata(self._opened, self._identity.pipeline, self._identity.epoch, entries).encode()
         completion_time = self._next_time(timeline.times)
         self._identity.check_lease()  # last: nothing that takes long lies between it and the decision
-        return self._coordination.decide(instant, CommitDecision(completion_time, content))
+        wanted = CommitDecision(completion_time, content)
+        decision = self._coordination.decide(instant, wanted)
+        return decision, entries if decision is wanted else self._coordination.ledgers(instant)
 
     def _is_gone(self, instant: str, decision: CommitDecision) -> bool:
         """Whether a decided instant was rolled back by another writer before it was completed.
@@ -289,10 +295,10 @@ class InstantWriter:
         found = Timeline.load(self._storage).find(instant)
         if not self._is_ours(found):
             return
-        if found is not None:  # a driver that slept put it there again
+        if found is not None and not found.is_completed:  # a driver that slept put it there again
             self.undo(instant, "an attempt that was cut off put it onto the timeline after it was aborted")
             return
-        late = sweep(self._storage, instant)
+        late = sweep(self._storage, instant, superseded=True)
         if self._identity.dead_letters is not None:
             discard(self._identity.dead_letters, self._identity.pipeline, instant)
         if late:

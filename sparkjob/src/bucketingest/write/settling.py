@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bucketingest.storage import Storage
 from bucketingest.write.coordination import Coordination
-from bucketingest.write.errors import InstantAborted, RangeConflict
+from bucketingest.write.errors import InstantAborted, PositionLost, RangeConflict
 from bucketingest.write.instant_writer import InstantWriter
 from bucketingest.write.open_instant import OpenInstant
 from bucketingest.write.outcome import Start, StartVerdict
@@ -100,6 +100,9 @@ def _recover(
             try:
                 commit(instant)
             except InstantAborted as error:  # then its rows come again
+                found.rewound(f"instant {request_time} was taken back: {error}")
+            except PositionLost as error:  # so will those of the instants before it that are gone
+                writer.abort(request_time, str(error))
                 found.rewound(f"instant {request_time} was taken back: {error}")
             else:
                 found.resumed(f"instant {request_time} was completed: {why}")
