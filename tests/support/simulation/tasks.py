@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
+import stamina
 
 from bucketingest.storage import Storage, StorageError
 from bucketingest.write import abandon, bucket_writer, dead_letter_writer
@@ -19,6 +21,8 @@ from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.write_status import WriteStatus, statuses_from_arrow
 from support.simulation.world import Actor, World
+
+_ATTEMPTS_MAX = 10
 
 
 class Inline:
@@ -54,16 +58,22 @@ class Routes:
 
 @contextmanager
 def installed(routes: Routes, clock: Callable[[], datetime]) -> Iterator[None]:
-    """Let write tasks in this process use the simulation's stores and no threads of their own, and commands its clock,
-    for as long as this lasts.
+    """Let write tasks in this process use the simulation's stores and no threads of their own, commands its clock, and
+    retries no time, for as long as this lasts. Nothing is logged meanwhile.
     """
-    with (
-        patch.object(bucket_writer, "open_storage", routes.open),
-        patch.object(dead_letter_writer, "open_storage", routes.open),
-        patch.object(bucket_writer, "ThreadPoolExecutor", Inline),
-        patch.object(abandon, "_utc_now", clock),
-    ):
-        yield
+    logged = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with (
+            patch.object(bucket_writer, "open_storage", routes.open),
+            patch.object(dead_letter_writer, "open_storage", routes.open),
+            patch.object(bucket_writer, "ThreadPoolExecutor", Inline),
+            patch.object(abandon, "_utc_now", clock),
+            stamina.set_testing(testing=True, attempts=_ATTEMPTS_MAX, cap=True),
+        ):
+            yield
+    finally:
+        logging.disable(logged)
 
 
 class Twin:

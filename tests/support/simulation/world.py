@@ -56,6 +56,8 @@ class Actor:
     done: bool = False
     doomed: bool = False
     """Killed at its next storage call, and at every one after."""
+    dies_in: int | None = None
+    """Storage calls that it still makes; None: it dies by chance only."""
     wakes_at: int = 0
     turn_ends: int = 0
     atomic: int = 0
@@ -150,6 +152,9 @@ class World:
 
     def pause(self, actor: Actor) -> None:
         """Called by the actor before each storage call: the others may have their turn now."""
+        if actor.dies_in is not None:
+            actor.dies_in -= 1
+            actor.doomed = actor.doomed or actor.dies_in < 0
         if actor.doomed:
             raise Killed
         self.steps += 1
