@@ -39,10 +39,8 @@ def query_failed(text: str, because: str = "") -> QueryFailed:
     return error
 
 
-KAFKA_GONE = (
-    "org.apache.spark.sql.kafka010.KafkaIllegalStateException: [KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED] Some data "
-    "may have been lost because they are not available in Kafka any more"
-)
+KAFKA_GONE = "StreamingQueryException: Some data may have been lost because they are not available in Kafka any more;"
+KAFKA_LOSS = "org.apache.spark.sql.kafka010.KafkaIllegalStateException: [KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED] Some"
 KAFKA_SILENT = (
     "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: describeTopics"
 )
@@ -75,7 +73,7 @@ KAFKA_SILENT = (
         (query_failed("java.lang.OutOfMemoryError: Java heap space"), ExitCode.OUT_OF_MEMORY),
         (query_failed("ExecutorLostFailure (executor 1 exited): exit code 137"), ExitCode.OUT_OF_MEMORY),
         (query_failed(KAFKA_GONE), ExitCode.SOURCE_DATA_LOST),
-        (query_failed("Job aborted", f"caused by {KAFKA_GONE}"), ExitCode.SOURCE_DATA_LOST),
+        (query_failed("Job aborted", f"caused by {KAFKA_LOSS}"), ExitCode.SOURCE_DATA_LOST),
         (query_failed("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error"), ExitCode.SOURCE_DATA_LOST),
         (query_failed(KAFKA_SILENT), ExitCode.SOURCE_UNAVAILABLE),
         (query_failed("org.apache.kafka.common.errors.SaslAuthenticationException: bad"), ExitCode.ACCESS_DENIED),
