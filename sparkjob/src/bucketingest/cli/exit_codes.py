@@ -67,8 +67,8 @@ _BY_NAME: Final[dict[str, ExitCode]] = {
 _BY_TEXT: Final[tuple[tuple[re.Pattern[str], ExitCode], ...]] = (
     (
         re.compile(
-            r"KAFKA_DATA_LOSS|Some data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition|FAILED_READ_FILE\.FILE_NOT_EXIST"
-            r"|START_OFFSET_GREATER_THAN_END_OFFSET|WITH_TRIGGER_AVAILABLENOW"
+            r"KAFKA_DATA_LOSS|Some data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition"
+            r"|FAILED_READ_FILE\.FILE_NOT_EXIST|START_OFFSET_GREATER_THAN_END_OFFSET|WITH_TRIGGER_AVAILABLENOW"
         ),
         ExitCode.SOURCE_DATA_LOST,
     ),
