@@ -32,6 +32,7 @@ def test_a_topic_that_was_made_anew_is_lost_data(run: Runner, lake: Lake, new_to
     with pytest.raises(BucketIngestError) as ended:
         run.once(resource)
     assert exit_code(ended.value) is ExitCode.SOURCE_DATA_LOST, str(ended.value)
+    assert "offset was changed" in str(ended.value)
     assert lake.rows().num_rows == 100
 
 

@@ -33,6 +33,13 @@ def test_of_javas_causes_the_last_counts() -> None:
     assert essence(RuntimeError(text)) == ("java.net.X: b", None)
 
 
+def test_a_reason_further_down_belongs_to_it() -> None:
+    text = (
+        "Some data may have been lost;\neither aged out\nor deleted.\nReason:\nPartition t-0 offset was changed.\nMore"
+    )
+    assert essence(RuntimeError(text)) == ("Some data may have been lost: Partition t-0 offset was changed.", None)
+
+
 STREAM = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: disk full SQLSTATE: XXKST\nmore"
 LOST_TASK = """\
 Job aborted due to stage failure: Task 0 in stage 2.0 failed 1 times, most recent failure: Lost task 0.0 in stage 2.0 \

@@ -12,6 +12,7 @@ _OURS: Final = re.compile(r"^\s*(?:\S+: )*?bucketingest(?:\.\w+)+\.(\w+): (.*)$"
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _RAISED: Final = re.compile(r"^([A-Za-z_][\w.]*): (.+)$", re.MULTILINE)
 _CAUSED_BY: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+_REASON: Final = re.compile(r"^Reason:\s*(\S.*)$", re.MULTILINE)
 _WRAPPINGS: Final = (
     re.compile(r"^An error occurred while calling \S+\n: "),
     re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: ", re.DOTALL),
@@ -36,6 +37,8 @@ def essence(error: BaseException) -> tuple[str, str | None]:
     for wrapping in _WRAPPINGS:
         text = wrapping.sub("", text)
     first = text.partition("\n")[0].strip()
+    if reason := _REASON.search(text):  # as the Kafka source says which offsets are gone
+        first = f"{first.rstrip(';')}: {reason[1]}"
     known = isinstance(error, BucketIngestError) or first.startswith("[") or ": " in first
     return _cut(first if known else f"{type(error).__name__}: {first}"), None
 
