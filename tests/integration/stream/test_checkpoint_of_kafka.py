@@ -33,7 +33,11 @@ def stream(spark: SparkSession, topic: Topic) -> Callable[[int], DataFrame]:
     def read(rows_per_batch: int, starting: str = "earliest") -> DataFrame:
         reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", topic.broker.bootstrap_servers)
         reader = reader.option("subscribe", topic.name).option("startingOffsets", starting)
-        return reader.option("maxOffsetsPerTrigger", rows_per_batch).load().select(F.col("value").cast("STRING").cast("INT"))
+        return (
+            reader.option("maxOffsetsPerTrigger", rows_per_batch)
+            .load()
+            .select(F.col("value").cast("STRING").cast("INT"))
+        )
 
     return read
 
@@ -69,7 +73,7 @@ def test_start_after_start_with_crashes_between_reads_every_offset_once(
     DAMAGES[damage](Path(recorded.root))
     send(topic, *range(8, 12))
     recorded.run(stream(100, "latest"), record=1)
-    assert recorded.rows == recorded.batches[0][1]
+    assert len(recorded.batches) == 1
     assert len(recorded.rows) == 4, "four offsets, as it was, though a hundred may be taken now"
 
     recorded.run(stream(4), begin=1)
