@@ -76,11 +76,12 @@ class HudiWriter:
             if instant.action != DELTA_COMMIT:
                 continue
             if self._habits.late_rollbacks:
-                self._roll_back(storage, instant.request_time)
+                self._dawdle(actor)
+                self._roll_back(actor, storage, instant.request_time)
             else:
                 with self._world.atomically(actor):
                     if not self._is_decided(instant.request_time):
-                        self._roll_back(storage, instant.request_time)
+                        self._roll_back(actor, storage, instant.request_time)
 
     def _is_decided(self, instant: str) -> bool:
         """Whether the pipeline is between its decision and the completed file, or after it."""
@@ -89,9 +90,15 @@ class HudiWriter:
             for path in self._table.objects
         )
 
-    def _roll_back(self, storage: View, instant: str) -> None:
+    def _dawdle(self, actor: Actor) -> None:
+        """Time for the instant to complete between one look at it and the next step of its rollback."""
+        if self._habits.late_rollbacks and self._rng.random() < 0.4:
+            self._world.stall(actor, self._rng.choice((5, 15, 40)))
+
+    def _roll_back(self, actor: Actor, storage: View, instant: str) -> None:
         self._world.note(self.name, "rolls back", instant)
         rollback_time, plan = self._pending_rollback(storage, instant) or self._plan(storage, instant)
+        self._dawdle(actor)
         create_inflight(storage, rollback_time, ROLLBACK)
         storage.delete_many([file.path for file in plan.files])
         for state in (State.INFLIGHT, State.REQUESTED):

@@ -98,6 +98,8 @@ class Schedule:
         self._visits = rng.choice((0, 0, 1, 2, 4))
         self._interval_ms = rng.choice((None, 30, 100, 5000))
         self._late_rollbacks = rng.random() < 0.3
+        if self._late_rollbacks:
+            self._visits = max(self._visits, rng.choice((1, 3)))
         self._locks = rng.random() < 0.3
         self._leaps = rng.choice((0, 0, 0, 2))
         self._processes: list[Process] = []
