@@ -91,6 +91,7 @@ class AnyOrder(RuleBasedStateMachine):
             rows=self.around.rows,
             foreign_rows=[row for i, row in tried.items() if i in found.completed and i not in found.rolled_back],
             foreign_instants=frozenset(tried),
+            others=bool(self.hudi_writers),
         )
         assert list(check_end(ended)) == []
 

@@ -29,6 +29,8 @@ class Ended:
     foreign_rows: Sequence[Row]
     foreign_instants: frozenset[str]
     """Instants that other writers requested."""
+    others: bool
+    """Whether other writers visited the table."""
 
 
 def check_moment(objects: Mapping[str, bytes], rows: Sequence[Row]) -> Iterator[str]:
@@ -139,6 +141,9 @@ def _leftovers(ended: Ended, table: Snapshot) -> Iterator[str]:
             yield f"an orphan: {file.path}"
     for instant in table.pending - ended.foreign_instants:
         yield f"instant {instant} is still pending"
+    if not ended.others:  # theirs may die at any step: their next start, or the rollback command, finishes what is left
+        for instant in table.pending_rollbacks:
+            yield f"a rollback of {instant} is still pending: every write of Hudi's single writer fails over it"
     # A late twin's marker of a completed instant harms nobody: archival deletes it with the instant (Hudi 1.2.0).
     tolerated = ended.foreign_instants | table.completed.keys()
     for path in ended.objects:

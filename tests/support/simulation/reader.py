@@ -60,6 +60,7 @@ class Snapshot:
     rolled_back: frozenset[str]
     """Instants that a rollback, pending or completed, names."""
     pending_rollbacks: frozenset[str]
+    """Instants that a rollback names which is not completed."""
     files: tuple[LogFile, ...]
     objects: Mapping[str, bytes] = field(repr=False)
 
@@ -115,7 +116,9 @@ def read(objects: Mapping[str, bytes]) -> Snapshot:
         completion_times=times,
         pending=frozenset(pending - completed.keys()),
         rolled_back=frozenset(rolled_back),
-        pending_rollbacks=frozenset(set(pending_rollbacks) - finished_rollbacks),
+        pending_rollbacks=frozenset(
+            target for time, target in pending_rollbacks.items() if time not in finished_rollbacks
+        ),
         files=tuple(files),
         objects=objects,
     )

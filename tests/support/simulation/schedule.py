@@ -248,6 +248,7 @@ class Schedule:
             rows=self._around.rows,
             foreign_rows=[row for i, row in tried.items() if i in table.completed and i not in table.rolled_back],
             foreign_instants=frozenset(tried),
+            others=bool(self._hudi_writers),
         )
 
     @staticmethod
