@@ -99,6 +99,7 @@ class TestTable:
         max_retries: int = 0,
         pipeline: str = PIPELINE,
         commit_interval: timedelta | None = None,
+        max_files: int = 100_000,
         clock: Callable[[], datetime] = utc_now,
     ) -> Attempt:
         """A new process, its coordinator started; on `storage`, which may fail, instead of the table's own."""
@@ -106,7 +107,9 @@ class TestTable:
         letters = (dead_letters or self.dead_letters) if reject == "deadLetter" else None
         coordinator = InstantCoordinator(
             opened,
-            CoordinatorSettings(pipeline, TASKS, max_retries, letters, commit_interval=commit_interval, clock=clock),
+            CoordinatorSettings(
+                pipeline, TASKS, max_retries, letters, commit_interval=commit_interval, max_files=max_files, clock=clock
+            ),
         )
         start = coordinator.start()
         return Attempt(opened, coordinator, None if letters is None else self.dead_letters.url, pipeline, start)

@@ -101,7 +101,13 @@ def assert_allowed(node: Node, value: Any, path: str) -> None:
 
 def test_durations_and_memory_are_text_with_defaults_as_users_write_them(schema: Node) -> None:
     spec = schema["properties"]["spec"]["properties"]
-    assert spec["commit"]["default"] == {"mode": "interval", "interval": "30s", "trigger": "2s", "maxRetries": 5}
+    assert spec["commit"]["default"] == {
+        "mode": "interval",
+        "interval": "30s",
+        "trigger": "2s",
+        "maxFiles": 100_000,
+        "maxRetries": 5,
+    }
     assert spec["table"]["properties"]["memoryPerTask"]["default"] == "256Mi"
     assert spec["health"]["properties"]["maxCommitLag"]["default"] == "5m"
 

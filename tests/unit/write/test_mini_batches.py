@@ -85,6 +85,15 @@ def test_the_micro_batch_that_ends_after_the_interval_commits_all(table: TestTab
     assert table.leftovers() == []
 
 
+def test_an_instant_with_as_many_files_as_allowed_is_committed_before_its_time(table: TestTable, clock: Clock) -> None:
+    writer = table.attempt(commit_interval=INTERVAL, clock=clock, max_files=4)
+    first = writer.run(offsets(0, 3), BATCHES[0])
+    assert first.commit is None
+    second = writer.run(offsets(3, 6), BATCHES[1])
+    assert second.commit is not None
+    assert second.commit.micro_batches == 2
+
+
 def test_an_idle_source_s_instant_is_committed_by_the_timer_and_not_before(table: TestTable, clock: Clock) -> None:
     writer = attempt(table, clock)
     write(writer, 0)

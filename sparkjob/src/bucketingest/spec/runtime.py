@@ -31,6 +31,16 @@ class Commit(SpecModel):
             "Time between starts of micro-batches, up to 1h. 0s: as fast as it can. once: take all there is, then stop."
         ),
     )
+    max_files: Whole = Field(
+        default=100_000,
+        alias="maxFiles",
+        description=(
+            "Files that an instant may have in mode interval; with so many it is committed before its interval has "
+            "passed. A micro-batch writes one file for each file group that it has rows for."
+        ),
+        ge=1,
+        le=1_000_000,
+    )
     max_retries: Whole = Field(
         default=5,
         alias="maxRetries",

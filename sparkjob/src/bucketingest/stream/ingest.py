@@ -96,6 +96,7 @@ def _coordinator(pipeline: Pipeline, opened: OpenTable, lease: TableLease, tasks
         max_retries=pipeline.max_commit_retries,
         dead_letters=None if letters is None else open_storage(letters, pipeline.storage_options),
         commit_interval=pipeline.commit_interval,
+        max_files=pipeline.max_files,
         lock=lock.held,
         check_lease=check_lease,
     )

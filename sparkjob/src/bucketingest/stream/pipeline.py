@@ -44,6 +44,8 @@ class Pipeline:
     """Time between starts of micro-batches; zero: as fast as it can; once: all there is, then stop."""
     commit_interval: timedelta | None = None
     """Time after which an instant is committed; None: each micro-batch is an instant of its own."""
+    max_files: int = 100_000
+    """Files of an instant at which it is committed before its interval has passed."""
     lock: LockSettings = field(default_factory=LockSettings)
     """Hudi's lock of the table."""
     lease_validity: timedelta = DEFAULT_VALIDITY
@@ -95,5 +97,6 @@ class Pipeline:
             lease_validity=table.lock.lease_validity,
             lease_wait=table.lock.held_timeout if table.lock.on_held == "wait" else timedelta(0),
             commit_interval=spec.commit.interval if spec.commit.mode == "interval" else None,
+            max_files=spec.commit.max_files,
             max_commit_retries=spec.commit.max_retries,
         )

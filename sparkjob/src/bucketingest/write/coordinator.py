@@ -52,6 +52,8 @@ class CoordinatorSettings:
     """Where rejected rows go; None: a rejected row fails the micro-batch."""
     commit_interval: timedelta | None = None
     """Age at which an instant is committed; None: after each micro-batch."""
+    max_files: int = 100_000
+    """Files of an instant at which it is committed before its age, so that a commit and its metadata stay bounded."""
     lock: Lock = nullcontext
     """Makes a context that holds Hudi's lock of the table while the timeline is changed."""
     check_lease: Callable[[], None] = lambda: None
@@ -143,7 +145,7 @@ class InstantCoordinator:
         """
         if not self._settled or self._open is None:
             return None
-        if self._open.is_due(self._settings.clock(), self._settings.commit_interval):
+        if self._is_due(self._open):
             return self.commit_open()
         self._beaten = self._writer.keep_alive(self._open.request_time, self._beaten)
         return None
@@ -211,8 +213,12 @@ class InstantCoordinator:
         instant.begun = None
         self._position = entry.source_range
 
+    def _is_due(self, instant: OpenInstant) -> bool:
+        settings = self._settings
+        return instant.is_due(settings.clock(), settings.commit_interval, settings.max_files)
+
     def _commit_if_due(self, instant: OpenInstant) -> Commit | None:
-        if not instant.is_due(self._settings.clock(), self._settings.commit_interval):
+        if not self._is_due(instant):
             return None
         try:
             return self._commit(instant)

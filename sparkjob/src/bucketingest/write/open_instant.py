@@ -39,6 +39,13 @@ class OpenInstant:
         """Time since its request, by its name."""
         return now - parse_time(self.request_time)
 
-    def is_due(self, now: datetime, interval: timedelta | None) -> bool:
+    @property
+    def files(self) -> int:
+        """Number of write statuses that its commit will list."""
+        return sum(len(entry.statuses) for entry in self.entries)
+
+    def is_due(self, now: datetime, interval: timedelta | None, files_max: int) -> bool:
         """Whether it can and should be committed; interval None: after each micro-batch."""
-        return bool(self.entries) and self.begun is None and (interval is None or self.age(now) >= interval)
+        if not self.entries or self.begun is not None:
+            return False
+        return interval is None or self.age(now) >= interval or self.files >= files_max
