@@ -41,7 +41,7 @@ class Objects:
         self._completed: dict[str, str] = {}
         self.objects: dict[str, StoredObject] = {}
         self.creators: dict[str, str] = {}
-        """Who created an object first; it stays when the object goes."""
+        """Who created an object last; it stays when the object goes."""
         self.deleted: dict[str, tuple[StoredObject, int]] = {}
         """What was there before its deletion, and the step of it: a stale listing still shows it."""
 

@@ -169,7 +169,7 @@ class View:
             self._world.note(self._actor.name, what, f"{path}: {type(error).__name__}")
             raise
         if what == "create":
-            self._objects.creators.setdefault(path, self._actor.name)
+            self._objects.creators[path] = self._actor.name
             if _DANGEROUS.search(path):
                 self._world.dangerous(self._actor)
         self._world.note(self._actor.name, what, path)
