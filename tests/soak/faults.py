@@ -45,8 +45,8 @@ class FaultCarrier:
                 self._inside(fault, Role.WORKER, every=fault.every)
             case Kind.EXECUTOR:
                 self._inside(fault, Role.EXECUTOR, every=False)
-            case Kind.PAUSE:
-                self._pause(fault)
+            case Kind.LATE:
+                self._late_workers(fault)
             case Kind.HUDI_BESIDE:
                 self._hudi_beside(fault)
             case Kind.ZOMBIE:
@@ -112,9 +112,10 @@ class FaultCarrier:
         self._kill(attempt, found)
         self.pipeline.wait_for_commit(killed, str(fault), may_end=True)
 
-    def _pause(self, fault: Fault) -> None:
-        """An executor's Python workers stand still: twins of their tasks must finish without them, and what they do
-        later must do no harm. The executor itself goes on, as the others need what it has shuffled.
+    def _late_workers(self, fault: Fault) -> None:
+        """Python workers stand still, their executor dies, others do their tasks; then they go on where they were.
+
+        (Twins by speculation would do as well, but Spark starts none on the host of the first.)
         """
         attempt = self.pipeline.current
         executors = attempt.processes(Role.EXECUTOR)
@@ -122,13 +123,16 @@ class FaultCarrier:
             raise SoakFailed(f"there is no executor; {attempt.tail()}")
         victim = executors[int(fault.fraction * len(executors))]
         still = _descendants(victim, attempt.processes())
-        stopped = time.time()
+        workers = [process for process in still if process.parent != victim.pid]  # but not the daemon that forks them
         attempt.signal(still, signal.SIGSTOP)
+        killed = time.time()
+        self._kill(attempt, [victim])
         try:
-            self.pipeline.wait_for_commit(stopped, f"{fault}: they stand still", may_end=True)
+            self.pipeline.wait_for_commit(killed, f"{fault}: they stand still", may_end=True)
+            attempt.signal(workers, signal.SIGCONT)
+            self.pipeline.wait_for_commit(time.time(), f"{fault}: they go on", may_end=True)
         finally:
-            attempt.signal(still, signal.SIGCONT)
-        self.pipeline.wait_for_commit(time.time(), f"{fault}: they go on", may_end=True)
+            self._kill(attempt, still)
 
     def _zombie(self, fault: Fault) -> Recovery:
         zombie = self.pipeline.current

@@ -23,8 +23,8 @@ class Kind(StrEnum):
     """SIGKILL to one or all Python workers of the executors."""
     EXECUTOR = "executor"
     """SIGKILL to one executor."""
-    PAUSE = "workers-pause"
-    """The Python workers of an executor stand still until the others have committed without them, then go on."""
+    LATE = "late-workers"
+    """An executor is killed while its Python workers stand still; they go on when others have done their tasks."""
     ZOMBIE = "zombie"
     """The driver stands still, another attempt takes over, then the first goes on."""
     TERMINATE = "terminate"
@@ -89,7 +89,7 @@ class Fault:
 
 
 _OFTEN = (Kind.JVM, Kind.PYTHON, Kind.POD, Kind.POD, Kind.RECOVERY, Kind.WORKERS, Kind.WORKERS, Kind.EXECUTOR)
-_ONCE_A_DECK = (Kind.EXECUTOR, Kind.PAUSE, Kind.ZOMBIE, Kind.ZOMBIE, Kind.TERMINATE, Kind.CHECKPOINT, Kind.CHECKPOINT)
+_ONCE_A_DECK = (Kind.EXECUTOR, Kind.LATE, Kind.ZOMBIE, Kind.ZOMBIE, Kind.TERMINATE, Kind.CHECKPOINT, Kind.CHECKPOINT)
 _HUDI = (Kind.HUDI_BETWEEN, Kind.HUDI_BESIDE)
 _KILLS_PER_HUDI_WRITE = 10
 _JITTER_MAX = 0.6

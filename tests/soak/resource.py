@@ -92,11 +92,6 @@ def write_resource(places: Places, attempt: int, bootstrap_servers: str, *, inte
 _CONF = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    # Of a task that takes too long a twin is started, which an executor that stands still calls for.
-    "spark.speculation": "true",
-    "spark.speculation.interval": "200ms",
-    "spark.speculation.multiplier": "2",
-    "spark.speculation.quantile": "0.5",
     # The cluster goes on however many executors are killed.
     "spark.deploy.maxExecutorRetries": "-1",
     "spark.worker.cleanup.enabled": "true",
