@@ -34,9 +34,7 @@ from bucketingest.write.lease_record import LeaseLost, TableLeased
 
 def query_failed(text: str, because: str = "") -> QueryFailed:
     """As a query ends: one line for people, and what Spark said behind it."""
-    error = QueryFailed(f"the query ended with an error: {text}")
-    error.__cause__ = RuntimeError(because)
-    return error
+    return QueryFailed(f"the query ended with an error: {text}", details=because)
 
 
 KAFKA_GONE = "StreamingQueryException: Some data may have been lost because they are not available in Kafka any more;"

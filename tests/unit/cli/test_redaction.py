@@ -58,7 +58,14 @@ def test_the_rest_of_a_message_stays_readable() -> None:
 
 def test_known_secrets_are_hidden_wherever_they_stand() -> None:
     secrets = secrets_in(
-        {"AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI", "HOME": "/home/me", "DB_PASSWORD": "short"},
+        {
+            "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI",
+            "HOME": "/home/me",
+            "DB_PASSWORD": "short",
+            "PWD": "/home/me/work",
+            "OLDPWD": "/home/me",
+            "AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/token",
+        },
         {"kafka.sasl.jaas.config": JAAS, "kafka.group.id": "loaders"},
     )
     assert secrets == {"wJalrXUtnFEMI", "short", JAAS, "pa55word!"}

@@ -154,6 +154,23 @@ def test_a_signal_while_nothing_runs_yet_ends_it_there(tmp_path: Path) -> None:
     assert ended.message["message"] == "stopped before anything was begun"
 
 
+def test_a_signal_while_something_is_started_waits_for_it(tmp_path: Path) -> None:
+    ended = run(
+        tmp_path,
+        """
+    from contextlib import suppress
+    from bucketingest.cli.signals import StoppedEarly
+    with suppress(StoppedEarly), job.ending():
+        with job.signals.put_off():
+            os.kill(me, signal.SIGTERM)
+            print("started")
+        print("not reached")
+    """,
+    )
+    assert (ended.code, ended.out) == (0, "started\n")
+    assert ended.message["message"] == "stopped before anything was begun"
+
+
 def test_a_failure_is_told_with_its_class_and_without_secrets(tmp_path: Path) -> None:
     ended = run(
         tmp_path,
@@ -219,9 +236,12 @@ import ctypes, os, subprocess, sys
 from bucketingest.cli.orphans import reap_orphans
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans become ours, as process 1's do
 pipe = subprocess.PIPE
-parent = subprocess.Popen(["sh", "-c", "sh -c 'exit 3' & echo $!; exec cat"], stdin=pipe, stdout=pipe)
+reading, writing = os.pipe()
+script = f"(cat <&{reading}; exit 3) & echo $!; exec cat"
+parent = subprocess.Popen(["sh", "-c", script], stdin=pipe, stdout=pipe, pass_fds=[reading])
 orphan = int(parent.stdout.readline())
 parent.kill()
+os.close(writing)  # what the orphan waits for
 os.waitid(os.P_PID, parent.pid, os.WEXITED | os.WNOWAIT)
 os.waitid(os.P_PID, orphan, os.WEXITED | os.WNOWAIT)
 if sys.argv[1] == "own":

@@ -118,13 +118,8 @@ def exit_code_table() -> str:
 
 
 def _whole_text(error: BaseException) -> str:
-    """What an error says, and what its causes say: the line for people is short."""
-    texts: list[str] = []
-    cause: BaseException | None = error
-    while cause is not None and len(texts) < 5:
-        texts.append(str(cause))
-        cause = cause.__cause__
-    return "\n".join(texts)
+    """What an error says, and what is behind it: the line for people is short."""
+    return f"{error}\n{getattr(error, 'details', '')}"
 
 
 def _names_below(cls: type[BaseException]) -> set[str]:

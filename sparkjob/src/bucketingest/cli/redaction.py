@@ -14,6 +14,8 @@ _SECRET_NAME: Final = re.compile(
     r"secret|passw|pwd|token|credential|access.?key|account.?key|api.?key|private.?key|jaas|sas.?key|truststore.key",
     re.IGNORECASE,
 )
+_PLACE_NAME: Final = re.compile(r"^(OLD)?PWD$|_(FILE|PATH|DIR)$")
+"""Environment variables that name a place: the working directory, the file that a token is in."""
 _NAME: Final = (
     r"[\w.\-]*(?:secret|passw(?:or)?d|pwd|token|access[._-]?key|account[._-]?key|api[._-]?key|signature|credential)"
     r"[\w.\-]*"
@@ -57,7 +59,7 @@ def secrets_in(*sources: Mapping[str, str]) -> set[str]:
     found: set[str] = set()
     for source in sources:
         for name, value in source.items():
-            if _SECRET_NAME.search(name):
+            if _SECRET_NAME.search(name) and not _PLACE_NAME.search(name):
                 found.add(value)
                 if "jaas" in name.lower():
                     found.update(re.findall(r"password\s*=\s*[\"']([^\"']+)", value))

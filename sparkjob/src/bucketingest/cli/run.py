@@ -79,8 +79,9 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
     ends_with_us = not has_jvm()  # one that a caller in this process started is the caller's to end
     with job.shown(resource) as board:
         try:
-            session = build_session(resource)
-            job.signals.install()
+            with job.signals.put_off():
+                session = build_session(resource)
+                job.signals.install()
             running = ingest_resource(session, resource, once=job.options.once, board=board)
             progress = _watch(resource, running, job, stop_when)
             job.succeeded()

@@ -50,6 +50,17 @@ class StopSignals:
         for number in _HANDLED:
             signal.signal(number, self._handle)
 
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """Let the block come to its end before a first signal raises StoppedEarly: what it starts could not be ended
+        if it were left in the middle.
+        """
+        self.watched = True
+        yield
+        self.watched = False
+        if self.first is not None:
+            raise StoppedEarly
+
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if self.first is not None:
             self._end_at_once(signal.Signals(number))

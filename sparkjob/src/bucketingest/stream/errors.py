@@ -34,11 +34,13 @@ class JvmFailed(StreamError):
 class QueryFailed(StreamError):
     """Spark ended the query with an error.
 
-    `cause` is the name of the error that a task raised, if it was one of this package, without its module.
+    `cause` is the name of the error that a task raised, if it was one of this package, without its module. `details`
+    is all that Spark said, to tell kinds of failures apart: Spark's own errors have no text once the JVM is gone.
     """
 
-    def __init__(self, message: str, cause: str | None = None) -> None:
+    def __init__(self, message: str, cause: str | None = None, details: str = "") -> None:
         self.cause = cause
+        self.details = details
         super().__init__(message)
 
 

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
+from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
@@ -63,6 +65,13 @@ def start_jvm(conf: Mapping[str, str]) -> None:
         if writing >= 0:
             os.close(writing)
     SparkContext._ensure_initialized(gateway=gateway)
+    # When the JVM is gone, PySpark's server for accumulators prints a traceback, which is not the news.
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        server.handle_error = _quiet  # type: ignore[method-assign, assignment]
+
+
+def _quiet(server: Any, request: Any, client_address: Any) -> None:  # noqa: ARG001 - of socketserver
+    log.debug("an accumulator's connection broke off", extra={"reason": str(sys.exception())})
 
 
 def has_jvm() -> bool:

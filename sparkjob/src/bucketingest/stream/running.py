@@ -127,4 +127,5 @@ class RunningIngest:
         if isinstance(failure, BucketIngestError):
             raise failure
         message, cause = essence(failure or error)
-        raise QueryFailed(f"the query ended with an error: {message}", cause) from (failure or error)
+        details = f"{failure}\n{error}"
+        raise QueryFailed(f"the query ended with an error: {message}", cause, details) from (failure or error)
