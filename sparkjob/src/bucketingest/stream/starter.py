@@ -80,4 +80,7 @@ class QueryStarter:
                 return writer.start()
             except (PySparkException, Py4JJavaError) as error:
                 message, cause = essence(error)
-                raise QueryFailed(f"the query cannot start with checkpoint {location}: {message}", cause) from error
+                details = str(error)
+                raise QueryFailed(
+                    f"the query cannot start with checkpoint {location}: {message}", cause, details
+                ) from error
