@@ -20,12 +20,12 @@ from bucketingest.hudi.timeline import Timeline, path_of
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
 from bucketingest.write.dead_letters import STAGING_DIRECTORY
-from bucketingest.write.instant_writer import utc_now
 from bucketingest.write.opening import OpenTable, open_table
 from bucketingest.write.outcome import Assignment, Outcome, Start
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.source_range import SourceRange, canonical_json
 from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.writer_identity import utc_now
 from support.write_plans import SCHEMA, definition, write, write_plan
 
 PIPELINE = "shop/orders"

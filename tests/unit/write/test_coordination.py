@@ -87,6 +87,7 @@ def test_pipelines_do_not_see_each_other(storage: Storage) -> None:
 def test_a_pipelines_name_is_one_directory() -> None:
     assert directory_name("shop/orders") == "shop~orders"
     assert directory_name("orders") == "orders"
+    assert directory_name("lease") != "lease", "there the table's lease lies"
 
 
 def test_an_intent_is_read_back(coordination: Coordination) -> None:

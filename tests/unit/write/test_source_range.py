@@ -69,7 +69,7 @@ def test_a_rewound_range_that_reaches_beyond_the_position_is_refused() -> None:
         relate(one(6, 15), one(0, 10))
     assert str(refused.value) == (
         "topic t partition 0: the table has everything before offset 10, the micro-batch is 6 to 15; offsets 6 to 9 "
-        "would be ingested twice. Delete the checkpoint directory: the next start continues from the table; if the "
+        "would be ingested twice. Start again: each start continues from the table; if the "
         "topic was created anew, give the pipeline another name"
     )
 
@@ -79,7 +79,7 @@ def test_a_range_that_leaves_offsets_out_is_refused() -> None:
         relate(one(13, 15), one(0, 10))
     assert str(refused.value) == (
         "topic t partition 0: the table has everything before offset 10, the micro-batch is 13 to 15; offsets 10 to 12 "
-        "would be left out. Delete the checkpoint directory: the next start continues from the table; if the topic was "
+        "would be left out. Start again: each start continues from the table; if the topic was "
         "created anew, give the pipeline another name"
     )
 
@@ -94,7 +94,7 @@ def test_a_range_that_is_done_for_one_partition_and_next_for_another_is_refused(
         relate(kafka({"t": {"0": 5, "1": 5}}, {"t": {"0": 10, "1": 8}}), kafka(None, {"t": {"0": 10, "1": 5}}))
     assert str(refused.value) == (
         'the micro-batch up to {"t":{"0":10,"1":8}} is committed for some partitions of the topic and not for others; '
-        'the table has {"t":{"0":10,"1":5}}. Delete the checkpoint directory: the next start continues from the table'
+        'the table has {"t":{"0":10,"1":5}}. Start again: each start continues from the table'
     )
 
 

@@ -249,7 +249,7 @@ class Coordination:
 
 def directory_name(pipeline: str) -> str:
     """A pipeline's name as one directory level: namespace/name becomes namespace~name; no Kubernetes name has a ~."""
-    return pipeline.replace("/", "~")
+    return "lease~" if pipeline == "lease" else pipeline.replace("/", "~")  # the table's lease has that name
 
 
 def _intent_of(content: bytes) -> Intent:

@@ -28,13 +28,14 @@ from bucketingest.write.errors import (
     RangeConflict,
     RowsRejected,
 )
-from bucketingest.write.instant_writer import InstantWriter, WriterIdentity, utc_now
+from bucketingest.write.instant_writer import InstantWriter
 from bucketingest.write.open_instant import OpenInstant
 from bucketingest.write.opening import OpenTable
 from bucketingest.write.outcome import Assignment, Commit, Outcome, Start, WriteRows, outcome_of
 from bucketingest.write.settling import settle
 from bucketingest.write.source_range import Relation, SourceRange, relate, same_end
 from bucketingest.write.write_status import WriteStatus, check_complete
+from bucketingest.write.writer_identity import WriterIdentity, utc_now
 
 log = logging.getLogger(__name__)
 
@@ -237,7 +238,7 @@ class InstantCoordinator:
                 decision = self._writer.complete(instant.request_time, instant.entries)
         assert isinstance(decision, CommitDecision), "anything else has raised"
         self._position = instant.position
-        self._writer.forget_old()
+        self._writer.removal.forget_old()
         statuses = [status for entry in instant.entries for status in entry.statuses]
         return Commit(
             instant_time=instant.request_time,
@@ -255,7 +256,7 @@ class InstantCoordinator:
 
     def _abort(self, instant: OpenInstant, reason: str) -> None:
         self._open = None
-        self._writer.abort(instant.request_time, reason)
+        self._writer.removal.abort(instant.request_time, reason)
 
     def _recover(self) -> Start:
         """Settle every instant that was left, and read the position from what is there then."""

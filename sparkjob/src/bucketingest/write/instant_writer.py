@@ -5,35 +5,27 @@ business.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from bucketingest.hudi import heartbeat
-from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.errors import InstantExists, UnsupportedTable
 from bucketingest.hudi.history import archived_times
 from bucketingest.hudi.instant import Instant, State, next_instant_time
 from bucketingest.hudi.markers import delete_markers
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.rollback import (
-    Lock,
-    RollbackOptions,
     pending_rollback,
-    roll_back,
     rollbacks_of,
-    sweep,
 )
 from bucketingest.hudi.table import load_table
 from bucketingest.hudi.table_checks import metadata_table_refusals
-from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.index.bucket import BucketIndex, FileIds
 from bucketingest.index.errors import DuplicateFileGroup
 from bucketingest.index.routing import PartitionNumbers
-from bucketingest.storage import Storage
-from bucketingest.write.commit_content import PIPELINE, commit_metadata, inflight_metadata
+from bucketingest.write.commit_content import commit_metadata, inflight_metadata
 from bucketingest.write.coordination import (
     AbortDecision,
     CommitDecision,
@@ -42,34 +34,17 @@ from bucketingest.write.coordination import (
     Intent,
     LedgerEntry,
 )
-from bucketingest.write.dead_letters import discard, publish, staged_instants
+from bucketingest.write.dead_letters import publish
 from bucketingest.write.errors import FencedOut, InstantAborted, PositionLost, WriteError
 from bucketingest.write.opening import OpenTable
+from bucketingest.write.removal import InstantRemoval
 from bucketingest.write.shared_table import SharedTable
 from bucketingest.write.source_range import SourceRange
+from bucketingest.write.writer_identity import MAX_AHEAD, WriterIdentity
 
 log = logging.getLogger(__name__)
 
-MAX_AHEAD: Final = timedelta(minutes=5)
-"""How far the table's newest instant may be ahead of this machine's clock."""
 _REQUEST_ATTEMPTS: Final = 10
-
-
-def utc_now() -> datetime:
-    """The time by the clock of this machine."""
-    return datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class WriterIdentity:
-    """Whose instants these are."""
-
-    pipeline: str
-    epoch: int
-    dead_letters: Storage | None
-    lock: Lock = nullcontext
-    check_lease: Callable[[], None] = lambda: None
-    clock: Callable[[], datetime] = utc_now
 
 
 class InstantWriter:
@@ -81,6 +56,8 @@ class InstantWriter:
         self._coordination = coordination
         self._identity = identity
         self._shared = SharedTable(opened)
+        self.removal = InstantRemoval(opened.storage, coordination, identity, self._shared.rolled_back)
+        """Takes instants back."""
 
     @property
     def index(self) -> BucketIndex:
@@ -130,17 +107,9 @@ class InstantWriter:
     def _check_not_aborted(self, instant: str) -> None:
         """A newer attempt may have aborted the instant while this one was putting it on the timeline."""
         if isinstance(decision := self._coordination.decision(instant), AbortDecision):
-            self.undo(instant, decision.reason)
+            self.removal.undo(instant, decision.reason)
             self._coordination.check_epoch(self._identity.epoch)
             raise InstantAborted(f"instant {instant} was aborted as it began: {decision.reason}")
-
-    def forget_old(self) -> None:
-        """Delete the coordination objects that no attempt can need any more; aborted instants are swept once more."""
-        old = self._coordination.forgettable(self._identity.clock())
-        for instant in old:
-            if self._coordination.is_aborted(instant):
-                self.sweep(instant)
-        self._coordination.forget(old)
 
     def begin_next(self, instant: str, sequence: int, source_range: SourceRange) -> bool:
         """Put a further micro-batch into an open instant, or the same one again; False if the instant is not open any
@@ -189,10 +158,10 @@ class InstantWriter:
                 if not gone:
                     complete(self._storage, instant, decision.completion_time, decision.content)
         if isinstance(decision, AbortDecision):
-            self.abort(instant, decision.reason)
+            self.removal.abort(instant, decision.reason)
             raise InstantAborted(f"instant {instant} was aborted: {decision.reason}; its rows are written again")
         if gone:
-            self.undo(instant, "it was decided to commit, but another writer rolled it back")
+            self.removal.undo(instant, "it was decided to commit, but another writer rolled it back")
             raise InstantAborted(f"another writer rolled instant {instant} back; its rows are written again")
         self._completed(instant, entries)
         return decision
@@ -261,66 +230,6 @@ class InstantWriter:
         written = {(status.partition_path, status.file_id) for status in statuses if status.file_id}
         self._shared.wrote(instant, written)
         self._coordination.mark_done(instant)
-
-    def abort(self, instant: str, reason: str) -> None:
-        """Decide that the instant never completes, and roll it back as Hudi does. Raises FencedOut."""
-        self._coordination.check_epoch(self._identity.epoch)
-        decision = self._coordination.decide(instant, AbortDecision(reason))
-        if isinstance(decision, CommitDecision):
-            raise WriteError(f"instant {instant} is decided to commit and cannot be aborted ({reason})")
-        self.undo(instant, reason)
-
-    def undo(self, instant: str, reason: str) -> None:
-        """Take what the instant wrote out of the table, as Hudi does it. Its rows belong into another instant."""
-        if not self._is_ours(Timeline.load(self._storage).find(instant)):
-            self._coordination.mark_done(instant)
-            return
-        known_times = tuple(archived_times(self._storage))
-        result = roll_back(
-            self._storage,
-            instant,
-            RollbackOptions(
-                known_times=known_times, max_ahead=MAX_AHEAD, lock=self._identity.lock, clock=self._identity.clock
-            ),
-        )
-        if result.rollback_time is not None:
-            self._shared.rolled_back(result.rollback_time)
-        if self._identity.dead_letters is not None:
-            discard(self._identity.dead_letters, self._identity.pipeline, instant)
-        self._coordination.mark_done(instant, aborted=True)
-        log.warning("rolled back", extra={"instant": instant, "reason": reason, "deleted_files": len(result.deleted)})
-
-    def sweep(self, instant: str) -> None:
-        """Delete what a cut-off task or driver wrote after its instant was aborted, before archival would show it."""
-        found = Timeline.load(self._storage).find(instant)
-        if not self._is_ours(found):
-            return
-        if found is not None and not found.is_completed:  # a driver that slept put it there again
-            self.undo(instant, "an attempt that was cut off put it onto the timeline after it was aborted")
-            return
-        late = sweep(self._storage, instant, superseded=True)
-        if self._identity.dead_letters is not None:
-            discard(self._identity.dead_letters, self._identity.pipeline, instant)
-        if late:
-            log.warning("swept late files", extra={"instant": instant, "files": late})
-
-    def _is_ours(self, found: Instant | None) -> bool:
-        """Whether an instant time that we once took is not another writer's by now: one that never got onto the
-        timeline is free for all.
-        """
-        if found is None or found.state is State.REQUESTED:
-            return True
-        path = path_of(found)
-        return CommitMetadata.decode_extra(self._storage.get(path), path).get(PIPELINE) == self._identity.pipeline
-
-    def discard_staged(self) -> None:
-        """Delete dead letters that late tasks staged for instants that are done."""
-        letters = self._identity.dead_letters
-        if letters is None:
-            return
-        for instant in staged_instants(letters, self._identity.pipeline):
-            if self._coordination.is_done(instant) or instant not in self._coordination.instants():
-                discard(letters, self._identity.pipeline, instant)
 
     def _intent(self, source_range: SourceRange) -> Intent:
         return Intent(source_range, self._shared.index.file_ids.fingerprint)

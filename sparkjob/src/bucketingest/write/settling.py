@@ -40,8 +40,8 @@ def settle(
         if "done" not in objects:
             _recover(find_instant(storage, coordination, request_time), coordination, writer, commit, found)
         elif "aborted" in objects:
-            writer.sweep(request_time)
-    writer.discard_staged()
+            writer.removal.sweep(request_time)
+    writer.removal.discard_staged()
     read = read_position(storage, writer.look(), coordination.pipeline)
     if read.lost:
         found.rewound(f"rows that other writers took back are ingested again, after instants {', '.join(read.lost)}")
@@ -49,7 +49,7 @@ def settle(
     left = found.open_instant
     if left is not None and not _goes_on(left, end, coordination, standing):
         why = "it does not go on from what the table has"
-        writer.abort(left.request_time, why)
+        writer.removal.abort(left.request_time, why)
         found.rewound(f"instant {left.request_time} was taken back: {why}")
         left = found.open_instant = None
     position = (None if left is None else left.position) or end
@@ -102,7 +102,7 @@ def _recover(
             except InstantAborted as error:  # then its rows come again
                 found.rewound(f"instant {request_time} was taken back: {error}")
             except PositionLost as error:  # so will those of the instants before it that are gone
-                writer.abort(request_time, str(error))
+                writer.removal.abort(request_time, str(error))
                 found.rewound(f"instant {request_time} was taken back: {error}")
             else:
                 found.resumed(f"instant {request_time} was completed: {why}")
@@ -110,10 +110,10 @@ def _recover(
             found.open_instant = instant
             found.resumed(f"instant {request_time} is gone on with: {why}")
         case Verdict.UNDO:
-            writer.undo(request_time, why)
+            writer.removal.undo(request_time, why)
             found.rewound(f"instant {request_time} was taken back: {why}")
         case _:
-            writer.abort(request_time, why)
+            writer.removal.abort(request_time, why)
             found.rewound(f"instant {request_time} was taken back: {why}")
 
 

@@ -157,8 +157,7 @@ def _relate_offsets(micro_batch: SourceRange, position: SourceRange) -> Relation
     if {Relation.DONE, Relation.NEXT} <= relations:
         raise RangeConflict(
             f"the micro-batch up to {micro_batch.end} is committed for some partitions of the topic and not for "
-            f"others; the table has {position.end}. Delete the checkpoint directory: the next start continues from the "
-            "table"
+            f"others; the table has {position.end}. Start again: each start continues from the table"
         )
     return Relation.NEXT if Relation.NEXT in relations else Relation.DONE
 
@@ -168,8 +167,8 @@ def _offset_conflict(partition: tuple[str, str], start: int, end: int, known: in
     first, last = min(start, known), max(start, known)
     return RangeConflict(
         f"topic {partition[0]} partition {partition[1]}: the table has everything before offset {known}, the "
-        f"micro-batch is {start} to {end}; offsets {first} to {last - 1} {what}. Delete the checkpoint directory: the "
-        "next start continues from the table; if the topic was created anew, give the pipeline another name"
+        f"micro-batch is {start} to {end}; offsets {first} to {last - 1} {what}. Start again: each "
+        "start continues from the table; if the topic was created anew, give the pipeline another name"
     )
 
 

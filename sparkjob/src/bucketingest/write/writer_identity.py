@@ -1,0 +1,32 @@
+"""Whose instants an attempt writes, and by which clock and under whose lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from bucketingest.hudi.rollback import Lock
+from bucketingest.storage import Storage
+
+MAX_AHEAD: Final = timedelta(minutes=5)
+"""How far the table's newest instant may be ahead of this machine's clock."""
+
+
+def utc_now() -> datetime:
+    """The time by the clock of this machine."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterIdentity:
+    """Whose instants these are."""
+
+    pipeline: str
+    epoch: int
+    dead_letters: Storage | None
+    lock: Lock = nullcontext
+    check_lease: Callable[[], None] = lambda: None
+    clock: Callable[[], datetime] = utc_now
