@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from bucketingest.hudi.commit_metadata import SCHEMA_KEY, CommitMetadata
+from bucketingest.hudi.instant import Instant, State
 from bucketingest.hudi.timeline import Timeline, path_of
 from bucketingest.hudi.write_stat import WriteStat
 from bucketingest.storage import Storage
@@ -55,6 +56,16 @@ def written_file_groups(storage: Storage, timeline: Timeline, seen: frozenset[st
         if instant.request_time not in seen:
             path = path_of(instant)
             yield from CommitMetadata.decode_file_groups(storage.get(path), path)
+
+
+def is_of_pipeline(storage: Storage, found: Instant, pipeline: str) -> bool:
+    """Whether an instant whose time this pipeline once took is not another writer's by now: a time that never
+    got onto the timeline is free for all. One that is only requested does not say whose it is, and counts as ours.
+    """
+    if found.state is State.REQUESTED:
+        return True
+    path = path_of(found)
+    return CommitMetadata.decode_extra(storage.get(path), path).get(PIPELINE) == pipeline
 
 
 def _identity(opened: OpenTable, pipeline: str, epoch: int) -> dict[str, str]:

@@ -25,7 +25,7 @@ from bucketingest.hudi.timeline import Timeline, complete, create_inflight, crea
 from bucketingest.index.bucket import BucketIndex, FileIds
 from bucketingest.index.errors import DuplicateFileGroup
 from bucketingest.index.routing import PartitionNumbers
-from bucketingest.write.commit_content import commit_metadata, inflight_metadata
+from bucketingest.write.commit_content import commit_metadata, inflight_metadata, is_of_pipeline
 from bucketingest.write.coordination import (
     AbortDecision,
     CommitDecision,
@@ -118,6 +118,8 @@ class InstantWriter:
         timeline = Timeline.load(self._storage)
         found = timeline.find(instant)
         if found is None or found.is_completed or pending_rollback(self._storage, timeline, instant) is not None:
+            return False
+        if not is_of_pipeline(self._storage, found, self._identity.pipeline):
             return False
         wanted = self._intent(source_range)
         begun = self._coordination.intent(instant, sequence)

@@ -8,6 +8,7 @@ from enum import Enum
 from bucketingest.hudi.rollback import rollbacks_of
 from bucketingest.hudi.timeline import Timeline
 from bucketingest.storage import Storage
+from bucketingest.write.commit_content import is_of_pipeline
 from bucketingest.write.coordination import (
     AbortDecision,
     CommitDecision,
@@ -81,6 +82,8 @@ def find_instant(storage: Storage, coordination: Coordination, request_time: str
     """Read what storage tells about an instant of ours."""
     timeline = Timeline.load(storage)
     on_timeline = timeline.find(request_time)
+    if on_timeline is not None and not is_of_pipeline(storage, on_timeline, coordination.pipeline):
+        on_timeline = None
     ledgers = coordination.ledgers(request_time)
     return FoundInstant(
         request_time=request_time,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.history import archived_times
-from bucketingest.hudi.instant import Instant, State
+from bucketingest.hudi.instant import Instant
 from bucketingest.hudi.rollback import RollbackOptions, pending_rollback, roll_back, sweep
-from bucketingest.hudi.timeline import Timeline, path_of
+from bucketingest.hudi.timeline import Timeline
 from bucketingest.storage import Storage
-from bucketingest.write.commit_content import PIPELINE
+from bucketingest.write.commit_content import is_of_pipeline
 from bucketingest.write.coordination import AbortDecision, CommitDecision, Coordination
 from bucketingest.write.dead_letters import discard, staged_instants
 from bucketingest.write.errors import WriteError
@@ -83,13 +82,7 @@ class InstantRemoval:
             log.warning("swept late files", extra={"instant": instant, "files": late})
 
     def _is_ours(self, found: Instant | None) -> bool:
-        """Whether an instant time that we once took is not another writer's by now: one that never got onto the
-        timeline is free for all.
-        """
-        if found is None or found.state is State.REQUESTED:
-            return True
-        path = path_of(found)
-        return CommitMetadata.decode_extra(self._storage.get(path), path).get(PIPELINE) == self._identity.pipeline
+        return found is None or is_of_pipeline(self._storage, found, self._identity.pipeline)
 
     def discard_staged(self) -> None:
         """Delete dead letters that late tasks staged for instants that are done."""
