@@ -1,0 +1,97 @@
+"""When the next attempt may start: quadratic backoff with jitter that a restart of the operator does not change."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from bucketingest.spec.runtime import Restart
+from bucketingest.spec.status import Attempt
+from bucketingest_operator.failures import TREATMENTS, Answer, failure_of
+
+BASE: Final = timedelta(seconds=10)
+CAP: Final = timedelta(minutes=5)
+STABLE_AFTER: Final = timedelta(minutes=10)
+"""An attempt that ran so long was well: failures before it no longer make waiting longer."""
+JITTER: Final = 0.2
+"""Largest part of a delay that is added, so that pipelines that failed together do not start together."""
+
+
+def delay(uid: str, attempt: int, failures: int) -> timedelta:
+    """Time to wait after an attempt.
+
+    Args:
+        uid: The resource's, which with the attempt makes the jitter.
+        attempt: Number of the attempt that failed.
+        failures: How many attempts in a row have failed; 0 waits not at all.
+    """
+    if failures <= 0:
+        return timedelta(0)
+    plain = min(BASE * failures**2, CAP)
+    return plain * (1 + JITTER * _fraction(uid, attempt))
+
+
+def _fraction(uid: str, attempt: int) -> float:
+    digest = hashlib.sha256(f"{uid}/{attempt}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") / 2**32
+
+
+def wait_after(uid: str, attempts: Sequence[Attempt]) -> timedelta:
+    """Time from the end of the newest attempt to the start of the next.
+
+    Attempts that ended as planned (a changed spec, a suspension) are passed over; after one of those nothing is waited.
+    """
+    if not attempts:
+        return timedelta(0)
+    last = attempts[-1]
+    failure = failure_of(last.outcome)
+    if failure is None:
+        return timedelta(0)
+    in_row = failures_in_row(attempts)
+    if TREATMENTS[failure].answer is Answer.AT_ONCE:
+        in_row -= 1
+    return delay(uid, last.number, in_row)
+
+
+def failures_in_row(attempts: Sequence[Attempt]) -> int:
+    """Failed attempts since the last one that ran stably."""
+    count = 0
+    for attempt in reversed(attempts):
+        if failure_of(attempt.outcome) is not None:
+            # The failure of a stable run is the first of a new row.
+            count += 1
+        if ran_for(attempt) >= STABLE_AFTER:
+            break
+    return count
+
+
+def ran_for(attempt: Attempt) -> timedelta:
+    """How long an attempt that is over ran; zero when it never started."""
+    if attempt.started_at is None or attempt.ended_at is None:
+        return timedelta(0)
+    return max(attempt.ended_at - attempt.started_at, timedelta(0))
+
+
+def counted_failures(
+    before: Sequence[datetime], attempts: Sequence[Attempt], since: datetime | None, now: datetime, restart: Restart
+) -> tuple[datetime, ...]:
+    """Ends of the failed attempts that count for the circuit breaker, oldest first, no more than its limit.
+
+    Args:
+        before: Those that the newest attempt was told of: the status keeps only the newest attempts.
+        attempts: Those of the status.
+        since: What ended earlier does not count: a person has ended the stall it led to.
+        now: The clock.
+        restart: The limits.
+    """
+    ends = set(before)
+    for attempt in attempts:
+        failure = failure_of(attempt.outcome)
+        if failure is not None and attempt.ended_at is not None and TREATMENTS[failure].answer is not Answer.WAIT:
+            ends.add(attempt.ended_at.replace(microsecond=0))
+    earliest = now - restart.window
+    return tuple(sorted(end for end in ends if end >= earliest and (since is None or end > since)))[
+        -restart.max_failures :
+    ]

@@ -1,0 +1,145 @@
+"""No attempt is under way: shall there be one, and when? Nothing starts before the last driver is really gone."""
+
+from __future__ import annotations
+
+from bucketingest.spec.exit_codes import ENDINGS, Remedy
+from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.status import Attempt
+from bucketingest_operator.backoff import wait_after
+from bucketingest_operator.claims import holder_before, still_writing
+from bucketingest_operator.observation import JobState
+from bucketingest_operator.plan import CreateRollback, DeleteAttempt, DeleteExecutors
+from bucketingest_operator.running import TABLE_TAKEN
+from bucketingest_operator.spec_changes import Change, change_since
+from bucketingest_operator.status import STALLED, TIMELINE_CLEAN
+from bucketingest_operator.working import COMPLETED, QUIET, SOON, SPEC_INVALID, SPEC_REFUSED, Pass
+
+
+def decide_next(work: Pass) -> None:
+    """Decide what comes after the newest attempt, which is over, or before the first."""
+    sweep(work)
+    if work.wanted is None:
+        words = "; ".join(f"{each.field} {each.wrong}".strip() for each in work.problems)
+        work.stall(SPEC_INVALID, words or "The spec cannot be used.")
+        return
+    if _table_taken(work):
+        return
+    if work.rollback_pending and not roll_back(work):
+        return
+    if work.suspended:
+        work.not_stalled()
+        work.say("Suspended", "False", "Suspended", "spec.suspend is set.", working=False)
+        return
+    current = work.draft.current
+    if current is None or not _must_rest(work, work.wanted, current):
+        _start(work, work.wanted)
+
+
+def sweep(work: Pass) -> None:
+    """Delete what attempts before the last but one left; pods of the newer ones are kept for their logs."""
+    seen = work.seen
+    if seen.executors.running + seen.executors.pending and work.draft.current is not None:
+        work.do(DeleteExecutors(work.draft.number))
+    over = [pod.attempt for pod in seen.drivers if not pod.can_run]
+    old = {
+        number for number in (*over, *seen.told, *(job.attempt for job in seen.jobs)) if number < work.draft.number - 1
+    }
+    for number in sorted(old - {pod.attempt for pod in work.alive}):
+        work.do(DeleteAttempt(number))
+
+
+def roll_back(work: Pass) -> bool:
+    """Have a Job take the open instant back. Whether that is over, well or not: a start would do it too."""
+    number = work.draft.number
+    job = work.seen.job(number)
+    if job is None:
+        return not _create_rollback(work)
+    if job.state is JobState.RUNNING:
+        work.say("Recovering", "False", "RollingBack", f"Rolling back after attempt {number}.", working=True)
+        work.look(SOON, live=True)
+        return False
+    if job.state is JobState.SUCCEEDED:
+        work.draft.nothing_inflight()
+        work.draft.set(TIMELINE_CLEAN, "True", "RolledBack", f"Rolled back after attempt {number}.")
+        work.tell("Normal", "RolledBack", f"The open instant of attempt {number} was taken back.")
+        return True
+    message = f"The rollback after attempt {number} failed. {job.message}".strip()
+    work.draft.set(TIMELINE_CLEAN, "False", "RollbackFailed", message)
+    work.tell("Warning", "RollbackFailed", message)
+    if any(job.exit_code == code and ending.remedy is Remedy.PERSON for code, ending in ENDINGS.items()):
+        work.stall("RollbackFailed", message)
+    return True
+
+
+def _create_rollback(work: Pass) -> bool:
+    """Create the Job, once no driver can run. Whether it is still to be waited for."""
+    if work.wanted is None or work.seen.namespace_terminating:
+        work.draft.set(
+            TIMELINE_CLEAN, "Unknown", "RollbackImpossible", "No Job can be made; the next start takes it back."
+        )
+        return False
+    work.look(SOON, live=True)
+    work.say("Recovering", "False", "RollingBack", "The open instant is about to be taken back.", working=True)
+    if work.seen.live and not work.alive:
+        work.do(CreateRollback(work.draft.number, work.wanted))
+        work.tell("Normal", "RollingBack", f"Rolling back after attempt {work.draft.number}.")
+    return True
+
+
+def _table_taken(work: Pass) -> bool:
+    holder = holder_before(work.resource, work.seen.claims)
+    if holder is None:
+        return False
+    work.not_stalled()
+    message = f"The table belongs to {holder.pipeline}, which was there first."
+    before = work.draft.condition("Ready")
+    if before is None or before.reason != TABLE_TAKEN:
+        work.tell("Warning", TABLE_TAKEN, message, holder.uid)
+    work.say("Pending", "False", TABLE_TAKEN, message, working=True)
+    return True
+
+
+def _must_rest(work: Pass, wanted: BucketIngest, current: Attempt) -> bool:
+    """Whether nothing is to be started after this attempt, now or ever."""
+    told = work.told()
+    change = Change.NONE if told is None else change_since(told, wanted)
+    if change is Change.REFUSED:
+        work.stall(SPEC_REFUSED, "Fields that are immutable have changed: take the change back.")
+        return True
+    asked = told is not None and (change is Change.RESTART or told.nonce != work.resource.nonce)
+    if asked:
+        return False
+    if current.outcome == COMPLETED:
+        work.not_stalled()
+        work.say("Completed", "True", COMPLETED, "All input has been taken.", working=False)
+        return True
+    if work.stalled:
+        return True
+    stalled = work.draft.condition(STALLED)
+    if stalled is not None and stalled.status == "True":
+        return False  # of another generation of the spec
+    assert current.ended_at is not None
+    rest = current.ended_at + wait_after(work.resource.uid, work.draft.attempts) - work.now
+    if rest.total_seconds() <= 0:
+        return False
+    seconds = int(rest.total_seconds()) + 1
+    work.not_stalled()
+    work.say(
+        "Recovering", "False", current.outcome or "Failed", f"{current.message or ''} Next attempt soon.", working=True
+    )
+    work.look(min(rest, QUIET) if seconds else SOON)
+    return True
+
+
+def _start(work: Pass, wanted: BucketIngest) -> None:
+    other = still_writing(work.seen.claims)
+    work.not_stalled()
+    if other is not None:
+        message = f"The driver of {other.pipeline} is being stopped: its table is ours."
+        work.say("Pending", "False", TABLE_TAKEN, message, working=True)
+        work.look(SOON)
+    elif not work.seen.live or work.alive or work.seen.namespace_terminating:
+        work.say("Pending", "False", "WaitingForDriver", "An earlier driver is not gone yet.", working=True)
+        work.look(SOON, live=True)
+    else:
+        work.begin(wanted)

@@ -1,0 +1,194 @@
+"""The classes of failure and what is done about each: one table, so that nobody has to guess why a driver came back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from bucketingest.spec.exit_codes import ENDINGS, ExitCode, Remedy
+from bucketingest_operator.observation import Driver, PodReason
+
+
+class Answer(Enum):
+    """What the operator does after a failure."""
+
+    BACKOFF = "restart with backoff"
+    AT_ONCE = "restart at once"
+    """The first time in a row; after that with backoff."""
+    WAIT = "wait"
+    """Restart with backoff for as long as it takes: an outage elsewhere. It does not count for the circuit breaker."""
+    STALL = "stall until the spec changes"
+
+
+class Failure(Enum):
+    """How an attempt failed. The value is the word in conditions, events and outcomes."""
+
+    DRIVER_LOST = "DriverLost"
+    STOPPED = "DriverStopped"
+    OUT_OF_MEMORY = "OutOfMemory"
+    EVICTED = "Evicted"
+    IMAGE_PULL = "ImagePullFailing"
+    CONFIG = "ContainerConfigMissing"
+    UNSCHEDULABLE = "Unschedulable"
+    NO_EXECUTORS = "NoExecutors"
+    CHECKPOINT_LOST = "CheckpointLost"
+    SOURCE_DATA_LOST = "SourceDataLost"
+    SOURCE_CONFLICT = "SourceConflict"
+    SOURCE_UNAVAILABLE = "SourceUnavailable"
+    STORAGE_UNAVAILABLE = "StorageUnavailable"
+    ACCESS_DENIED = "AccessDenied"
+    FENCED_OUT = "FencedOut"
+    TABLE_LOCKED = "TableLocked"
+    TABLE_REFUSED = "TableRefused"
+    WRITE_CONFLICT = "WriteConflict"
+    BAD_SPEC = "BadSpec"
+    BAD_IMAGE = "MissingDependency"
+    ROWS_REJECTED = "RowsRejected"
+    STUCK = "Stuck"
+    STOP_DEADLINE = "StopDeadline"
+    QUERY_FAILED = "QueryFailed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What is done about a class of failure, and how it is told."""
+
+    answer: Answer
+    sentence: str
+    rollback: bool = False
+    """Take the open instant back by a Job before the next attempt."""
+
+
+TREATMENTS: Final[dict[Failure, Treatment]] = {
+    Failure.DRIVER_LOST: Treatment(Answer.AT_ONCE, "The driver pod is gone, and nobody said why."),
+    Failure.STOPPED: Treatment(
+        Answer.AT_ONCE, "The driver was told to stop by somebody else, as by a drain of its node."
+    ),
+    Failure.OUT_OF_MEMORY: Treatment(
+        Answer.BACKOFF, "It ran out of memory: raise spark.driver.memory or spark.executor.memory."
+    ),
+    Failure.EVICTED: Treatment(Answer.AT_ONCE, "The driver was evicted, preempted, or its node was shut down."),
+    Failure.IMAGE_PULL: Treatment(Answer.WAIT, "The image cannot be pulled: check spark.image and its registry."),
+    Failure.CONFIG: Treatment(
+        Answer.WAIT, "The container cannot be created: check that the Secrets it mounts exist in this namespace."
+    ),
+    Failure.UNSCHEDULABLE: Treatment(Answer.WAIT, "No node takes the driver pod: check its size, quotas and nodes."),
+    Failure.NO_EXECUTORS: Treatment(Answer.WAIT, "No executor runs: check their size, quotas and nodes."),
+    Failure.CHECKPOINT_LOST: Treatment(
+        Answer.AT_ONCE, "Spark's checkpoint does not fit: the next attempt makes one anew from the table's timeline."
+    ),
+    Failure.SOURCE_DATA_LOST: Treatment(
+        Answer.STALL, "The source no longer has rows that the table has not: a person must accept the loss."
+    ),
+    Failure.SOURCE_CONFLICT: Treatment(Answer.STALL, "The source does not continue where the table is."),
+    Failure.SOURCE_UNAVAILABLE: Treatment(Answer.WAIT, "The source does not answer."),
+    Failure.STORAGE_UNAVAILABLE: Treatment(Answer.WAIT, "Storage does not answer."),
+    Failure.ACCESS_DENIED: Treatment(Answer.STALL, "Storage denies access: check the job's credentials."),
+    Failure.FENCED_OUT: Treatment(Answer.BACKOFF, "Another attempt has taken the table over, or its lock was lost."),
+    Failure.TABLE_LOCKED: Treatment(Answer.WAIT, "Another process holds the table's lock."),
+    Failure.TABLE_REFUSED: Treatment(Answer.STALL, "The table is not one that may be written this way."),
+    Failure.WRITE_CONFLICT: Treatment(Answer.BACKOFF, "Other writers on the table are in the way."),
+    Failure.BAD_SPEC: Treatment(Answer.STALL, "The spec cannot be run: correct it."),
+    Failure.BAD_IMAGE: Treatment(Answer.STALL, "The image lacks Java, a jar or a Python package."),
+    Failure.ROWS_REJECTED: Treatment(Answer.STALL, "Rows cannot be written, and errors.mode is fail."),
+    Failure.STUCK: Treatment(Answer.BACKOFF, "The driver ran and got nowhere; it was stopped.", rollback=True),
+    Failure.STOP_DEADLINE: Treatment(Answer.AT_ONCE, "The driver was told to stop and was not done in time."),
+    Failure.QUERY_FAILED: Treatment(Answer.BACKOFF, "Spark ended the query."),
+    Failure.UNKNOWN: Treatment(Answer.BACKOFF, "The driver failed for a reason that is not known."),
+}
+
+_BY_CODE: Final[dict[int, Failure]] = {
+    ExitCode.DEFECT: Failure.UNKNOWN,
+    ExitCode.BAD_INPUT: Failure.BAD_SPEC,
+    ExitCode.TABLE_REFUSED: Failure.TABLE_REFUSED,
+    ExitCode.FENCED_OUT: Failure.FENCED_OUT,
+    ExitCode.SOURCE_CONFLICT: Failure.SOURCE_CONFLICT,
+    ExitCode.STORAGE_UNAVAILABLE: Failure.STORAGE_UNAVAILABLE,
+    ExitCode.ACCESS_DENIED: Failure.ACCESS_DENIED,
+    ExitCode.ROWS_REJECTED: Failure.ROWS_REJECTED,
+    ExitCode.QUERY_FAILED: Failure.QUERY_FAILED,
+    ExitCode.WRITE_CONFLICT: Failure.WRITE_CONFLICT,
+    ExitCode.MISSING_DEPENDENCY: Failure.BAD_IMAGE,
+    ExitCode.WRONG_RESULT: Failure.UNKNOWN,
+    ExitCode.TABLE_LOCKED: Failure.TABLE_LOCKED,
+    ExitCode.SOURCE_DATA_LOST: Failure.SOURCE_DATA_LOST,
+    ExitCode.SOURCE_UNAVAILABLE: Failure.SOURCE_UNAVAILABLE,
+    ExitCode.JVM_FAILED: Failure.QUERY_FAILED,
+    ExitCode.OUT_OF_MEMORY: Failure.OUT_OF_MEMORY,
+    ExitCode.POSITION_LOST: Failure.WRITE_CONFLICT,
+    ExitCode.STOP_DEADLINE: Failure.STOP_DEADLINE,
+    ExitCode.INSTANT_HELD: Failure.TABLE_LOCKED,
+    ExitCode.INTERRUPTED: Failure.STOPPED,
+    ExitCode.TERMINATED: Failure.STOPPED,
+    137: Failure.DRIVER_LOST,
+}
+
+_BY_REASON: Final[dict[PodReason, Failure]] = {
+    PodReason.OOM_KILLED: Failure.OUT_OF_MEMORY,
+    PodReason.EVICTED: Failure.EVICTED,
+    PodReason.IMAGE_PULL: Failure.IMAGE_PULL,
+    PodReason.CONFIG: Failure.CONFIG,
+    PodReason.UNSCHEDULABLE: Failure.UNSCHEDULABLE,
+    PodReason.DEADLINE: Failure.UNKNOWN,
+}
+
+# Spark's error classes for a checkpoint that does not fit; they come with exit code 9.
+_CHECKPOINT_WORDS: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "STREAMING_CHECKPOINT", "STREAM_CHECKPOINT")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """How an attempt failed, with the sentence for people."""
+
+    failure: Failure
+    message: str
+
+    @property
+    def treatment(self) -> Treatment:
+        """What is done about it."""
+        return TREATMENTS[self.failure]
+
+
+def diagnose(driver: Driver | None) -> Diagnosis | None:
+    """How an attempt failed whose driver pod is over, or gone (None).
+
+    None: it did not fail; it took all its input. The job's own report wins over its exit code, and that over what
+    Kubernetes says, but for memory and eviction, which the job cannot know.
+    """
+    if driver is None:
+        return _told(Failure.DRIVER_LOST)
+    if driver.reason in {PodReason.OOM_KILLED, PodReason.EVICTED}:
+        return _told(_BY_REASON[driver.reason], driver.message)
+    report = driver.report
+    code = report.exit_code if report is not None else driver.exit_code
+    said = report.message if report is not None else driver.message
+    if code == ExitCode.OK:
+        return None if report is not None and report.error_class == "Completed" else _told(Failure.STOPPED, said)
+    if code is None:
+        return _told(_BY_REASON.get(driver.reason, Failure.UNKNOWN), said)
+    failure = _BY_CODE.get(code)
+    if failure is None:
+        # A job newer than this operator says at least who can do something about it.
+        person = report is not None and report.remedy is Remedy.PERSON
+        return _told(Failure.BAD_SPEC if person else Failure.UNKNOWN, said or f"Exit code {code}.")
+    if failure is Failure.QUERY_FAILED and any(word in said for word in _CHECKPOINT_WORDS):
+        failure = Failure.CHECKPOINT_LOST
+    return _told(failure, said or ENDING_WORDS.get(code, ""))
+
+
+ENDING_WORDS: Final[dict[int, str]] = {int(code): f"{ending.meaning}." for code, ending in ENDINGS.items()}
+
+
+def _told(failure: Failure, said: str = "") -> Diagnosis:
+    advice = TREATMENTS[failure].sentence
+    return Diagnosis(failure, f"{said.rstrip()} {advice}".strip() if said and said not in advice else advice)
+
+
+def failure_of(outcome: str | None) -> Failure | None:
+    """The failure that an attempt's outcome in the status names; None for planned ends and words of other versions."""
+    try:
+        return Failure(outcome)
+    except ValueError:
+        return None

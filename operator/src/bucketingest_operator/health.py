@@ -1,0 +1,93 @@
+"""Whether a running driver is well, told from its commits and reports: idle is not stuck, pods prove nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from bucketingest.spec.job_report import ProgressReport
+from bucketingest.spec.model import BucketIngestSpec
+from bucketingest.spec.quantity import format_duration
+from bucketingest_operator.observation import Contact, Driver, Executors
+from bucketingest_operator.status import Truth
+
+START_ALLOWANCE: Final = timedelta(minutes=5)
+"""What a driver has beyond its limits until its first commit: Spark starts, executors come, buckets are looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a driver is.
+
+    Attributes:
+        stuck: Why it must be stopped; None when it need not.
+        fresh: Whether commits come in time; Unknown when nobody can say.
+        fresh_message: The reason in words.
+    """
+
+    stuck: str | None
+    fresh: Truth
+    fresh_message: str
+
+
+def judge(spec: BucketIngestSpec, driver: Driver, contact: Contact, executors: Executors, now: datetime) -> Health:
+    """How the driver of a running pod is. Ages come from the job's own clock where it gives them."""
+    limit = spec.health.max_commit_lag
+    report = contact.report
+    if contact.unreachable_since is not None or report is None:
+        since = contact.unreachable_since or driver.created_at
+        silence = now - since
+        allowed = limit if report is not None else limit + START_ALLOWANCE
+        stuck = f"/progress has not answered for {_words(silence)}." if silence > allowed else None
+        return Health(stuck, "Unknown", "The driver does not answer.")
+    late = _late(spec, report)
+    if late is None:
+        return Health(None, *_freshness(report))
+    if executors.running == 0 and executors.pending > 0:
+        # Another driver would wait for the same executors.
+        return Health(None, "False", f"Executors do not start. {executors.message}".rstrip())
+    return Health(late, "False", late)
+
+
+def _freshness(report: ProgressReport) -> tuple[Truth, str]:
+    if report.phase in {"starting", "failed", "stopped"}:
+        return "Unknown", f"The job is {report.phase}."
+    if report.idle:
+        return "True", "Everything there is has been committed."
+    return "True", "Commits come within health.maxCommitLag."
+
+
+def _late(spec: BucketIngestSpec, report: ProgressReport) -> str | None:
+    """Which limit a driver that answers has broken, in words."""
+    running = timedelta(seconds=report.running_seconds)
+    limit = spec.health.max_commit_lag
+    allowance = timedelta(0) if report.commits else START_ALLOWANCE
+    if report.inflight is not None:
+        # It may come from an earlier attempt, and this one needs its time too.
+        age = min(timedelta(seconds=report.inflight.age_seconds), running)
+        if age > spec.health.max_inflight_age + allowance:
+            return f"Instant {report.inflight.instant} has been inflight for {_words(age)}."
+    trigger = spec.commit.trigger if isinstance(spec.commit.trigger, timedelta) else timedelta(0)
+    seen = report.last_report_age_seconds
+    silence = running if seen is None else timedelta(seconds=seen)
+    if silence > limit + trigger + allowance:
+        return f"The query has not got on for {_words(silence)}."
+    if report.idle or not _has_lag(report, limit):
+        return None
+    commit = report.last_commit
+    without = running if commit is None else min(running, timedelta(seconds=commit.age_seconds))
+    if without > limit + allowance:
+        return f"There was no commit for {_words(without)}, and there is input."
+    return None
+
+
+def _has_lag(report: ProgressReport, limit: timedelta) -> bool:
+    """Whether input has waited too long. Input that came just now after a quiet night has not."""
+    if report.lag.seconds is not None:
+        return timedelta(seconds=report.lag.seconds) > limit
+    return bool(report.lag.offsets)
+
+
+def _words(age: timedelta) -> str:
+    return format_duration(timedelta(seconds=max(0, int(age.total_seconds()))))

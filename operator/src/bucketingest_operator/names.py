@@ -1,0 +1,39 @@
+"""Names of everything the operator makes: from the resource's UID and the attempt, so that making it twice is one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of the objects of one resource.
+
+    A resource that is deleted and made again under its name has another UID, and so other names.
+    """
+
+    resource: str
+    uid: str
+
+    @property
+    def base(self) -> str:
+        """At most 35 characters: Spark allows 47 for the prefix of executors, and the attempt is added."""
+        return f"{self.resource[:24].rstrip('-')}-{hashlib.sha256(self.uid.encode()).hexdigest()[:10]}"
+
+    def attempt(self, number: int) -> str:
+        """Prefix of an attempt's executors; its ConfigMap."""
+        return f"{self.base}-{number}"
+
+    def driver(self, number: int) -> str:
+        """Driver pod and headless Service."""
+        return f"{self.attempt(number)}-driver"
+
+    def rollback(self, number: int) -> str:
+        """Rollback Job after an attempt."""
+        return f"{self.attempt(number)}-rollback"
+
+    def event(self, *parts: object) -> str:
+        """An event, by what it tells."""
+        digest = hashlib.sha256("/".join(map(str, (self.uid, *parts))).encode()).hexdigest()[:16]
+        return f"{self.base}.{digest}"

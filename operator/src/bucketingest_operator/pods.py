@@ -1,0 +1,185 @@
+"""What runs in pods: driver, executors, rollback Job. All fit Kubernetes' restricted security standard."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.quantity import format_cores, format_duration
+from bucketingest_operator.settings import JobSettings
+from bucketingest_operator.spark_conf import (
+    BLOCK_PORT,
+    CONFIG_FOLDER,
+    DRIVER_PORT,
+    EXECUTOR_CONTAINER,
+    TEMPLATE_FILE,
+    driver_pod_mib,
+)
+
+SPEC_FILE: Final = "bucketingest.yaml"
+SPARK_DEFAULTS_FILE: Final = "spark-defaults.conf"
+OPTIONS_FOLDER: Final = "/etc/bucketingest-source-options"
+OPTIONS_VARIABLE: Final = "BUCKETINGEST_SOURCE_OPTIONS"
+"""Environment variable: a folder of files, each an option of the Kafka source by its name."""
+HTTP_PORT: Final = 9808
+DRIVER_CONTAINER: Final = "driver"
+ROLLBACK_CONTAINER: Final = "rollback"
+_MARGIN_SECONDS: Final = 15
+"""What a pod has beyond the job's own grace, so that the job can say how it ended."""
+
+_CONTAINER_SECURITY: Final[dict[str, Any]] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+# Spark's scratch space, and the checkpoint, which may be lost.
+_SCRATCH: Final = {"tmp": "/tmp", "scratch": "/var/data", "state": "/var/lib/bucketingest"}  # noqa: S108
+
+
+def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, settings: JobSettings) -> dict[str, Any]:
+    """Spec of the driver pod. It runs once; another attempt is another pod."""
+    volumes, mounts = _scratch()
+    volumes.append({"name": "config", "configMap": {"name": config_map}})
+    mounts.append({"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True})
+    env = {
+        "BUCKETINGEST_GRACE": format_duration(settings.grace),
+        "BUCKETINGEST_LISTEN": f"0.0.0.0:{HTTP_PORT}",
+        # With a master in the environment the job does not run on the driver's machine alone.
+        "MASTER": settings.master,
+        "SPARK_CONF_DIR": CONFIG_FOLDER,
+        "SPARK_LOCAL_DIRS": _SCRATCH["scratch"],
+    }
+    if secret := _source_secret(wanted):
+        volumes.append({"name": "source-options", "secret": {"secretName": secret, "defaultMode": 0o440}})
+        mounts.append({"name": "source-options", "mountPath": OPTIONS_FOLDER, "readOnly": True})
+        env[OPTIONS_VARIABLE] = OPTIONS_FOLDER
+    memory = f"{driver_pod_mib(wanted)}Mi"
+    container = {
+        **_container(DRIVER_CONTAINER, wanted, settings),
+        "args": ["run", f"{CONFIG_FOLDER}/{SPEC_FILE}"],
+        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "ports": [
+            {"name": "http", "containerPort": HTTP_PORT},
+            {"name": "driver", "containerPort": DRIVER_PORT},
+            {"name": "blocks", "containerPort": BLOCK_PORT},
+        ],
+        "resources": {
+            "requests": {"cpu": format_cores(wanted.spec.spark.driver.cores), "memory": memory},
+            "limits": {"memory": memory},
+        },
+        "volumeMounts": mounts,
+        "startupProbe": {**_probe("/healthz"), "periodSeconds": 10, "failureThreshold": 60},
+        "livenessProbe": {**_probe("/healthz"), "periodSeconds": 30, "failureThreshold": 6},
+        "readinessProbe": {**_probe("/readyz"), "periodSeconds": 10, "failureThreshold": 3},
+    }
+    return {
+        **_pod(account, settings),
+        # Only the driver speaks with Kubernetes.
+        "automountServiceAccountToken": True,
+        "terminationGracePeriodSeconds": int(settings.grace.total_seconds()) + _MARGIN_SECONDS,
+        "containers": [container],
+        "volumes": volumes,
+    }
+
+
+def executor_template(wanted: BucketIngest, account: str, settings: JobSettings) -> dict[str, Any]:
+    """Template that Spark completes with name, image, command, size and owner."""
+    volumes, mounts = _scratch()
+    container = {
+        "name": EXECUTOR_CONTAINER,
+        "image": wanted.spec.spark.image or settings.image,
+        "securityContext": _CONTAINER_SECURITY,
+        "envFrom": _env_from(settings),
+        "volumeMounts": mounts,
+    }
+    spec = {
+        **_pod(account, settings),
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "volumes": volumes,
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "spec": spec}
+
+
+def rollback_pod_spec(wanted: BucketIngest, account: str, settings: JobSettings) -> dict[str, Any]:
+    """Pod of the rollback Job: no Spark, no right on the cluster, the job's identity for storage."""
+    volumes, mounts = _scratch()
+    table = wanted.spec.table
+    container = {
+        **_container(ROLLBACK_CONTAINER, wanted, settings),
+        "args": ["rollback", table.path, "--lock", table.lock.provider],
+        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
+        "volumeMounts": mounts,
+    }
+    return {
+        **_pod(account, settings),
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "volumes": volumes,
+    }
+
+
+def _pod(account: str, settings: JobSettings) -> dict[str, Any]:
+    user = settings.run_as_user
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "serviceAccountName": account,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": user,
+            "runAsGroup": user,
+            "fsGroup": user,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    if settings.pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in settings.pull_secrets]
+    if settings.node_selector:
+        spec["nodeSelector"] = dict(settings.node_selector)
+    return spec
+
+
+def _container(name: str, wanted: BucketIngest, settings: JobSettings) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": wanted.spec.spark.image or settings.image,
+        "imagePullPolicy": settings.pull_policy,
+        "command": ["bucketingest"],
+        "envFrom": _env_from(settings),
+        "securityContext": _CONTAINER_SECURITY,
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _env_from(settings: JobSettings) -> list[dict[str, Any]]:
+    return [{"secretRef": {"name": name, "optional": True}} for name in settings.env_from_secrets]
+
+
+def _scratch() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    volumes: list[dict[str, Any]] = [{"name": name, "emptyDir": {}} for name in _SCRATCH]
+    mounts: list[dict[str, Any]] = [{"name": name, "mountPath": path} for name, path in _SCRATCH.items()]
+    return volumes, mounts
+
+
+def _probe(path: str) -> dict[str, Any]:
+    return {"httpGet": {"path": path, "port": HTTP_PORT}, "timeoutSeconds": 5}
+
+
+def _source_secret(wanted: BucketIngest) -> str | None:
+    kafka = wanted.spec.source.kafka
+    return kafka.secret_ref.name if kafka is not None and kafka.secret_ref is not None else None
+
+
+__all__ = [
+    "DRIVER_CONTAINER",
+    "HTTP_PORT",
+    "OPTIONS_FOLDER",
+    "OPTIONS_VARIABLE",
+    "SPARK_DEFAULTS_FILE",
+    "SPEC_FILE",
+    "TEMPLATE_FILE",
+    "driver_pod_spec",
+    "executor_template",
+    "rollback_pod_spec",
+]

@@ -1,0 +1,196 @@
+"""The objects of an attempt, but for its pods, as plain dictionaries: configuration, address, identity, rights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import yaml
+
+from bucketingest.spec.model import API_GROUP, API_VERSION, KIND, BucketIngest
+from bucketingest_operator.names import Names
+from bucketingest_operator.observation import AttemptTold
+from bucketingest_operator.pods import (
+    HTTP_PORT,
+    SPARK_DEFAULTS_FILE,
+    SPEC_FILE,
+    TEMPLATE_FILE,
+    driver_pod_spec,
+    executor_template,
+    rollback_pod_spec,
+)
+from bucketingest_operator.settings import JobSettings
+from bucketingest_operator.spark_conf import BLOCK_PORT, DRIVER_PORT, spark_defaults
+
+Manifest = dict[str, Any]
+
+UID_LABEL: Final = f"{API_GROUP}/uid"
+ATTEMPT_LABEL: Final = f"{API_GROUP}/attempt"
+ROLE_LABEL: Final = f"{API_GROUP}/role"
+SPEC_DIGEST: Final = f"{API_GROUP}/spec-digest"
+FIXED_DIGEST: Final = f"{API_GROUP}/fixed-digest"
+NONCE: Final = f"{API_GROUP}/restart"
+FAILURES: Final = f"{API_GROUP}/failures"
+
+ROLLBACK_RETRIES: Final = 4
+ROLLBACK_DEADLINE_SECONDS: Final = 900
+ROLLBACK_KEPT_SECONDS: Final = 86_400
+
+
+def told_annotations(told: AttemptTold) -> dict[str, str]:
+    """An attempt's orders as annotations of its objects."""
+    return {
+        SPEC_DIGEST: told.spec_digest,
+        FIXED_DIGEST: told.fixed_digest,
+        NONCE: told.nonce,
+        FAILURES: ",".join(str(int(end.timestamp())) for end in told.failures),
+    }
+
+
+def parse_told(annotations: Mapping[str, str]) -> AttemptTold | None:
+    """The orders that annotations carry; None where they carry none, or somebody changed them to nonsense."""
+    if SPEC_DIGEST not in annotations or FIXED_DIGEST not in annotations:
+        return None
+    try:
+        failures = tuple(
+            datetime.fromtimestamp(int(each), UTC) for each in annotations.get(FAILURES, "").split(",") if each
+        )
+    except (ValueError, OverflowError):
+        return None
+    return AttemptTold(annotations[SPEC_DIGEST], annotations[FIXED_DIGEST], annotations.get(NONCE, ""), failures)
+
+
+class Manifests:
+    """Makes the objects of one resource. The same arguments make the same objects."""
+
+    def __init__(self, wanted: BucketIngest, namespace: str, uid: str, settings: JobSettings) -> None:
+        self.wanted = wanted
+        self.namespace = namespace
+        self.uid = uid
+        self.settings = settings
+        self.names = Names(wanted.metadata.name, uid)
+
+    def attempt(self, number: int, told: AttemptTold) -> list[Manifest]:
+        """All that an attempt needs, in the order in which it is to be created: the driver pod last."""
+        return [
+            self.service_account(),
+            self.role(),
+            self.role_binding(),
+            self.config_map(number, told),
+            self.service(number),
+            self.driver_pod(number, told),
+        ]
+
+    def service_account(self) -> Manifest:
+        """The identity of driver, executors and rollback Job."""
+        manifest = self._object("v1", "ServiceAccount", self.names.base)
+        manifest["metadata"]["annotations"] = dict(self.settings.service_account_annotations)
+        return {**manifest, "automountServiceAccountToken": False}
+
+    def role(self) -> Manifest:
+        """What a driver needs in order to have executors: Spark makes, watches and deletes pods, nothing else."""
+        verbs = ["create", "get", "list", "watch", "patch", "delete", "deletecollection"]
+        rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
+        return {**self._object("rbac.authorization.k8s.io/v1", "Role", self.names.base), "rules": rules}
+
+    def role_binding(self) -> Manifest:
+        """Gives the role to the account."""
+        return {
+            **self._object("rbac.authorization.k8s.io/v1", "RoleBinding", self.names.base),
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": self.names.base},
+            "subjects": [{"kind": "ServiceAccount", "name": self.names.base, "namespace": self.namespace}],
+        }
+
+    def config_map(self, number: int, told: AttemptTold) -> Manifest:
+        """The job's whole configuration. It cannot change: a changed spec is another attempt's."""
+        manifest = self._object("v1", "ConfigMap", self.names.attempt(number), number, "config")
+        manifest["metadata"]["annotations"] = told_annotations(told)
+        # Annotations may be large, and are nothing to the job.
+        metadata = self.wanted.metadata.model_copy(update={"annotations": {}, "namespace": self.namespace})
+        resource = self.wanted.model_copy(update={"metadata": metadata})
+        template = executor_template(self.wanted, self.names.base, self.settings)
+        template["metadata"] = {"labels": self._labels(number, "executor")}
+        host = f"{self.names.driver(number)}.{self.namespace}.{self.settings.cluster_domain}"
+        conf = spark_defaults(
+            self.wanted,
+            self.settings,
+            namespace=self.namespace,
+            account=self.names.base,
+            driver_pod=self.names.driver(number),
+            executor_prefix=self.names.attempt(number),
+            driver_host=host,
+        )
+        data = {
+            SPEC_FILE: resource.to_yaml(),
+            SPARK_DEFAULTS_FILE: "".join(f"{name} {value}\n" for name, value in sorted(conf.items())),
+            TEMPLATE_FILE: yaml.safe_dump(template, sort_keys=False),
+        }
+        return {**manifest, "immutable": True, "data": data}
+
+    def service(self, number: int) -> Manifest:
+        """A headless Service by which executors of this attempt, and of no other, find their driver."""
+        ports = {"driver": DRIVER_PORT, "blocks": BLOCK_PORT, "http": HTTP_PORT}
+        spec = {
+            "clusterIP": "None",
+            # Executors register before the driver is ready.
+            "publishNotReadyAddresses": True,
+            "selector": self._selector(number, "driver"),
+            "ports": [{"name": name, "port": port, "targetPort": port} for name, port in ports.items()],
+        }
+        return {**self._object("v1", "Service", self.names.driver(number), number, "driver"), "spec": spec}
+
+    def driver_pod(self, number: int, told: AttemptTold) -> Manifest:
+        """The driver. Executors are owned by it alone, so that they go when it goes."""
+        manifest = self._object("v1", "Pod", self.names.driver(number), number, "driver")
+        manifest["metadata"]["annotations"] = told_annotations(told)
+        names = self.names
+        spec = driver_pod_spec(self.wanted, names.base, names.attempt(number), self.settings)
+        return {**manifest, "spec": spec}
+
+    def rollback_job(self, number: int) -> Manifest:
+        """The Job that takes the open instant back after an attempt."""
+        manifest = self._object("batch/v1", "Job", self.names.rollback(number), number, "rollback")
+        template = {
+            "metadata": {"labels": self._labels(number, "rollback")},
+            "spec": rollback_pod_spec(self.wanted, self.names.base, self.settings),
+        }
+        spec = {
+            "backoffLimit": ROLLBACK_RETRIES,
+            "activeDeadlineSeconds": ROLLBACK_DEADLINE_SECONDS,
+            "ttlSecondsAfterFinished": ROLLBACK_KEPT_SECONDS,
+            "template": template,
+        }
+        return {**manifest, "spec": spec}
+
+    def _object(
+        self, api_version: str, kind: str, name: str, number: int | None = None, role: str | None = None
+    ) -> Manifest:
+        owner = {
+            "apiVersion": f"{API_GROUP}/{API_VERSION}",
+            "kind": KIND,
+            "name": self.wanted.metadata.name,
+            "uid": self.uid,
+            "controller": True,
+            # A deletion in the foreground must not take the driver's pod while it still commits.
+            "blockOwnerDeletion": False,
+        }
+        metadata = {
+            "name": name,
+            "namespace": self.namespace,
+            "labels": self._labels(number, role),
+            "ownerReferences": [owner],
+        }
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+    def _labels(self, number: int | None, role: str | None) -> dict[str, str]:
+        labels = {
+            "app.kubernetes.io/name": "bucketingest",
+            "app.kubernetes.io/instance": self.wanted.metadata.name,
+            "app.kubernetes.io/managed-by": "bucketingest-operator",
+            UID_LABEL: self.uid,
+        }
+        return labels if number is None or role is None else {**labels, **self._selector(number, role)}
+
+    def _selector(self, number: int, role: str) -> dict[str, str]:
+        return {UID_LABEL: self.uid, ATTEMPT_LABEL: str(number), ROLE_LABEL: role}

@@ -1,0 +1,80 @@
+"""Spark's settings for a driver in client mode in its own pod, with executors that belong to that pod alone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bucketingest.spec.model import BucketIngest
+from bucketingest_operator.settings import JobSettings
+
+DRIVER_PORT: Final = 7078
+BLOCK_PORT: Final = 7079
+CONFIG_FOLDER: Final = "/etc/bucketingest"
+TEMPLATE_FILE: Final = "executor.yaml"
+EXECUTOR_CONTAINER: Final = "spark-kubernetes-executor"
+
+MIB: Final = 1024**2
+_JVM_OVERHEAD_MIN_MIB: Final = 384
+_WORKER_MIB: Final = 256
+"""A Python worker that has imported its packages and holds a batch, beside the budget of its buffers."""
+_DRIVER_PYTHON_MIB: Final = 768
+
+
+def spark_defaults(
+    wanted: BucketIngest,
+    settings: JobSettings,
+    *,
+    namespace: str,
+    account: str,
+    driver_pod: str,
+    executor_prefix: str,
+    driver_host: str,
+) -> dict[str, str]:
+    """Content of spark-defaults.conf. `spark.conf` of the spec is set by the job itself, and wins.
+
+    Names are those of Spark 4.2's page on Kubernetes.
+    """
+    spark = wanted.spec.spark
+    executor = spark.executor
+    return {
+        "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - a pod's network
+        "spark.driver.blockManager.port": str(BLOCK_PORT),
+        "spark.driver.host": driver_host,
+        "spark.driver.port": str(DRIVER_PORT),
+        "spark.executor.cores": str(executor_slots(wanted)),
+        "spark.executor.instances": str(executor.instances),
+        "spark.executor.memory": f"{executor.memory // MIB}m",
+        "spark.executor.memoryOverhead": f"{executor_overhead_mib(wanted)}m",
+        "spark.kubernetes.authenticate.executor.serviceAccountName": account,
+        "spark.kubernetes.container.image": spark.image or settings.image,
+        "spark.kubernetes.container.image.pullPolicy": settings.pull_policy,
+        # With this name Spark makes the driver's pod the owner, and the only one, of each executor.
+        "spark.kubernetes.driver.pod.name": driver_pod,
+        # Without it Spark makes a ConfigMap, for which the driver has no right.
+        "spark.kubernetes.executor.disableConfigMap": "true",
+        "spark.kubernetes.executor.podNamePrefix": executor_prefix,
+        "spark.kubernetes.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
+        "spark.kubernetes.executor.podTemplateFile": f"{CONFIG_FOLDER}/{TEMPLATE_FILE}",
+        "spark.kubernetes.executor.request.cores": f"{executor.cores}m",
+        # The headless Service is the address.
+        "spark.kubernetes.executor.useDriverPodIP": "false",
+        "spark.kubernetes.namespace": namespace,
+    }
+
+
+def executor_slots(wanted: BucketIngest) -> int:
+    """Tasks that run at once on an executor."""
+    return max(1, wanted.spec.spark.executor.cores // 1000)
+
+
+def executor_overhead_mib(wanted: BucketIngest) -> int:
+    """Memory of an executor's pod beside the JVM's heap: the JVM's own needs, and a Python worker for each slot."""
+    heap = wanted.spec.spark.executor.memory // MIB
+    worker = wanted.spec.table.memory_per_task // MIB + _WORKER_MIB
+    return max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + executor_slots(wanted) * worker
+
+
+def driver_pod_mib(wanted: BucketIngest) -> int:
+    """Memory of the driver's pod: the JVM's heap and its other needs, and Python."""
+    heap = wanted.spec.spark.driver.memory // MIB
+    return heap + max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + _DRIVER_PYTHON_MIB

@@ -1,0 +1,99 @@
+"""What a change of the spec means for a driver that runs: nothing, a graceful restart, or a refusal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from enum import Enum
+from typing import Any, Final
+
+from bucketingest.spec.errors import Problem
+from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
+from bucketingest_operator.observation import AttemptTold
+
+NO_RESTART: Final = ("suspend", "health", "restart", "slo")
+"""Fields that only the operator reads."""
+
+# A driver's pods come from the operator. Names of this family that neither name an account, a host's resource or a
+# template, nor decide whose the pods are.
+_ALLOWED_KUBERNETES: Final = (
+    "spark.kubernetes.allocation.",
+    "spark.kubernetes.executor.annotation.",
+    "spark.kubernetes.executor.deleteOnTermination",
+    "spark.kubernetes.executor.limit.cores",
+    "spark.kubernetes.executor.missingPodDetectDelta",
+    "spark.kubernetes.executor.node.selector.",
+    "spark.kubernetes.executor.request.cores",
+    "spark.kubernetes.executor.volumes.emptydir.",
+    "spark.kubernetes.local.dirs.tmpfs",
+    "spark.kubernetes.memoryOverheadFactor",
+    "spark.kubernetes.node.selector.",
+)
+_OPERATORS: Final = (
+    "spark.kubernetes.",
+    "spark.driver.bindAddress",
+    "spark.driver.blockManager.port",
+    "spark.driver.host",
+    "spark.driver.port",
+    "spark.driver.resource.",
+    "spark.executor.resource.",
+)
+
+
+class Change(Enum):
+    """What a spec that differs from the one an attempt was told of asks for."""
+
+    NONE = "none"
+    RESTART = "graceful restart"
+    REFUSED = "refused"
+
+
+def digest(wanted: BucketIngest) -> str:
+    """Short hash of all that a driver is started with."""
+    document = wanted.spec.to_document()
+    return _hash({name: value for name, value in document.items() if name not in NO_RESTART})
+
+
+def fixed_digest(wanted: BucketIngest) -> str:
+    """Short hash of what can never change for a table."""
+    table = wanted.spec.table.to_document()
+    fixed = {name: table.get(name) for name in IMMUTABLE_TABLE_FIELDS}
+    return _hash({**fixed, "index": {name: table["index"].get(name) for name in IMMUTABLE_INDEX_FIELDS}})
+
+
+def change_since(told: AttemptTold, wanted: BucketIngest) -> Change:
+    """What the spec asks for, seen from an attempt. The API server refuses most of REFUSED; an old CRD would not."""
+    if told.fixed_digest != fixed_digest(wanted):
+        return Change.REFUSED
+    return Change.NONE if told.spec_digest == digest(wanted) else Change.RESTART
+
+
+def cluster_problems(wanted: BucketIngest) -> tuple[Problem, ...]:
+    """Settings that decide about pods: accounts, templates, hosts. In a cluster they are not the user's."""
+    names = sorted(name for name in wanted.spec.spark.conf if _is_operators(name))
+    return tuple(
+        Problem(f"spec.spark.conf.{name}", "is set by the operator", "a setting that does not decide about pods")
+        for name in names
+    )
+
+
+def _is_operators(name: str) -> bool:
+    lower = name.lower()
+    return any(lower.startswith(start.lower()) for start in _OPERATORS) and not any(
+        lower.startswith(start.lower()) for start in _ALLOWED_KUBERNETES
+    )
+
+
+def table_key(path: str) -> str:
+    """The table's path in one spelling, so that two resources cannot name one table differently."""
+    scheme, colon, rest = path.partition("://")
+    if not colon:
+        return f"file://{path.rstrip('/')}"
+    scheme = {"s3a": "s3", "s3n": "s3", "az": "abfss"}.get(scheme.lower(), scheme.lower())
+    return f"{scheme}://{rest.rstrip('/')}"
+
+
+def _hash(document: dict[str, Any]) -> str:
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

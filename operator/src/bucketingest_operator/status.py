@@ -1,0 +1,175 @@
+"""The status while a pass writes it: conditions, attempts, and what the job last reported, as the CRD has them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from bucketingest.spec.job_report import ProgressReport
+from bucketingest.spec.status import (
+    ATTEMPTS_MAX,
+    Attempt,
+    Condition,
+    Inflight,
+    Lag,
+    LastCommit,
+    Phase,
+    Status,
+)
+
+READY: Final = "Ready"
+RECONCILING: Final = "Reconciling"
+STALLED: Final = "Stalled"
+COMMIT_FRESH: Final = "CommitFresh"
+CHECKPOINT_HEALTHY: Final = "CheckpointHealthy"
+TIMELINE_CLEAN: Final = "TimelineClean"
+CONDITIONS: Final = (READY, RECONCILING, STALLED, COMMIT_FRESH, CHECKPOINT_HEALTHY, TIMELINE_CLEAN)
+
+MESSAGE_MAX: Final = 1024
+"""A status holds ten attempts and six conditions: short messages keep it small."""
+
+Truth = Literal["True", "False", "Unknown"]
+
+
+def truth(*, value: bool) -> Truth:
+    """As Kubernetes writes it."""
+    return "True" if value else "False"
+
+
+def shortened(text: str) -> str:
+    """The text within the room that a message has."""
+    return text if len(text) <= MESSAGE_MAX else f"{text[: MESSAGE_MAX - 1]}…"
+
+
+class Draft:
+    """The status as it was, with what a pass changes in it. Nothing of it is written before `status` is taken."""
+
+    def __init__(self, before: Status, generation: int, now: datetime) -> None:
+        self._before = before
+        self._generation = generation
+        self._now = now
+        self._phase = before.phase
+        self._conditions = {each.type: each for each in before.conditions or ()}
+        self.attempts: tuple[Attempt, ...] = before.attempts or ()
+        self.number = max(before.attempt or 0, *(each.number for each in self.attempts), 0)
+        self._last_commit = before.last_commit
+        self._inflight = before.inflight
+        self._lag = before.lag
+        self._repair_clock()
+
+    def _repair_clock(self) -> None:
+        """A clock that was put back leaves times ahead of it, for which nobody should wait."""
+        current = self.current
+        if current is None:
+            return
+        late = {
+            name: self._now
+            for name, at in (("started_at", current.started_at), ("ended_at", current.ended_at))
+            if at is not None and at > self._now
+        }
+        if late:
+            self.attempts = (*self.attempts[:-1], current.model_copy(update=late))
+
+    @property
+    def current(self) -> Attempt | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    def condition(self, kind: str) -> Condition | None:
+        """A condition as it stands now."""
+        return self._conditions.get(kind)
+
+    def phase(self, phase: Phase) -> None:
+        """Set the state in one word."""
+        self._phase = phase
+
+    def set(self, kind: str, value: Truth, reason: str, message: str = "") -> None:
+        """Set a condition; its time is kept while its value is."""
+        old = self._conditions.get(kind)
+        changed = old is None or old.status != value
+        self._conditions[kind] = Condition(
+            type=kind,
+            status=value,
+            reason=reason,
+            message=shortened(message),
+            observedGeneration=self._generation,
+            lastTransitionTime=self._now if old is None or changed else old.last_transition_time,
+        )
+
+    def intend(self, number: int, pod: str) -> None:
+        """Note an attempt before anything of it is created."""
+        self.number = number
+        self.attempts = (*self.attempts, Attempt(number=number, pod=pod))[-ATTEMPTS_MAX:]
+
+    def adopt(self, number: int, pod: str, started_at: datetime) -> None:
+        """Note an attempt that is there although the status does not know it: somebody has changed the status."""
+        current = self.current
+        if current is not None and current.ended_at is None:
+            self.change(ended_at=self._now, outcome=current.outcome or "Superseded")
+        self.intend(number, pod)
+        self.change(started_at=min(started_at, self._now))
+
+    def change(
+        self,
+        *,
+        started_at: datetime | None = None,
+        ended_at: datetime | None = None,
+        outcome: str | None = None,
+        message: str | None = None,
+    ) -> None:
+        """Change what is given of the newest attempt."""
+        values = {"started_at": started_at, "ended_at": ended_at, "outcome": outcome, "message": message}
+        given = {name: value for name, value in values.items() if value is not None}
+        if message is not None:
+            given["message"] = shortened(message)
+        self.attempts = (*self.attempts[:-1], self.attempts[-1].model_copy(update=given))
+
+    def take_report(self, report: ProgressReport) -> None:
+        """What the job says about its commits, inflight instant and lag."""
+        commit = report.last_commit
+        if commit is not None:
+            self._last_commit = LastCommit(
+                instant=commit.instant,
+                time=commit.at.replace(microsecond=0),
+                rows=commit.rows,
+                latencySeconds=max(0.0, round(commit.latency_seconds, 1)),
+            )
+        inflight = report.inflight
+        if inflight is None:
+            self._inflight = None
+        elif self._inflight is None or self._inflight.instant != inflight.instant:
+            since = self._now - timedelta(seconds=int(inflight.age_seconds))
+            self._inflight = Inflight(instant=inflight.instant, since=since)
+        seconds = report.lag.seconds
+        self._lag = Lag(offsets=report.lag.offsets, seconds=None if seconds is None else _coarse(seconds))
+
+    @property
+    def inflight(self) -> Inflight | None:
+        """The instant that was open when the job last said so."""
+        return self._inflight
+
+    def nothing_inflight(self) -> None:
+        """The open instant was taken back."""
+        self._inflight = None
+
+    def status(self) -> Status:
+        """The status to write. It equals the one before if nothing of it has changed."""
+        for kind in CONDITIONS:
+            if kind not in self._conditions:
+                self.set(kind, "Unknown", "NotKnown")
+        others = [each for kind, each in self._conditions.items() if kind not in CONDITIONS]
+        return Status(
+            observedGeneration=self._generation,
+            phase=self._phase,
+            conditions=(*(self._conditions[kind] for kind in CONDITIONS), *others)[:16],
+            lastCommit=self._last_commit,
+            inflight=self._inflight,
+            lag=self._lag,
+            attempt=self.number,
+            attempts=self.attempts,
+        )
+
+
+def _coarse(seconds: float) -> float:
+    """Two digits are enough to see a lag, and spare the API server a write for each further one."""
+    return 0.0 if seconds < 0.5 else float(f"{seconds:.1e}") if seconds >= 10 else float(round(seconds))

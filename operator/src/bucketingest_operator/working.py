@@ -1,0 +1,205 @@
+"""One pass over one resource while it is being decided: what was seen, the draft of the status, the plan so far."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from bucketingest.spec.errors import Problem
+from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.status import Phase
+from bucketingest_operator.backoff import counted_failures
+from bucketingest_operator.failures import Answer, Diagnosis
+from bucketingest_operator.names import Names
+from bucketingest_operator.observation import AttemptTold, Driver, Observation
+from bucketingest_operator.plan import (
+    Action,
+    CreateRollback,
+    DeleteDriver,
+    DeleteExecutors,
+    EmitEvent,
+    Plan,
+    RemoveFinalizer,
+    StartAttempt,
+    WriteStatus,
+)
+from bucketingest_operator.spec_changes import cluster_problems, digest, fixed_digest
+from bucketingest_operator.status import (
+    CHECKPOINT_HEALTHY,
+    COMMIT_FRESH,
+    READY,
+    RECONCILING,
+    STALLED,
+    TIMELINE_CLEAN,
+    Draft,
+    Truth,
+    truth,
+)
+
+SOON: Final = timedelta(seconds=5)
+WATCHING: Final = timedelta(seconds=15)
+QUIET: Final = timedelta(minutes=5)
+
+ROLLBACK_PENDING: Final = "RollbackPending"
+COMPLETED: Final = "Completed"
+SPEC_INVALID: Final = "SpecInvalid"
+SPEC_REFUSED: Final = "SpecRefused"
+# Only the API server knows whether they may be carried out: the status must still be the one that was read.
+_GUARDED: Final = (StartAttempt, CreateRollback, RemoveFinalizer)
+
+
+class Pass:
+    """Collects what a pass decides. Not kept from one pass to the next."""
+
+    def __init__(self, seen: Observation) -> None:
+        self.seen = seen
+        self.resource = seen.resource
+        self.now = seen.now.replace(microsecond=0)
+        self.names = Names(seen.resource.name, seen.resource.uid)
+        self.draft = Draft(seen.resource.status, seen.resource.generation, self.now)
+        self.problems: tuple[Problem, ...] = seen.resource.problems
+        wanted = seen.resource.wanted
+        if wanted is not None:
+            self.problems += cluster_problems(wanted)
+        self.wanted: BucketIngest | None = None if self.problems else wanted
+        self._actions: list[Action] = []
+        self._events: list[EmitEvent] = []
+        self.look_again = QUIET
+        self.look_live = False
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the resource asks for no driver; also where the rest of its spec is wrong."""
+        return self.resource.wanted is not None and self.resource.wanted.spec.suspend
+
+    @property
+    def alive(self) -> tuple[Driver, ...]:
+        """Driver pods, of whatever attempt, whose process may run now or later."""
+        return tuple(pod for pod in self.seen.drivers if pod.can_run)
+
+    def told(self) -> AttemptTold | None:
+        """What the newest attempt was told."""
+        current = self.draft.current
+        return None if current is None else self.seen.told.get(current.number)
+
+    def do(self, action: Action) -> None:
+        """Add an action to the plan."""
+        self._actions.append(action)
+
+    def tell(self, kind: Literal["Normal", "Warning"], reason: str, message: str, about: object = "") -> None:
+        """Add an event to the plan."""
+        self._events.append(EmitEvent(kind, reason, message, str(about or self.draft.number)))
+
+    def look(self, after: timedelta, *, live: bool = False) -> None:
+        """Come back no later than this."""
+        self.look_again = max(timedelta(seconds=1), min(self.look_again, after))
+        self.look_live = self.look_live or live
+
+    def say(self, phase: Phase, ready: Truth, reason: str, message: str, *, working: bool) -> None:
+        """Set phase, Ready and Reconciling at once."""
+        self.draft.phase(phase)
+        self.draft.set(READY, ready, reason, message)
+        self.draft.set(RECONCILING, truth(value=working), reason, message)
+        if ready != "True":
+            self.draft.set(COMMIT_FRESH, "Unknown", reason, message)
+
+    def stall(self, reason: str, message: str) -> None:
+        """Give up until a person changes something."""
+        before = self.draft.condition(STALLED)
+        if before is None or before.status != "True" or before.reason != reason:
+            self.tell("Warning", reason, f"Stalled: {message}")
+        self.say("Stalled", "False", reason, message, working=False)
+        self.draft.set(STALLED, "True", reason, message)
+
+    def not_stalled(self) -> None:
+        """Take a stall back."""
+        self.draft.set(STALLED, "False", "Progressing")
+
+    @property
+    def stalled(self) -> bool:
+        """Whether an earlier pass gave up on exactly this generation of the spec."""
+        stalled = self.draft.condition(STALLED)
+        return (
+            stalled is not None
+            and stalled.status == "True"
+            and stalled.reason not in {SPEC_INVALID, SPEC_REFUSED}
+            and stalled.observed_generation == self.resource.generation
+        )
+
+    @property
+    def rollback_pending(self) -> bool:
+        """Whether the open instant of the newest attempt must be taken back before the next."""
+        clean = self.draft.condition(TIMELINE_CLEAN)
+        return clean is not None and clean.status == "False" and clean.reason == ROLLBACK_PENDING
+
+    def delete(self, pod: Driver) -> None:
+        """Have a driver pod end, gracefully, unless its node is no more. It being asked to already is enough."""
+        if pod.node_gone:
+            self.do(DeleteDriver(pod.attempt, pod.name, force=True))
+        elif not pod.terminating:
+            self.do(DeleteDriver(pod.attempt, pod.name))
+        self.look(SOON, live=True)
+
+    def close(self, outcome: str, message: str, diagnosis: Diagnosis | None) -> None:
+        """Note the end of the newest attempt, whose driver pod cannot run any more."""
+        current = self.draft.current
+        assert current is not None
+        pod = self.seen.driver(current.number)
+        ended = self.now if pod is None or pod.finished_at is None else min(pod.finished_at, self.now)
+        if current.started_at is not None:
+            ended = max(ended, current.started_at)
+        self.draft.change(ended_at=ended.replace(microsecond=0), outcome=outcome, message=message)
+        self.do(DeleteExecutors(current.number))
+        if diagnosis is None:
+            return
+        self.tell("Warning", diagnosis.failure.value, f"Attempt {current.number} failed: {message}")
+        treatment = diagnosis.treatment
+        if treatment.rollback:
+            self.draft.set(TIMELINE_CLEAN, "False", ROLLBACK_PENDING, "The open instant is to be taken back.")
+        if diagnosis.failure.value == "CheckpointLost":
+            self.draft.set(CHECKPOINT_HEALTHY, "False", "CheckpointLost", message)
+        if treatment.answer is Answer.STALL:
+            self.stall(diagnosis.failure.value, message)
+        elif treatment.answer is not Answer.WAIT:
+            self._break_circuit(message)
+
+    def _break_circuit(self, message: str) -> None:
+        wanted = self.resource.wanted
+        if wanted is None:
+            return
+        count = len(self.failures(wanted))
+        if count >= wanted.spec.restart.max_failures:
+            self.stall("TooManyFailures", f"{count} attempts failed within restart.window; the last: {message}")
+
+    def failures(self, wanted: BucketIngest) -> tuple[datetime, ...]:
+        """Ends of the failed attempts that count for the circuit breaker: those since a person ended a stall."""
+        stalled = self.draft.condition(STALLED)
+        since = stalled.last_transition_time if stalled is not None and stalled.status == "False" else None
+        ended = [each for each in self.draft.attempts if each.ended_at is not None]
+        told = self.seen.told.get(ended[-1].number) if ended else None
+        before = () if told is None else told.failures
+        return counted_failures(before, ended, since, self.now, wanted.spec.restart)
+
+    def begin(self, wanted: BucketIngest) -> None:
+        """Note a new attempt in the status, then create it. Its number was never used."""
+        used = [self.draft.number, *self.seen.told]
+        used += [pod.attempt for pod in self.seen.drivers] + [job.attempt for job in self.seen.jobs]
+        number = max(used) + 1
+        self.draft.intend(number, self.names.driver(number))
+        self.tell("Normal", "AttemptStarting", f"Starting attempt {number}.")
+        self.create(wanted)
+
+    def create(self, wanted: BucketIngest) -> None:
+        """Create what the newest attempt needs, as far as it is not there."""
+        told = AttemptTold(digest(wanted), fixed_digest(wanted), self.resource.nonce, self.failures(wanted))
+        self.do(StartAttempt(self.draft.number, told, wanted))
+        self.say("Starting", "False", "AttemptStarting", f"Attempt {self.draft.number} is starting.", working=True)
+        self.look(SOON, live=True)
+
+    def plan(self) -> Plan:
+        """The plan: the status first, then what is to be done, then what is told."""
+        status = self.draft.status()
+        actions: list[Action] = []
+        if status != self.resource.status or any(isinstance(each, _GUARDED) for each in self._actions):
+            actions.append(WriteStatus(status, self.resource.version))
+        return Plan((*actions, *self._actions, *self._events), status, self.look_again, self.look_live)
