@@ -26,14 +26,10 @@ class Checkpoints:
 
     def damage(self, damage: Damage) -> int:
         """Damage every checkpoint; no query may be running. Returns how many files or directories it hit."""
-        if damage is Damage.ALL_GONE:
+        if damage in {Damage.ALL_GONE, Damage.STALE}:
             shutil.rmtree(self._root, ignore_errors=True)
-            return 1
-        if damage is Damage.STALE:
-            if not self._spare.exists():
-                return 0
-            shutil.rmtree(self._root, ignore_errors=True)
-            shutil.copytree(self._spare, self._root)
+            if damage is Damage.STALE and self._spare.exists():
+                shutil.copytree(self._spare, self._root)
             return 1
         return sum(_damaged(checkpoint, damage) for checkpoint in self._checkpoints())
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bucketingest.cli.exit_codes import ExitCode
 from soak.attempt import Attempt
 from soak.damage import Checkpoints
 from soak.figures import Recovery
@@ -144,10 +145,10 @@ class FaultCarrier:
         zombie.signal(still, signal.SIGCONT)
         resumed = time.time()
         until(lambda: not zombie.running, f"the zombie ends; {zombie.tail()}", within=ENDS_WITHIN_SECONDS)
-        self.say(f"  the zombie ended with {zombie.code}: {zombie.last_words()[:160]}")
-        if zombie.code == 0:
+        if zombie.code == ExitCode.OK:
             raise SoakFailed(f"a driver that was taken over from ended as if all were well; {zombie.tail()}")
         zombie.wait_until_gone(str(fault))
+        self.pipeline.note_end(zombie, expected=zombie.code == ExitCode.FENCED_OUT)
         self.pipeline.wait_for_commit(resumed, f"{fault}: it went on")
         return recovery
 
@@ -156,7 +157,7 @@ class FaultCarrier:
         asked = time.time()
         attempt.signal(attempt.processes(Role.DRIVER), signal.SIGTERM)
         attempt.wait_until_gone(str(fault))
-        if attempt.code != 0:
+        if attempt.code != ExitCode.OK:
             raise SoakFailed(f"SIGTERM ended it with {attempt.code}; {attempt.tail()}")
         return self._restart(fault, asked)
 
