@@ -105,6 +105,8 @@ def soak(settings: Settings, folder: Path, say: Callable[[str], None]) -> Report
                 "Hudi's reader": lambda: hudi.oracle.snapshot(places.table),
             }
             report.judgement = judge(watch, expected, traffic.ends, readers)
+        except KeyboardInterrupt:
+            report.failure = "interrupted"
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what the soak found
             report.failure = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
         finally:
