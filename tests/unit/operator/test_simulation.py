@@ -1,0 +1,170 @@
+"""The operator against a cluster in which everything happens at the worst time: crashes, stale reads, odd clocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from bucketingest_operator.observation import RESTART_ANNOTATION, JobState, Observation, PodReason, PodState
+from bucketingest_operator.reconcile import reconcile
+from support.fake_cluster import FakeCluster
+from support.observations import report, termination
+
+CODES = [1, 2, 3, 4, 6, 7, 9, 10, 13, 14, 16, 17, 19, 20, 137, 143, 99]
+
+
+class OperatorUnderFire(RuleBasedStateMachine):
+    """Every rule is something that can happen at any time."""
+
+    @initialize(once=st.booleans(), max_failures=st.sampled_from([2, 10]))
+    def create(self, once: bool, max_failures: int) -> None:
+        self.cluster = FakeCluster()
+        self.cluster.edit(
+            commit={"trigger": "once" if once else "2s"}, restart={"maxFailures": max_failures, "window": "1h"}
+        )
+        self.once = once
+        self.nonce = 0
+        self.seen: list[Observation] = [self.cluster.observe()]
+
+    @rule(crash_after=st.integers(0, 6) | st.none())
+    def operator_passes(self, crash_after: int | None) -> None:
+        self._reconcile(self.cluster.observe(), crash_after)
+
+    @rule(age=st.integers(1, 6), crash_after=st.integers(0, 6) | st.none())
+    def operator_passes_with_an_old_cache(self, age: int, crash_after: int | None) -> None:
+        old = self.seen[max(0, len(self.seen) - age)]
+        self._reconcile(replace(old, live=False, now=self.cluster.now), crash_after)
+
+    @rule(age=st.integers(1, 6), crash_after=st.integers(0, 6) | st.none())
+    def operator_passes_with_an_old_resource_and_live_pods(self, age: int, crash_after: int | None) -> None:
+        old = self.seen[max(0, len(self.seen) - age)]
+        self._reconcile(replace(self.cluster.observe(), resource=old.resource), crash_after)
+
+    def _reconcile(self, seen: Observation, crash_after: int | None) -> None:
+        if self.cluster.gone:
+            return
+        self.seen.append(self.cluster.observe())
+        self.cluster.apply(reconcile(seen), crash_after=crash_after)
+
+    @rule()
+    def node_starts_the_driver(self) -> None:
+        self.cluster.start_pod()
+
+    @rule(reason=st.sampled_from([PodReason.IMAGE_PULL, PodReason.UNSCHEDULABLE, PodReason.NONE]))
+    def driver_waits(self, reason: PodReason) -> None:
+        pod = self.cluster.newest()
+        if pod is not None and pod.state is PodState.PENDING:
+            self.cluster.set_pod(reason=reason)
+
+    @rule(code=st.sampled_from(CODES), speaks=st.booleans())
+    def driver_fails(self, code: int, speaks: bool) -> None:
+        said = termination(code) if speaks else None
+        self.cluster.set_pod(state=PodState.FAILED, exit_code=code, report=said, finished_at=self.cluster.now)
+
+    @rule(reason=st.sampled_from([PodReason.OOM_KILLED, PodReason.EVICTED]))
+    def driver_is_killed(self, reason: PodReason) -> None:
+        self.cluster.set_pod(state=PodState.FAILED, reason=reason)
+
+    @precondition(lambda self: self.once)
+    @rule()
+    def driver_completes(self) -> None:
+        said = termination(0, error_class="Completed")
+        self.cluster.set_pod(state=PodState.SUCCEEDED, exit_code=0, report=said)
+
+    @rule()
+    def driver_hangs(self) -> None:
+        self.cluster.progress = report(last_report_age_seconds=100_000.0, running_seconds=200_000.0)
+
+    @rule()
+    def somebody_deletes_the_driver(self) -> None:
+        self.cluster.set_pod(terminating=True)
+
+    @rule()
+    def nodes_finish_deletions(self) -> None:
+        self.cluster.finish_deletions()
+
+    @rule()
+    def node_is_lost(self) -> None:
+        self.cluster.set_pod(node_gone=True, terminating=True)
+
+    @rule(state=st.sampled_from([JobState.SUCCEEDED, JobState.FAILED]))
+    def rollback_ends(self, state: JobState) -> None:
+        self.cluster.finish_jobs(state)
+
+    @rule(seconds=st.sampled_from([1, 30, 400, 4000, -30, -4000]))
+    def clock_moves(self, seconds: int) -> None:
+        self.cluster.pass_time(seconds)
+
+    @rule(suspend=st.booleans())
+    def person_suspends_or_resumes(self, suspend: bool) -> None:
+        if suspend != bool(self.cluster.spec.get("suspend")):
+            self.cluster.edit(suspend=suspend)
+
+    @rule(rows=st.integers(1, 3))
+    def person_changes_the_source(self, rows: int) -> None:
+        self.cluster.edit(source={"rate": {"rowsPerSecond": rows}})
+
+    @rule()
+    def person_asks_for_a_restart(self) -> None:
+        self.nonce += 1
+        self.cluster.annotate(**{RESTART_ANNOTATION: str(self.nonce)})
+
+    @rule()
+    def person_deletes_the_resource(self) -> None:
+        # Seldom, since nothing happens after it.
+        if len(self.seen) > 12:
+            self.cluster.delete()
+
+    @invariant()
+    def the_status_fits(self) -> None:
+        if hasattr(self, "cluster"):
+            assert len(self.cluster.resource.status.attempts or ()) <= 10
+            assert len(self.cluster.alive()) <= 1
+
+    def teardown(self) -> None:
+        """When nothing goes wrong any more, everything comes to where it belongs."""
+        if not hasattr(self, "cluster"):
+            return
+        cluster = self.cluster
+        for _ in range(60):
+            if cluster.gone:
+                break
+            if (pod := cluster.newest()) is not None and pod.state is PodState.PENDING:
+                cluster.set_pod(reason=PodReason.NONE)
+            cluster.finish_jobs()
+            cluster.finish_deletions()
+            cluster.start_pod()
+            if cluster.progress is not None and cluster.progress.running_seconds > 100_000 and not cluster.alive():
+                cluster.progress = None
+            plan = reconcile(cluster.observe())
+            cluster.apply(plan)
+            cluster.pass_time(plan.look_again.total_seconds())
+        self._check_rest()
+
+    def _check_rest(self) -> None:
+        cluster = self.cluster
+        if cluster.resource.deleting:
+            assert cluster.gone, "a deleted resource was never let go"
+            return
+        status = cluster.resource.status
+        if status.phase in {"Stalled", "Completed"}:
+            assert not cluster.alive()
+        elif cluster.spec.get("suspend"):
+            assert status.phase == "Suspended"
+            assert not cluster.alive()
+        else:
+            assert status.phase == "Running", status
+            assert len(cluster.alive()) == 1
+            assert status.observed_generation == cluster.resource.generation
+            assert cluster.told[max(cluster.alive())].nonce == cluster.resource.nonce
+        # At rest nothing is written any more.
+        first = reconcile(cluster.observe())
+        cluster.apply(first)
+        assert not reconcile(cluster.observe()).actions
+
+
+OperatorUnderFire.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestOperatorUnderFire = OperatorUnderFire.TestCase
