@@ -1,0 +1,80 @@
+"""Each way in which a driver can end has its own answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from bucketingest.spec.exit_codes import ENDINGS, ExitCode, Remedy
+from bucketingest_operator.failures import TREATMENTS, Answer, Failure, diagnose, failure_of
+from bucketingest_operator.observation import PodReason, PodState
+from support.observations import driver, termination
+
+
+@pytest.mark.parametrize("code", [code for code in ExitCode if code is not ExitCode.OK])
+def test_an_end_that_needs_a_person_stalls_and_every_other_restarts(code: ExitCode) -> None:
+    found = diagnose(driver(state=PodState.FAILED, exit_code=code, report=termination(code)))
+    assert found is not None
+    # The demo's code never comes from a driver.
+    person = ENDINGS[code].remedy is Remedy.PERSON and code is not ExitCode.WRONG_RESULT
+    assert (found.treatment.answer is Answer.STALL) == person
+
+
+def test_every_failure_has_a_treatment() -> None:
+    assert set(TREATMENTS) == set(Failure)
+
+
+def test_a_job_that_took_all_input_has_not_failed() -> None:
+    said = termination(0, error_class="Completed")
+    assert diagnose(driver(state=PodState.SUCCEEDED, exit_code=0, report=said)) is None
+
+
+def test_a_job_that_somebody_else_stopped_is_started_again_at_once() -> None:
+    said = termination(0, error_class="Stopped")
+    found = diagnose(driver(state=PodState.SUCCEEDED, exit_code=0, report=said))
+    assert found is not None
+    assert found.failure is Failure.STOPPED
+    assert found.treatment.answer is Answer.AT_ONCE
+
+
+def test_an_exit_without_a_message_is_not_taken_for_completion() -> None:
+    found = diagnose(driver(state=PodState.SUCCEEDED, exit_code=0))
+    assert found is not None
+    assert found.failure is Failure.STOPPED
+
+
+def test_memory_is_known_from_kubernetes_when_the_job_could_not_say_it() -> None:
+    found = diagnose(driver(state=PodState.FAILED, exit_code=137, reason=PodReason.OOM_KILLED))
+    assert found is not None
+    assert found.failure is Failure.OUT_OF_MEMORY
+
+
+def test_a_killed_driver_without_a_reason_is_lost() -> None:
+    found = diagnose(driver(state=PodState.FAILED, exit_code=137))
+    assert found is not None
+    assert found.failure is Failure.DRIVER_LOST
+
+
+def test_a_pod_that_is_gone_is_lost() -> None:
+    found = diagnose(None)
+    assert found is not None
+    assert found.failure is Failure.DRIVER_LOST
+
+
+def test_a_checkpoint_that_does_not_fit_is_told_from_other_ends_of_the_query() -> None:
+    said = termination(9, "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
+    found = diagnose(driver(state=PodState.FAILED, exit_code=9, report=said))
+    assert found is not None
+    assert found.failure is Failure.CHECKPOINT_LOST
+    assert "Concurrent update" in found.message
+
+
+def test_a_code_of_a_newer_job_is_unknown_and_restarts() -> None:
+    found = diagnose(driver(state=PodState.FAILED, exit_code=77, report=termination(77)))
+    assert found is not None
+    assert found.treatment.answer is Answer.BACKOFF
+
+
+def test_outcomes_name_failures_and_planned_ends_do_not() -> None:
+    assert failure_of("Stuck") is Failure.STUCK
+    assert failure_of("SpecChanged") is None
+    assert failure_of(None) is None

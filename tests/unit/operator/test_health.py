@@ -1,0 +1,75 @@
+"""A driver is judged by its commits: idle is not stuck, and running is not well."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from bucketingest.spec.job_report import InflightReport, LagReport, ProgressReport
+from bucketingest_operator.health import Health, judge
+from bucketingest_operator.observation import Contact, Executors
+from support.observations import NOW, bucket_ingest, commit, driver, report
+
+SPEC = bucket_ingest().spec  # limits: 5m without a commit, 10m inflight
+
+TWO = Executors(running=2)
+
+
+def judged(progress: ProgressReport, executors: Executors = TWO) -> Health:
+    return judge(SPEC, driver(), Contact(progress), executors, NOW)
+
+
+def test_commits_in_time_are_well() -> None:
+    assert judged(report()) == Health(None, "True", "Commits come within health.maxCommitLag.")
+
+
+def test_idle_for_hours_is_not_stuck() -> None:
+    quiet = report(idle=True, last_commit=commit(90_000), inflight=None, lag=LagReport(offsets=0, seconds=0))
+    assert judged(quiet).stuck is None
+
+
+def test_input_that_came_just_now_after_a_quiet_night_is_not_stuck() -> None:
+    assert judged(report(last_commit=commit(90_000), lag=LagReport(offsets=5, seconds=3))).stuck is None
+
+
+def test_no_commit_although_there_is_input_is_stuck() -> None:
+    found = judged(report(last_commit=commit(301), lag=LagReport(offsets=5, seconds=301)))
+    assert found.stuck is not None
+    assert found.fresh == "False"
+
+
+def test_an_instant_inflight_for_too_long_is_stuck() -> None:
+    old = InflightReport(instant="20261121110000000", age_seconds=601)
+    assert "20261121110000000" in (judged(report(inflight=old)).stuck or "")
+
+
+def test_a_new_attempt_has_time_for_the_instant_that_an_earlier_one_left() -> None:
+    old = InflightReport(instant="20261121110000000", age_seconds=90_000)
+    young = report(inflight=old, running_seconds=60, commits=0, last_commit=None)
+    assert judged(young).stuck is None
+
+
+def test_a_query_that_does_not_get_on_is_stuck() -> None:
+    assert judged(report(last_report_age_seconds=303)).stuck is not None
+    assert judged(report(last_report_age_seconds=300)).stuck is None
+
+
+def test_executors_that_do_not_start_are_waited_for() -> None:
+    late = report(last_commit=commit(900), lag=LagReport(offsets=5, seconds=900))
+    found = judged(late, Executors(running=0, pending=2, message="0/3 nodes are available."))
+    assert found.stuck is None
+    assert "0/3 nodes" in found.fresh_message
+    assert judged(late, Executors(running=1, pending=1)).stuck is not None
+
+
+def test_silence_is_stuck_only_when_it_lasts() -> None:
+    for seconds, stuck in ((299, False), (301, True)):
+        contact = Contact(report(), NOW - timedelta(seconds=seconds))
+        found = judge(SPEC, driver(), contact, Executors(), NOW)
+        assert (found.stuck is not None) == stuck
+        assert found.fresh == "Unknown"
+
+
+def test_a_driver_that_never_answered_has_time_to_start() -> None:
+    for minutes, stuck in ((9, False), (11, True)):
+        pod = driver(created_at=NOW - timedelta(minutes=minutes))
+        assert (judge(SPEC, pod, Contact(), Executors(), NOW).stuck is not None) == stuck

@@ -1,0 +1,160 @@
+"""What an attempt consists of: its configuration, its address, its rights, its pods."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import yaml
+
+from bucketingest.spec.load import load_text
+from bucketingest_operator.names import Names
+from bucketingest_operator.observation import AttemptTold
+from bucketingest_operator.resources import Manifests, parse_told, told_annotations
+from bucketingest_operator.settings import JobSettings
+from bucketingest_operator.spec_changes import cluster_problems
+from support.observations import NOW, UID, bucket_ingest, told_of
+
+KAFKA = {
+    "source": {
+        "kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"], "secretRef": {"name": "kafka-credentials"}}
+    },
+    "format": {"type": "json", "schema": "value BIGINT"},
+}
+SETTINGS = JobSettings(image="job:1", env_from_secrets=("lake-credentials",))
+
+
+def manifests(spec: dict[str, Any] | None = None) -> Manifests:
+    return Manifests(bucket_ingest(spec), "ingest", UID, SETTINGS)
+
+
+def pod_specs() -> dict[str, dict[str, Any]]:
+    made = manifests(KAFKA)
+    config = made.config_map(3, told_of(made.wanted))
+    return {
+        "driver": made.driver_pod(3, told_of(made.wanted))["spec"],
+        "executor": yaml.safe_load(config["data"]["executor.yaml"])["spec"],
+        "rollback": made.rollback_job(3)["spec"]["template"]["spec"],
+    }
+
+
+def test_the_job_reads_back_the_resource_it_was_made_for() -> None:
+    made = manifests(KAFKA)
+    text = made.config_map(3, told_of(made.wanted))["data"]["bucketingest.yaml"]
+    assert load_text(text) == made.wanted
+
+
+def test_the_same_arguments_make_the_same_objects_and_the_driver_comes_last() -> None:
+    made = manifests()
+    told = told_of(made.wanted)
+    first, second = made.attempt(3, told), manifests().attempt(3, told)
+    assert json.dumps(first) == json.dumps(second)
+    assert [each["kind"] for each in first][-1] == "Pod"
+
+
+def test_names_are_those_of_the_resource_and_the_attempt_and_fit_kubernetes_and_spark() -> None:
+    names = Names("a" * 52, UID)
+    assert len(names.attempt(10**9)) <= 47
+    assert len(names.driver(10**9)) <= 63
+    assert Names("orders", UID).driver(1) != Names("orders", "another").driver(1)
+    assert names.driver(1) != names.driver(2)
+
+
+@pytest.mark.parametrize("role", ["driver", "executor", "rollback"])
+def test_every_pod_fits_the_restricted_standard(role: str) -> None:
+    spec = pod_specs()[role]
+    assert spec["restartPolicy"] == "Never"
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC"))
+    assert all(set(volume) - {"name"} <= {"emptyDir", "configMap", "secret"} for volume in spec["volumes"])
+    for container in spec["containers"]:
+        security = container["securityContext"]
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert security["readOnlyRootFilesystem"] is True
+
+
+def test_only_the_driver_may_speak_with_kubernetes_and_only_about_pods() -> None:
+    assert {role: spec["automountServiceAccountToken"] for role, spec in pod_specs().items()} == {
+        "driver": True,
+        "executor": False,
+        "rollback": False,
+    }
+    assert [rule["resources"] for rule in manifests().role()["rules"]] == [["pods"]]
+
+
+def test_every_pod_has_the_credentials_for_storage() -> None:
+    for spec in pod_specs().values():
+        names = [each["secretRef"]["name"] for each in spec["containers"][0]["envFrom"]]
+        assert names == ["lake-credentials"]
+
+
+def test_the_secret_of_the_source_is_mounted_into_the_driver_alone() -> None:
+    found = {role: "kafka-credentials" in json.dumps(spec) for role, spec in pod_specs().items()}
+    assert found == {"driver": True, "executor": False, "rollback": False}
+
+
+def test_a_pod_outlives_the_grace_of_its_job() -> None:
+    made = Manifests(bucket_ingest(), "ingest", UID, JobSettings(grace=timedelta(seconds=90)))
+    spec = made.driver_pod(1, told_of(made.wanted))["spec"]
+    env = {each["name"]: each["value"] for each in spec["containers"][0]["env"]}
+    assert env["BUCKETINGEST_GRACE"] == "1m30s"
+    assert spec["terminationGracePeriodSeconds"] > 90
+
+
+def test_executors_find_the_driver_of_their_own_attempt_which_alone_owns_them() -> None:
+    made = manifests()
+    told = told_of(made.wanted)
+    conf = dict(
+        line.split(" ", 1) for line in made.config_map(3, told)["data"]["spark-defaults.conf"].splitlines() if line
+    )
+    service, pod = made.service(3), made.driver_pod(3, told)
+    assert conf["spark.driver.host"].split(".")[0] == service["metadata"]["name"]
+    assert conf["spark.kubernetes.driver.pod.name"] == pod["metadata"]["name"]
+    assert service["spec"]["clusterIP"] == "None"
+    labels = pod["metadata"]["labels"]
+    assert all(labels[name] == value for name, value in service["spec"]["selector"].items())
+    other = made.driver_pod(4, told)["metadata"]["labels"]
+    assert any(other[name] != value for name, value in service["spec"]["selector"].items())
+
+
+def test_the_driver_pod_has_room_for_its_heap() -> None:
+    limits = pod_specs()["driver"]["containers"][0]["resources"]["limits"]
+    assert int(limits["memory"].removesuffix("Mi")) > 2048
+
+
+def test_everything_is_owned_by_the_resource_alone() -> None:
+    made = manifests()
+    for each in [*made.attempt(1, told_of(made.wanted)), made.rollback_job(1)]:
+        assert [owner["uid"] for owner in each["metadata"]["ownerReferences"]] == [UID]
+
+
+def test_the_orders_of_an_attempt_survive_being_annotations() -> None:
+    told = AttemptTold("a", "b", "now!", (NOW - timedelta(seconds=5), NOW))
+    assert parse_told(told_annotations(told)) == told
+    assert parse_told({}) is None
+    assert parse_told({**told_annotations(told), "bucketingest.dev/failures": "soon"}) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.kubernetes.executor.podTemplateFile",
+        "spark.kubernetes.executor.volumes.hostPath.root.mount.path",
+        "spark.kubernetes.authenticate.driver.serviceAccountName",
+        "spark.kubernetes.namespace",
+        "spark.Kubernetes.Driver.Pod.Name",
+        "spark.driver.host",
+    ],
+)
+def test_settings_by_which_a_user_could_get_more_rights_are_refused(name: str) -> None:
+    problems = cluster_problems(bucket_ingest({"spark": {"conf": {name: "x"}}}))
+    assert [problem.field for problem in problems] == [f"spec.spark.conf.{name}"]
+
+
+def test_settings_of_placement_and_tuning_are_allowed() -> None:
+    conf = {"spark.kubernetes.executor.node.selector.disk": "ssd", "spark.sql.shuffle.partitions": "8"}
+    assert cluster_problems(bucket_ingest({"spark": {"conf": conf}})) == ()
