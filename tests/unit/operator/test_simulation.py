@@ -19,8 +19,8 @@ CODES = [1, 2, 3, 4, 6, 7, 9, 10, 13, 14, 16, 17, 19, 20, 137, 143, 99]
 class OperatorUnderFire(RuleBasedStateMachine):
     """Every rule is something that can happen at any time."""
 
-    @initialize(once=st.booleans(), max_failures=st.sampled_from([2, 10]))
-    def create(self, once: bool, max_failures: int) -> None:
+    @initialize(once=st.booleans(), max_failures=st.sampled_from([2, 10]), settled=st.booleans())
+    def create(self, once: bool, max_failures: int, settled: bool) -> None:
         self.cluster = FakeCluster()
         self.cluster.edit(
             commit={"trigger": "once" if once else "2s"}, restart={"maxFailures": max_failures, "window": "1h"}
@@ -28,6 +28,17 @@ class OperatorUnderFire(RuleBasedStateMachine):
         self.once = once
         self.nonce = 0
         self.seen: list[Observation] = [self.cluster.observe()]
+        if settled:
+            self.all_goes_on(3, 1, None)
+
+    @rule(passes=st.integers(1, 4), seconds=st.sampled_from([1, 400]), crash_after=st.integers(1, 3) | st.none())
+    def all_goes_on(self, passes: int, seconds: int, crash_after: int | None) -> None:
+        for _ in range(passes):
+            self._reconcile(self.cluster.observe(), crash_after)
+            self._reconcile(self.cluster.observe(), None)
+            self.cluster.finish_deletions()
+            self.cluster.start_pod()
+            self.cluster.pass_time(seconds)
 
     @rule(crash_after=st.integers(0, 6) | st.none())
     def operator_passes(self, crash_after: int | None) -> None:
@@ -53,17 +64,20 @@ class OperatorUnderFire(RuleBasedStateMachine):
     def node_starts_the_driver(self) -> None:
         self.cluster.start_pod()
 
+    @precondition(lambda self: self.cluster.alive())
     @rule(reason=st.sampled_from([PodReason.IMAGE_PULL, PodReason.UNSCHEDULABLE, PodReason.NONE]))
     def driver_waits(self, reason: PodReason) -> None:
         pod = self.cluster.newest()
         if pod is not None and pod.state is PodState.PENDING:
             self.cluster.set_pod(reason=reason)
 
+    @precondition(lambda self: self.cluster.alive())
     @rule(code=st.sampled_from(CODES), speaks=st.booleans())
     def driver_fails(self, code: int, speaks: bool) -> None:
         said = termination(code) if speaks else None
         self.cluster.set_pod(state=PodState.FAILED, exit_code=code, report=said, finished_at=self.cluster.now)
 
+    @precondition(lambda self: self.cluster.alive())
     @rule(reason=st.sampled_from([PodReason.OOM_KILLED, PodReason.EVICTED]))
     def driver_is_killed(self, reason: PodReason) -> None:
         self.cluster.set_pod(state=PodState.FAILED, reason=reason)
@@ -74,22 +88,27 @@ class OperatorUnderFire(RuleBasedStateMachine):
         said = termination(0, error_class="Completed")
         self.cluster.set_pod(state=PodState.SUCCEEDED, exit_code=0, report=said)
 
+    @precondition(lambda self: self.cluster.alive())
     @rule()
     def driver_hangs(self) -> None:
         self.cluster.progress = report(last_report_age_seconds=100_000.0, running_seconds=200_000.0)
 
+    @precondition(lambda self: self.cluster.alive())
     @rule()
     def somebody_deletes_the_driver(self) -> None:
         self.cluster.set_pod(terminating=True)
 
+    @precondition(lambda self: any(pod.terminating for pod in self.cluster.pods.values()))
     @rule()
     def nodes_finish_deletions(self) -> None:
         self.cluster.finish_deletions()
 
+    @precondition(lambda self: self.cluster.alive())
     @rule()
     def node_is_lost(self) -> None:
         self.cluster.set_pod(node_gone=True, terminating=True)
 
+    @precondition(lambda self: self.cluster.jobs)
     @rule(state=st.sampled_from([JobState.SUCCEEDED, JobState.FAILED]))
     def rollback_ends(self, state: JobState) -> None:
         self.cluster.finish_jobs(state)
@@ -166,5 +185,5 @@ class OperatorUnderFire(RuleBasedStateMachine):
         assert not reconcile(cluster.observe()).actions
 
 
-OperatorUnderFire.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+OperatorUnderFire.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
 TestOperatorUnderFire = OperatorUnderFire.TestCase
