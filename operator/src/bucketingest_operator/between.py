@@ -12,7 +12,7 @@ from bucketingest_operator.plan import CreateRollback, DeleteAttempt, DeleteExec
 from bucketingest_operator.running import TABLE_TAKEN
 from bucketingest_operator.spec_changes import Change, change_since
 from bucketingest_operator.status import STALLED, TIMELINE_CLEAN
-from bucketingest_operator.working import COMPLETED, QUIET, SOON, SPEC_INVALID, SPEC_REFUSED, Pass
+from bucketingest_operator.working import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, Pass
 
 
 def decide_next(work: Pass) -> None:
@@ -122,12 +122,11 @@ def _must_rest(work: Pass, wanted: BucketIngest, current: Attempt) -> bool:
     rest = current.ended_at + wait_after(work.resource.uid, work.draft.attempts) - work.now
     if rest.total_seconds() <= 0:
         return False
-    seconds = int(rest.total_seconds()) + 1
     work.not_stalled()
     work.say(
         "Recovering", "False", current.outcome or "Failed", f"{current.message or ''} Next attempt soon.", working=True
     )
-    work.look(min(rest, QUIET) if seconds else SOON)
+    work.look(rest)
     return True
 
 

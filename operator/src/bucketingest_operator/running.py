@@ -47,14 +47,8 @@ def end(work: Pass, current: Attempt, outcome: str, pod: Driver | None) -> None:
     """Go on ending an attempt that the status says must end: until its pod is really gone, or over."""
     if pod is not None and pod.can_run:
         work.delete(pod)
-        waiting = "its node does not answer; " if pod.terminating else ""
-        work.say(
-            "Recovering",
-            "False",
-            outcome,
-            f"Attempt {current.number} is being stopped; {waiting}waiting.",
-            working=True,
-        )
+        waiting = "waiting until its node has ended it" if pod.terminating else "asking it to end"
+        work.say("Recovering", "False", outcome, f"Stopping attempt {current.number}: {waiting}.", working=True)
         return
     if pod is None and not work.seen.live:
         work.look(SOON, live=True)
