@@ -113,11 +113,13 @@ def _must_rest(work: Pass, wanted: BucketIngest, current: Attempt) -> bool:
         work.not_stalled()
         work.say("Completed", "True", COMPLETED, "All input has been taken.", working=False)
         return True
-    if work.stalled:
-        return True
     stalled = work.draft.condition(STALLED)
     if stalled is not None and stalled.status == "True":
-        return False  # of another generation of the spec
+        if not work.stalled:
+            return False  # another generation of the spec
+        # A rollback in between has said something else.
+        work.stall(stalled.reason, stalled.message)
+        return True
     assert current.ended_at is not None
     rest = current.ended_at + wait_after(work.resource.uid, work.draft.attempts) - work.now
     if rest.total_seconds() <= 0:
