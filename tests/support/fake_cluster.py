@@ -8,6 +8,7 @@ from typing import Any
 
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Status
+from bucketingest_operator.failures import TREATMENTS, Answer, failure_of
 from bucketingest_operator.observation import (
     FINALIZER,
     AttemptTold,
@@ -33,7 +34,10 @@ from bucketingest_operator.plan import (
 )
 from support.observations import NAMES, NOW, bucket_ingest, report, resource
 
-TERMINAL = {"Completed", "Stalled"}
+
+def _is_last(outcome: str | None) -> bool:
+    failure = failure_of(outcome)
+    return outcome == "Completed" or (failure is not None and TREATMENTS[failure].answer is Answer.STALL)
 
 
 class Conflict(Exception):
@@ -53,8 +57,8 @@ class FakeCluster:
     jobs: dict[int, RollbackJob] = field(default_factory=dict)
     progress: ProgressReport | None = None
     rolled_back: set[int] = field(default_factory=set)
-    terminal_for: tuple[int, str] | None = None
-    """Generation and nonce for which the operator said that it was over."""
+    over_at: dict[int, int] = field(default_factory=dict)
+    """Attempt after which nothing may follow by itself → generation at which its end was noted."""
 
     # ---------------------------------------------------------------------------------------------------- the operator
     def observe(self, *, live: bool = True) -> Observation:
@@ -114,8 +118,9 @@ class FakeCluster:
         if self.resource.version != version:
             raise Conflict
         read_back = Status.model_validate(status.to_document())
-        if status.phase in TERMINAL:
-            self.terminal_for = (self.resource.generation, self.resource.nonce)
+        for each in read_back.attempts or ():
+            if each.ended_at is not None and _is_last(each.outcome):
+                self.over_at.setdefault(each.number, self.resource.generation)
         if read_back != self.resource.status:
             self._change(status=read_back)
 
@@ -124,12 +129,17 @@ class FakeCluster:
         if number in self.pods:
             return
         assert not self.alive(), f"attempt {number} began while {self.alive()} could run"
-        assert self.terminal_for != (self.resource.generation, self.resource.nonce), "what was over began again"
         attempts = self.resource.status.attempts or ()
         # Once more only if nobody has ever seen its pod, which went before the operator looked again.
         intended = [each for each in attempts if each.number == number and each.ended_at is None]
         assert intended, f"attempt {number} was not intended in the status"
         assert intended[0].started_at is None, f"attempt {number} was created again"
+        before = max((each.number for each in attempts if each.number < number), default=0)
+        if before in self.over_at and before in self.told:
+            old = self.told[before]
+            same = (old.spec_digest, old.nonce) == (told.spec_digest, told.nonce)
+            changed = self.resource.generation != self.over_at[before] and attempts[-2].outcome != "Completed"
+            assert changed or not same, f"attempt {number} follows one after which nothing was to follow"
         for each in attempts:
             assert each.outcome != "Stuck" or each.number in self.rolled_back, f"nobody rolled back after {each.number}"
         self.pods[number] = Driver(number, NAMES.driver(number), PodState.PENDING, self.now)

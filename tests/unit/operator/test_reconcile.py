@@ -130,6 +130,14 @@ def test_stuck_is_fenced_then_rolled_back_then_started_anew() -> None:
     assert condition(plan, "TimelineClean").reason == "RolledBack"
 
 
+def test_a_stall_is_still_told_after_the_rollback_that_followed_it() -> None:
+    seen = ended("Stuck", 4000, phase="Recovering", conditions=(_rollback_pending(), stalled()))
+    plan = reconcile(replace(seen, jobs=(RollbackJob(1, JobState.SUCCEEDED),)))
+    assert "StartAttempt" not in kinds(plan)
+    assert plan.status.phase == "Stalled"
+    assert condition(plan, "TimelineClean").status == "True"
+
+
 def test_a_rollback_that_nobody_but_a_person_can_mend_stalls() -> None:
     seen = ended("Stuck", 4000, conditions=(_rollback_pending(),))
     plan = reconcile(replace(seen, jobs=(RollbackJob(1, JobState.FAILED, exit_code=7),)))

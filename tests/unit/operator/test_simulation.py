@@ -50,6 +50,11 @@ class OperatorUnderFire(RuleBasedStateMachine):
         self._reconcile(replace(old, live=False, now=self.cluster.now), crash_after)
 
     @rule(age=st.integers(1, 6), crash_after=st.integers(0, 6) | st.none())
+    def operator_passes_with_old_pods(self, age: int, crash_after: int | None) -> None:
+        old = self.seen[max(0, len(self.seen) - age)]
+        self._reconcile(replace(old, live=False, now=self.cluster.now, resource=self.cluster.resource), crash_after)
+
+    @rule(age=st.integers(1, 6), crash_after=st.integers(0, 6) | st.none())
     def operator_passes_with_an_old_resource_and_live_pods(self, age: int, crash_after: int | None) -> None:
         old = self.seen[max(0, len(self.seen) - age)]
         self._reconcile(replace(self.cluster.observe(), resource=old.resource), crash_after)
