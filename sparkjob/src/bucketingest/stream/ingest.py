@@ -22,7 +22,7 @@ from bucketingest.stream.starter import QueryStarter
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
 from bucketingest.write.lease import TableLease
 from bucketingest.write.lease_record import LeaseOwner
-from bucketingest.write.opening import OpenTable, open_table
+from bucketingest.write.opening import OpenTable, check_definition, open_table
 
 _LEASE_MARGIN: Final = timedelta(seconds=2)
 """The lease must be ours for so long yet when a commit is decided: longer than one small write takes."""
@@ -67,6 +67,7 @@ def _start(
 ) -> RunningIngest:
     tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
     schema = shape.schema(rows)
+    check_definition(pipeline.definition, schema)  # the lease is the first thing written
     storage = open_storage(pipeline.table_url, pipeline.storage_options)
     lease = TableLease.acquire(
         storage, LeaseOwner(pipeline.name), wait=pipeline.lease_wait, validity=pipeline.lease_validity

@@ -81,8 +81,7 @@ def open_table(
     DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch, SchemaError, and what key rules raise for missing
     columns.
     """
-    rules = row_rules(definition)
-    _check_columns(rules, incoming)
+    rules = check_definition(definition, incoming)
     for warning in advice(definition, incoming, has_deletes=has_deletes):
         log.warning("advice", extra={"advice": warning})
     avro = arrow_to_avro(incoming, table_name=definition.name)
@@ -111,6 +110,17 @@ def open_table(
         commits=frozenset(instant.request_time for instant in timeline.completed_commits),
         created=created,
     )
+
+
+def check_definition(definition: TableDefinition, incoming: pa.Schema) -> RowRules:
+    """Refuse, without a look at storage, what no table could take; returns how a row's place follows from its columns.
+
+    Raises as `open_table` does.
+    """
+    rules = row_rules(definition)
+    _check_columns(rules, incoming)
+    arrow_to_avro(incoming, table_name=definition.name)
+    return rules
 
 
 def row_rules(definition: TableDefinition) -> RowRules:
