@@ -50,11 +50,13 @@ def _adopt(work: Pass) -> None:
 
 
 def _remove_strays(work: Pass) -> None:
-    """End drivers of attempts that are not the newest."""
+    """End drivers that no attempt which is under way has: of older ones, or of one that the status says is over."""
+    current = work.draft.current
+    under_way = current.number if current is not None and current.ended_at is None else None
     for pod in work.alive:
-        if pod.attempt != work.draft.number:
+        if pod.attempt != under_way:
             work.delete(pod)
-            work.tell("Warning", "StrayDriver", f"Deleting {pod.name}: attempt {work.draft.number} is newer.", pod.name)
+            work.tell("Warning", "StrayDriver", f"Deleting {pod.name}: its attempt is not under way.", pod.name)
 
 
 def _only_watch(work: Pass) -> Plan:

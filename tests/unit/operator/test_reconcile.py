@@ -320,6 +320,12 @@ def test_a_driver_of_an_older_attempt_is_removed() -> None:
     assert DeleteDriver(1, NAMES.driver(1)) in reconcile(seen).actions
 
 
+def test_a_driver_whose_attempt_the_status_says_is_over_is_removed_before_the_next() -> None:
+    plan = reconcile(replace(ended("QueryFailed", 500), drivers=(driver(1),)))
+    assert DeleteDriver(1, NAMES.driver(1)) in plan.actions
+    assert "StartAttempt" not in kinds(plan)
+
+
 def test_an_image_that_cannot_be_pulled_is_told_and_waited_for() -> None:
     waiting = driver(state=PodState.PENDING, reason=PodReason.IMAGE_PULL, message="manifest unknown")
     plan = reconcile(replace(well(), drivers=(waiting,), contact=Contact()))
