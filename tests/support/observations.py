@@ -155,3 +155,15 @@ def well() -> Observation:
         told={1: told_of(wanted)},
         contact=Contact(report()),
     )
+
+
+def after(observation: Observation, **changes: Any) -> Observation:
+    """The observation with parts of the resource changed, as after an edit."""
+    return replace(observation, resource=replace(observation.resource, **changes))
+
+
+def ended(outcome: str, seconds_ago: float, **fields: Any) -> Observation:
+    """A pipeline whose only attempt ended so long ago, and nothing of it is left but what it was told."""
+    wanted = bucket_ingest()
+    status = status_with(attempt(1, started=seconds_ago + 10, ended=seconds_ago, outcome=outcome), **fields)
+    return Observation(NOW, resource(wanted, status=status), told={1: told_of(wanted)})

@@ -37,9 +37,11 @@ from bucketingest_operator.reconcile import reconcile
 from support.observations import (
     NAMES,
     NOW,
+    after,
     attempt,
     bucket_ingest,
     driver,
+    ended,
     report,
     resource,
     status_with,
@@ -55,17 +57,6 @@ def kinds(plan: Plan) -> list[str]:
 
 def condition(plan: Plan, kind: str) -> Condition:
     return next(each for each in plan.status.conditions or () if each.type == kind)
-
-
-def after(observation: Observation, **changes: Any) -> Observation:
-    """The observation with parts of the resource changed, as after an edit."""
-    return replace(observation, resource=replace(observation.resource, **changes))
-
-
-def ended(outcome: str, seconds_ago: float, **fields: Any) -> Observation:
-    wanted = bucket_ingest()
-    status = status_with(attempt(1, started=seconds_ago + 10, ended=seconds_ago, outcome=outcome), **fields)
-    return Observation(NOW, resource(wanted, status=status), told={1: told_of(wanted)})
 
 
 def stalled(generation: int = 1) -> Condition:
