@@ -58,17 +58,19 @@ class ConditionalBehaviour:
 
     def test_of_racing_replaces_exactly_one_wins(self, storage: ConditionalStorage) -> None:
         storage.create("lock", b"free")
-        for _ in range(5):
+        for round_number in range(5):
             _, version = storage.get_versioned("lock")
             start = threading.Barrier(self.RACERS)
 
-            def compete(number: int, condition=version, start=start) -> bytes | None:  # type: ignore[no-untyped-def]
+            def compete(number: int, condition=version, start=start, turn=round_number) -> bytes | None:  # type: ignore[no-untyped-def]
+                # S3's ETag is of the content: what was there before would bring the old version back, and a second win
+                content = f"racer {number} of round {turn}".encode()
                 start.wait()
                 try:
-                    storage.replace("lock", f"racer {number}".encode(), condition)
+                    storage.replace("lock", content, condition)
                 except Changed:
                     return None
-                return f"racer {number}".encode()
+                return content
 
             with ThreadPoolExecutor(self.RACERS) as pool:
                 wins = [win for win in pool.map(compete, range(self.RACERS)) if win is not None]

@@ -129,8 +129,9 @@ class ConditionalStorage(Storage, Protocol):
     def replace(self, path: str, data: Data, version: Version) -> Version:
         """Write the object only if it is still of this version, atomically; the version it is then.
 
-        Of any number of racers with the same version exactly one succeeds. Raises Changed, and NotFound if the object
-        is gone. After StorageUnavailable the outcome is unknown.
+        Of any number of racers with the same version exactly one succeeds, if no content is ever written twice: the
+        version of S3 is a digest of the content. Raises Changed, and NotFound if the object is gone. After
+        StorageUnavailable the outcome is unknown.
         """
         ...
 
