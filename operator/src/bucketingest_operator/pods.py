@@ -32,8 +32,10 @@ _CONTAINER_SECURITY: Final[dict[str, Any]] = {
     "capabilities": {"drop": ["ALL"]},
     "readOnlyRootFilesystem": True,
 }
-# Spark's scratch space, and the checkpoint, which may be lost.
-_SCRATCH: Final = {"tmp": "/tmp", "scratch": "/var/data", "state": "/var/lib/bucketingest"}  # noqa: S108
+# Spark mounts a volume of its own for SPARK_LOCAL_DIRS, at the same place, unless one has such a name.
+_LOCAL_DIRS: Final = "spark-local-dir-1"
+# Temporary files, Spark's scratch space, and the checkpoint, which may be lost.
+_SCRATCH: Final = {"tmp": "/tmp", _LOCAL_DIRS: "/var/data", "state": "/var/lib/bucketingest"}  # noqa: S108
 
 
 def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, settings: JobSettings) -> dict[str, Any]:
@@ -47,7 +49,7 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
         # With a master in the environment the job does not run on the driver's machine alone.
         "MASTER": settings.master,
         "SPARK_CONF_DIR": CONFIG_FOLDER,
-        "SPARK_LOCAL_DIRS": _SCRATCH["scratch"],
+        "SPARK_LOCAL_DIRS": _SCRATCH[_LOCAL_DIRS],
     }
     if secret := _source_secret(wanted):
         volumes.append({"name": "source-options", "secret": {"secretName": secret, "defaultMode": 0o440}})

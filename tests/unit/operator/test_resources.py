@@ -77,6 +77,13 @@ def test_every_pod_fits_the_restricted_standard(role: str) -> None:
         assert security["readOnlyRootFilesystem"] is True
 
 
+def test_spark_finds_its_scratch_space_in_the_executors_template_and_mounts_no_second_one_there() -> None:
+    specs = pod_specs()
+    env = {each["name"]: each["value"] for each in specs["driver"]["containers"][0]["env"]}
+    mounts = {each["mountPath"]: each["name"] for each in specs["executor"]["containers"][0]["volumeMounts"]}
+    assert mounts[env["SPARK_LOCAL_DIRS"]].startswith("spark-local-dir-")
+
+
 def test_only_the_driver_may_speak_with_kubernetes_and_only_about_pods() -> None:
     assert {role: spec["automountServiceAccountToken"] for role, spec in pod_specs().items()} == {
         "driver": True,

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bucketingest.spec.model import BucketIngest
 from bucketingest.stream import session
+from bucketingest_operator.settings import JobSettings
+from bucketingest_operator.spark_conf import spark_defaults
 
 
 def test_jars_come_from_the_folder_that_the_variable_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,6 +35,66 @@ def test_a_folder_that_is_not_there_holds_no_jars(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("BUCKETINGEST_JARS", str(tmp_path / "nowhere"))
 
     assert session.connector_jars() == []
+
+
+def test_a_user_without_a_home_has_no_jars(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BUCKETINGEST_JARS", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    assert session.connector_jars() == []
+
+
+def resource(**spark: object) -> BucketIngest:
+    spec = {
+        "source": {"rate": {"rowsPerSecond": 1}},
+        "table": {"path": "/lake/t", "recordKey": ["value"]},
+        "spark": {"driver": {"memory": "1Gi"}, "executor": {"memory": "4Gi"}, **spark},
+    }
+    document = {"apiVersion": "bucketingest.dev/v1alpha1", "kind": "BucketIngest", "metadata": {"name": "t"}}
+    return BucketIngest.model_validate({**document, "spec": spec})
+
+
+CLUSTER = "k8s://https://kubernetes.default.svc:443"
+
+
+def test_without_a_master_all_runs_on_this_machine_with_the_larger_heap() -> None:
+    conf = session.session_conf(resource(), None, ["/jars/a.jar"])
+
+    assert conf["spark.master"] == "local[*]"
+    assert conf["spark.driver.host"] == conf["spark.driver.bindAddress"] == "127.0.0.1"
+    assert conf["spark.driver.memory"] == "4096m"
+    assert conf["spark.jars"] == "/jars/a.jar"
+
+
+def test_the_heap_of_a_driver_with_executors_is_what_its_pod_is_sized_for() -> None:
+    assert session.session_conf(resource(), CLUSTER, [])["spark.driver.memory"] == "1024m"
+
+
+def test_a_local_master_of_the_environment_has_no_executors_beside_the_driver() -> None:
+    assert session.session_conf(resource(), "local[2]", [])["spark.driver.memory"] == "4096m"
+
+
+def test_on_a_cluster_nothing_of_the_operators_defaults_is_set_again() -> None:
+    conf = session.session_conf(resource(), CLUSTER, [])
+
+    assert conf["spark.master"] == CLUSTER
+    theirs = spark_defaults(
+        resource(),
+        JobSettings(),
+        namespace="n",
+        account="a",
+        driver_pod="d",
+        executor_prefix="p",
+        driver_host="h",
+    )
+    assert theirs.keys() & conf.keys() == set()
+
+
+def test_executors_take_connectors_from_their_own_image() -> None:
+    wanted = resource(conf={"spark.jars": "https://jars.example/mine.jar"})
+    conf = session.session_conf(wanted, CLUSTER, ["/opt/jars/a.jar", "/opt/jars/b.jar"])
+
+    assert conf["spark.jars"] == "https://jars.example/mine.jar,local:///opt/jars/a.jar,local:///opt/jars/b.jar"
 
 
 class Conf:

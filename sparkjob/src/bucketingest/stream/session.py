@@ -1,9 +1,10 @@
-"""The Spark session a resource asks for on one machine, with the settings that the write path relies on."""
+"""The Spark session a resource asks for, with the settings that the write path relies on."""
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,11 +35,13 @@ REQUIRED_CONF: Final = {
     "spark.sql.streaming.fileSource.log.compactInterval": "10",
 }
 
+_JAVA_OPTIONS: Final = "-XX:+UseParallelGC -XX:MaxNewSize=512m -XX:+ExitOnOutOfMemoryError"
 _DEFAULT_CONF: Final = {
     # Rows are garbage as soon as they are sent on. A small young generation is used again and again; a large one is
     # memory touched for the first time, which took as long as the work itself (2M rows, heap of 6 GiB). Nothing is
     # certain in a JVM that ran out of memory, so it ends, and its exit code says why.
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:MaxNewSize=512m -XX:+ExitOnOutOfMemoryError",
+    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.minBatchesToRetain": "100",
@@ -47,18 +50,10 @@ _DEFAULT_CONF: Final = {
 
 
 def build_session(resource: BucketIngest) -> SparkSession:
-    """The session for `bucketingest run`: local unless `spark.conf` or the environment names a master."""
-    # pyspark takes the workers' interpreter from here; they need this one's packages.
+    """The session for `bucketingest run`: local unless the environment names a master."""
+    # pyspark takes the workers' interpreter from here, on executors too; they need this one's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = resource.spec.spark
-    local: dict[str, str] = {}
-    if "spark.master" not in spark.conf and "MASTER" not in os.environ:
-        local = {f"spark.driver.{name}": "127.0.0.1" for name in ("bindAddress", "host")} | {"spark.master": "local[*]"}
-    # In local mode the driver's JVM does the executors' work too.
-    memory_mib = max(spark.driver.memory, spark.executor.memory if "spark.master" not in spark.conf else 0) // 1024**2
-    conf = {**_DEFAULT_CONF, **local, "spark.driver.memory": f"{memory_mib}m", **spark.conf, **REQUIRED_CONF}
-    if jars := connector_jars():
-        conf["spark.jars"] = ",".join([*filter(None, [conf.get("spark.jars")]), *jars])
+    conf = session_conf(resource, os.environ.get("MASTER"), connector_jars())
     start_jvm(conf)
     builder = SparkSession.builder.appName(f"bucketingest {resource.pipeline}")
     for name, value in conf.items():
@@ -68,11 +63,34 @@ def build_session(resource: BucketIngest) -> SparkSession:
     return session
 
 
+def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) -> dict[str, str]:
+    """Settings of the session; they win over spark-defaults.conf. Pure but for the place of temporary files.
+
+    `master` is the environment's, None without one. `jars`: paths of connectors, on a cluster those in the image.
+    """
+    spark = resource.spec.spark
+    is_local = master is None or master.startswith("local")
+    # Spark makes the folder when a view is named, though no table is ever put there.
+    conf = {**_DEFAULT_CONF, "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "spark-warehouse")}
+    conf["spark.master"] = master or "local[*]"
+    if master is None:
+        conf |= {f"spark.driver.{name}": "127.0.0.1" for name in ("bindAddress", "host")}
+    # In local mode the driver's JVM does the executors' work too.
+    heap = max(spark.driver.memory, spark.executor.memory) if is_local else spark.driver.memory
+    conf |= {"spark.driver.memory": f"{heap // 1024**2}m", **spark.conf, **REQUIRED_CONF}
+    if master is not None and master.startswith("k8s://"):  # executors have the image too: nothing need travel
+        jars = [f"local://{path}" for path in jars]
+    if listed := [*filter(None, [conf.get("spark.jars")]), *jars]:
+        conf["spark.jars"] = ",".join(listed)
+    return conf
+
+
 def connector_jars() -> list[str]:
     """Jars of the folder that the environment variable names, or of the cache folder that `make connectors` fills."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = Path(os.environ.get(JARS_VARIABLE) or cache / "bucketingest" / "jars" / "spark-4.2")
-    return sorted(str(path) for path in _jars(folder))
+    # A container's user may have no home.
+    cache = os.environ.get("XDG_CACHE_HOME") or f"{os.environ.get('HOME', '')}/.cache"
+    folder = os.environ.get(JARS_VARIABLE) or f"{cache}/bucketingest/jars/spark-4.2"
+    return sorted(str(path) for path in _jars(Path(folder)))
 
 
 def _jars(folder: Path) -> Iterable[Path]:
