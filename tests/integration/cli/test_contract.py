@@ -70,7 +70,8 @@ def running(pipeline: FilesPipeline, *arguments: object) -> Iterator[Run]:
 def instants_that_span_micro_batches(pipeline: FilesPipeline) -> None:
     text = pipeline.file.read_text()
     assert "mode: checkpoint" in text
-    pipeline.file.write_text(text.replace("mode: checkpoint", "mode: interval\n    interval: 4m"))
+    long = text.replace("mode: checkpoint", "mode: interval\n    interval: 4m")
+    pipeline.file.write_text(f"{long}  slo:\n    commitLatency: 5m\n")
 
 
 def java(process: CommandProcess) -> int:

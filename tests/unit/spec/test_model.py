@@ -34,6 +34,7 @@ def test_a_resource_written_as_yaml_reads_back_equal(document: Build) -> None:
         "spec.commit.trigger": "once",
         "spec.commit.interval": "1h",
         "spec.health": {"maxCommitLag": "2h", "maxInflightAge": "90m"},
+        "spec.slo": {"commitLatency": "80m", "freshness": "3h"},
         "spec.spark.driver.cores": "500m",
         "spec.table.index.hashFields": ["b"],
         "spec.table.memoryPerTask": "1.5Gi",

@@ -119,7 +119,7 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="interval shorter than the default trigger",
         ),
         pytest.param(
-            {"spec.commit.mode": "interval", "spec.commit.interval": "7m"},
+            {"spec.commit.mode": "interval", "spec.commit.interval": "7m", "spec.slo.commitLatency": "8m"},
             "spec.health.maxCommitLag: is 5m; allowed: more than commit.interval, 7m",
             id="default commit lag shorter than interval",
         ),
@@ -127,6 +127,16 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             {"spec.commit.mode": "interval", "spec.health.maxInflightAge": "30s"},
             "spec.health.maxInflightAge: is 30s; allowed: more than commit.interval, 30s",
             id="every instant stuck",
+        ),
+        pytest.param(
+            {"spec.commit.mode": "interval", "spec.commit.interval": "61s"},
+            "spec.slo.commitLatency: is 1m; allowed: more than commit.interval, 1m1s",
+            id="no commit good",
+        ),
+        pytest.param(
+            {"spec.commit.mode": "interval", "spec.slo.freshness": "30s"},
+            "spec.slo.freshness: is 30s; allowed: more than commit.interval, 30s",
+            id="never fresh",
         ),
     ],
 )

@@ -281,3 +281,32 @@ def test_observers_are_told_each_duration_once(clock: Clock) -> None:
     board.batch_ended(Outcome(None))
     assert durations.batches == [2, 2, 2]
     assert durations.commits == [(2.5, 0.5), (2.5, 0.5)]
+
+
+def test_buckets_add_up_over_micro_batches_and_the_busiest_comes_first(board: ProgressBoard) -> None:
+    few = WriteStatus(0, "eu", bucket=1, file_id="a", rows_received=10, buffer_bytes=300)
+    many = WriteStatus(1, "eu", bucket=2, file_id="b", rows_received=30, buffer_bytes=100)
+    board.written([few, many, WriteStatus(2)])
+    board.written([replace(few, partition_path="us")])
+    now = board.snapshot()
+    assert now.busiest == ((2, 30), (1, 20))
+    assert (now.bucket_rows, now.buffer_bytes) == (50, 300)
+
+
+def test_rows_without_a_bucket_are_no_buckets(board: ProgressBoard) -> None:
+    board.written([WriteStatus(-1, file_name="letters.parquet", rows_received=4, rejected=4)])
+    assert (board.snapshot().busiest, board.snapshot().bucket_rows) == ((), 0)
+
+
+def test_waits_for_others_add_up(board: ProgressBoard) -> None:
+    for seconds in (0.5, 1.0):
+        board.waited_for_lock(seconds)
+    board.waited_for_lease(2.0)
+    assert (board.snapshot().lock_wait, board.snapshot().lease_wait) == (1.5, 2.0)
+
+
+def test_offsets_are_known_by_partition_once_spark_has_looked(board: ProgressBoard) -> None:
+    assert board.offsets() == {}
+    board.started(kafka(None, 5), 1)
+    board.polled(report(end=5, latest=9), WORKS)
+    assert board.offsets() == {("t", 0): (5, 9)}

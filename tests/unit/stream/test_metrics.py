@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from bucketingest.stream.metrics import JobMetrics
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream.metrics import PARTITIONS_MAX, JobMetrics, Offsets, Targets
 from bucketingest.stream.progress import Phase, Progress
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 LABELS = {"namespace": "shop", "name": "orders", "pipeline": "shop/orders"}
 
 
@@ -26,10 +30,17 @@ def scrape(metrics: JobMetrics) -> dict[tuple[str, str], float]:
     return found
 
 
-def watching(progress: Progress) -> JobMetrics:
-    metrics = JobMetrics(**LABELS, version="1.2")
-    metrics.watch(lambda: progress)
+def watching(progress: Progress, targets: Targets | None = None, offsets: Offsets | None = None) -> JobMetrics:
+    metrics = JobMetrics(**LABELS, version="1.2", targets=targets)
+    metrics.watch(lambda: progress, lambda: offsets or {})
     return metrics
+
+
+def samples(metrics: JobMetrics, name: str, *labels: str) -> dict[tuple[str, ...], float]:
+    """Values of one metric by the given labels."""
+    families = text_string_to_metric_families(metrics.exposition().decode())
+    found = [sample for family in families for sample in family.samples if sample.name == f"bucketingest_{name}"]
+    return {tuple(sample.labels[label] for label in labels): sample.value for sample in found}
 
 
 def test_at_the_start_everything_is_there_and_zero() -> None:
@@ -43,6 +54,10 @@ def test_at_the_start_everything_is_there_and_zero() -> None:
         "written_bytes",
         "rollbacks",
         "position_losses",
+        "slo_commits",
+        "slo_commits_good",
+        "lock_wait_seconds",
+        "lease_wait_seconds",
     ):
         assert found[f"bucketingest_{total}_total", ""] == 0
     for histogram in ("commit_latency_seconds", "commit_duration_seconds", "batch_duration_seconds"):
@@ -60,6 +75,9 @@ def test_what_is_not_known_has_no_sample() -> None:
         "bucketingest_lag_offsets",
         "bucketingest_lag_seconds",
         "bucketingest_skew_ratio",
+        "bucketingest_bucket_skew_ratio",
+        "bucketingest_buffer_bytes",
+        "bucketingest_executors",
     }
 
 
@@ -124,6 +142,47 @@ def test_each_scrape_looks_anew() -> None:
     scrape(metrics)
     now[0] = replace(now[0], rows=5)
     assert scrape(metrics)["bucketingest_rows_total", ""] == 5
+
+
+def test_a_commit_is_good_up_to_the_latency_that_the_resource_promises() -> None:
+    metrics = watching(Progress(0.0), Targets(commit_latency=30.0))
+    for latency in (29.0, 30.0, 30.5):
+        metrics.commit_took(latency, 0.4)
+    found = scrape(metrics)
+    assert found["bucketingest_slo_commits_total", ""] == 3
+    assert found["bucketingest_slo_commits_good_total", ""] == 2
+
+
+def test_what_figures_are_compared_with_is_the_resources() -> None:
+    document = yaml.safe_load((EXAMPLES / "rate-to-local.yaml").read_text())
+    document["spec"] |= {
+        "slo": {"commitLatency": "45s"},
+        "health": {"maxCommitLag": "2m", "maxInflightAge": "3m"},
+    }
+    document["spec"]["table"]["memoryPerTask"] = "64Mi"
+    targets = Targets.of(BucketIngest.model_validate(document))
+    assert targets == Targets(45.0, 120.0, 180.0, 64 * 1024**2, buckets=4)
+    found = scrape(watching(Progress(0.0), targets))
+    assert found["bucketingest_commit_lag_limit_seconds", ""] == 120
+    assert found["bucketingest_inflight_age_limit_seconds", ""] == 180
+    assert found["bucketingest_buffer_limit_bytes", ""] == 64 * 1024**2
+
+
+def test_a_bucket_that_gets_everything_shows_as_many_times_the_mean_as_there_are_buckets() -> None:
+    metrics = watching(Progress(0.0, busiest=((3, 500),), bucket_rows=500), Targets(buckets=8))
+    assert samples(metrics, "bucket_rows_total", "bucket") == {("3",): 500}
+    assert scrape(metrics)["bucketingest_bucket_skew_ratio", ""] == 8
+
+
+def test_offsets_are_told_by_partition() -> None:
+    metrics = watching(Progress(0.0), offsets={("t", 0): (5, 9), ("t", 1): (7, 7)})
+    assert samples(metrics, "committed_offset", "topic", "partition") == {("t", "0"): 5, ("t", "1"): 7}
+    assert samples(metrics, "end_offset", "topic", "partition") == {("t", "0"): 9, ("t", "1"): 7}
+
+
+def test_of_very_many_partitions_only_the_sums_are_told() -> None:
+    metrics = watching(Progress(0.0), offsets={("t", number): (1, 3) for number in range(PARTITIONS_MAX + 1)})
+    assert samples(metrics, "end_offset", "topic", "partition") == {("t", "all"): 3 * (PARTITIONS_MAX + 1)}
 
 
 def test_two_jobs_in_one_process_do_not_mix() -> None:

@@ -99,6 +99,14 @@ def test_columns_that_say_nothing_are_not_in_the_ledger() -> None:
     assert statuses_to_columns([WriteStatus(3), WriteStatus(4)]) == {"task": [3, 4]}
 
 
+def test_what_is_for_metrics_alone_travels_and_is_not_kept() -> None:
+    status = WriteStatus(0, buffer_bytes=77)
+    arrived = statuses_from_arrow(pa.Table.from_batches([statuses_to_arrow([status])]))
+    assert arrived[0].buffer_bytes == 77
+    assert "buffer_bytes" not in status.to_json()
+    assert statuses_to_columns([status]) == {"task": [0]}
+
+
 def test_columns_may_arrive_in_any_order() -> None:
     arrived = pa.Table.from_batches([statuses_to_arrow(STATUSES)])
     assert statuses_from_arrow(arrived.select(arrived.column_names[::-1])) == STATUSES

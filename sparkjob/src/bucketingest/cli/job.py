@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final
 from bucketingest.cli.deadline import StopDeadline
 from bucketingest.cli.exit_codes import exit_code
 from bucketingest.cli.options import RunOptions
-from bucketingest.cli.redaction import Redactor, secrets_in
+from bucketingest.cli.redaction import all_secret, keep_secret, redacted, secrets_in
 from bucketingest.cli.signals import StoppedEarly, StopSignals
 from bucketingest.cli.termination import Termination, termination_path
 from bucketingest.spec.exit_codes import ExitCode
 from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.source_secret import secret_options
 
 if TYPE_CHECKING:
     from bucketingest.stream.board import ProgressBoard
@@ -45,9 +46,7 @@ class Job:
         self.kill: Callable[[], None] = lambda: None
         """Ends at once what this process started."""
         self.signals = StopSignals(self._end_at_once, self._first_signal)
-        self._termination = Termination(
-            termination_path(options.termination_log), Redactor(secrets_in(os.environ)), self._progress
-        )
+        self._termination = Termination(termination_path(options.termination_log), redacted, self._progress)
         self._deadline = StopDeadline(options.grace, self._give_up)
         self._succeeded = False
         self._beat: float | None = None
@@ -74,22 +73,19 @@ class Job:
                 self._deadline.cancel()
 
     def concerns(self, resource: BucketIngest) -> None:
-        """The resource is known."""
-        kafka = resource.spec.source.kafka
-        options = {} if kafka is None else {name: str(value) for name, value in kafka.options.items()}
-        self._termination.redact = Redactor(secrets_in(os.environ, options))
+        """The resource is known. Raises SpecError if the options of its Secret cannot be used."""
         self._termination.pipeline = resource.pipeline
-
-    def redact(self, text: str) -> str:
-        """The text without secrets."""
-        return self._termination.redact(text)
+        kafka = resource.spec.source.kafka
+        if kafka is not None:
+            keep_secret(secrets_in({name: str(value) for name, value in kafka.options.items()}))
+            keep_secret(all_secret(secret_options(kafka)))
 
     @contextmanager
     def shown(self, resource: BucketIngest) -> Iterator[ProgressBoard]:
         """A board for the run, and the endpoints that show it, if they are wanted. Raises AddressUnusable."""
         from bucketingest.stream.board import ProgressBoard
         from bucketingest.stream.endpoints import Endpoints
-        from bucketingest.stream.metrics import JobMetrics
+        from bucketingest.stream.metrics import JobMetrics, Targets
 
         listen = self.options.listen
         if listen is None:
@@ -98,10 +94,14 @@ class Job:
             return
         metadata = resource.metadata
         metrics = JobMetrics(
-            namespace=metadata.namespace or "", name=metadata.name, pipeline=resource.pipeline, version=_version()
+            namespace=metadata.namespace or "",
+            name=metadata.name,
+            pipeline=resource.pipeline,
+            version=_version(),
+            targets=Targets.of(resource),
         )
         self.board = ProgressBoard([metrics])
-        metrics.watch(self.board.snapshot)
+        metrics.watch(self.board.snapshot, self.board.offsets)
         with Endpoints(listen.host, listen.port, self._routes(resource, self.board, metrics.exposition)) as endpoints:
             log.info("endpoints", extra={"address": f"{listen.host}:{endpoints.port}"})
             yield self.board

@@ -152,8 +152,16 @@ NO_LOCK: Final = HudiLock(None, timedelta(0), where="")
 """For a table that nobody else writes at the same time."""
 
 
-def open_lock(storage: Storage, properties: Mapping[str, str], settings: LockSettings, owner: str) -> HudiLock:
-    """The table's lock as its properties and the settings say. `owner`: how others shall read who holds it.
+def open_lock(
+    storage: Storage,
+    properties: Mapping[str, str],
+    settings: LockSettings,
+    owner: str,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> HudiLock:
+    """The table's lock as its properties and the settings say. `owner`: how others shall read who holds it; `sleep`:
+    is what waits while somebody else does.
 
     Raises UnsupportedTable if that lock cannot be taken on this storage, or is one that we do not know.
     """
@@ -165,7 +173,7 @@ def open_lock(storage: Storage, properties: Mapping[str, str], settings: LockSet
             form = FileLock(storage, owner, settings.validity)
         case _:
             form = None
-    return HudiLock(form, settings.wait, where=storage.url)
+    return HudiLock(form, settings.wait, where=storage.url, sleep=sleep)
 
 
 def chosen_provider(

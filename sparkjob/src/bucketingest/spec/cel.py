@@ -92,6 +92,13 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
         _outside_table("checkpoint.path"),
         _longer_than_interval("health.maxCommitLag"),
         _longer_than_interval("health.maxInflightAge"),
+        _longer_than_interval("slo.commitLatency"),
+        CelRule(
+            "self.commit.mode != 'interval' || !has(self.slo.freshness) || "
+            "duration(self.slo.freshness) > duration(self.commit.interval)",
+            "slo.freshness must be longer than commit.interval",
+            ".slo.freshness",
+        ),
     ),
     "source": (
         CelRule(

@@ -239,7 +239,7 @@ def _times(view: View) -> Iterator[Broken]:
     if trigger is not None and interval < trigger:
         allowed = f"at least commit.trigger, {format_duration(trigger)}"
         yield Broken(("commit", "interval"), f"is {written}", allowed)
-    for path in ("health.maxCommitLag", "health.maxInflightAge"):
+    for path in ("health.maxCommitLag", "health.maxInflightAge", "slo.commitLatency", "slo.freshness"):
         limit = view.duration(path)
         if limit is not None and limit <= interval:
             allowed = f"more than commit.interval, {written}"

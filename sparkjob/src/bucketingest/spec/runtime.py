@@ -118,5 +118,15 @@ class Slo(SpecModel):
     commit_latency: Annotated[timedelta, DurationText("1s", "168h")] = Field(
         default=timedelta(seconds=60),
         alias="commitLatency",
-        description="Time from a row's arrival in the source to the commit that makes it visible.",
+        description=(
+            "A commit is good if its instant is completed within this time of its request, with its first rows. Longer "
+            "than commit.interval in mode interval."
+        ),
+    )
+    freshness: Annotated[timedelta, DurationText("1s", "168h")] | None = Field(
+        default=None,
+        description=(
+            "Longest time for which readers may wait for input that is there: while there is some, the last commit is "
+            "at most this old. Without it no alert on freshness. Longer than commit.interval in mode interval."
+        ),
     )

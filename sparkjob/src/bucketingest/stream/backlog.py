@@ -55,6 +55,11 @@ class Backlog:
             return None
         return now - self._sightings[0][0] if self._sightings and self._beyond(self._end) else 0.0
 
+    def partitions(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """(topic, partition) → (next offset to commit, the source's end as last seen); empty before a first look."""
+        committed = self._committed or {}
+        return {each: (committed.get(each, 0), end) for each, end in self._end.items()}
+
     def _beyond(self, end: Offsets) -> int:
         committed = self._committed or {}
         return sum(max(0, offset - committed.get(partition, 0)) for partition, offset in end.items())

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from bucketingest.hudi.instant import parse_time
 from bucketingest.stream.backlog import Backlog, parse_offsets, source_end
-from bucketingest.stream.progress import Phase, Progress, latency
+from bucketingest.stream.progress import BUSIEST, Phase, Progress, latency
 from bucketingest.write.outcome import Commit, Outcome
 from bucketingest.write.source_range import SourceRange
 from bucketingest.write.write_status import WriteStatus
@@ -55,6 +55,7 @@ class ProgressBoard:
         self._backlog = Backlog()
         self._batches = Backlog()
         self._read: dict[tuple[str, int], int] | None = None
+        self._buckets: Counter[int] = Counter()
 
     # -- said by the query ----------------------------------------------------------------------------------------
 
@@ -91,10 +92,18 @@ class ProgressBoard:
         rows: Counter[int] = Counter()
         for status in statuses:
             rows[status.task] += status.rows_received
+            if status.file_id:
+                self._buckets[status.bucket] += status.rows_received
         mean = sum(rows.values()) / len(rows) if rows else 0.0
         with self._lock:
             self._committing = True
-            self._progress = replace(self._progress, skew=max(rows.values()) / mean if mean else None)
+            self._progress = replace(
+                self._progress,
+                skew=max(rows.values()) / mean if mean else None,
+                busiest=tuple(self._buckets.most_common(BUSIEST)),
+                bucket_rows=self._buckets.total(),
+                buffer_bytes=max((status.buffer_bytes for status in statuses), default=None),
+            )
 
     def batch_ended(self, outcome: Outcome) -> None:
         """A micro-batch is written, or was in the table already. Its commit, if there was one, is taken in too."""
@@ -172,6 +181,21 @@ class ProgressBoard:
                 self._progress = replace(self._progress, idle=True)
                 self._moved(time.monotonic())
 
+    def waited_for_lock(self, seconds: float) -> None:
+        """Another writer held the table's lock for so long more."""
+        with self._lock:
+            self._progress = replace(self._progress, lock_wait=self._progress.lock_wait + seconds)
+
+    def waited_for_lease(self, seconds: float) -> None:
+        """Another job held the table for so long more."""
+        with self._lock:
+            self._progress = replace(self._progress, lease_wait=self._progress.lease_wait + seconds)
+
+    def executors(self, count: int) -> None:
+        """So many executors are registered."""
+        with self._lock:
+            self._progress = replace(self._progress, executors=count)
+
     def stopping(self) -> None:
         """The job was told to end."""
         self._end = self._end or Phase.STOPPING
@@ -198,6 +222,11 @@ class ProgressBoard:
                 lag_seconds=max(known) if known else None,
                 last_report_age=None if self._reported_at is None else now - self._reported_at,
             )
+
+    def offsets(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Kafka: (topic, partition) → (next offset to commit, the partition's end as Spark last saw it)."""
+        with self._lock:
+            return self._backlog.partitions()
 
     def _phase(self) -> Phase:
         if self._end is not None:

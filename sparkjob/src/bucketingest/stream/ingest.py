@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
@@ -69,13 +71,18 @@ def _start(
     schema = shape.schema(rows)
     check_definition(pipeline.definition, schema)  # the lease is the first thing written
     storage = open_storage(pipeline.table_url, pipeline.storage_options)
+    board = board or ProgressBoard()
     lease = TableLease.acquire(
-        storage, LeaseOwner(pipeline.name), wait=pipeline.lease_wait, validity=pipeline.lease_validity
+        storage,
+        LeaseOwner(pipeline.name),
+        wait=pipeline.lease_wait,
+        validity=pipeline.lease_validity,
+        sleep=_telling(board.waited_for_lease),
     )
     try:
         opened = open_table(storage, pipeline.definition, schema, has_deletes=pipeline.delete_when is not None)
-        coordinator = _coordinator(pipeline, opened, lease, tasks)
-        function = MicroBatchFunction(pipeline, opened, shape, coordinator, board or ProgressBoard(), tasks=tasks)
+        coordinator = _coordinator(pipeline, opened, lease, board, tasks)
+        function = MicroBatchFunction(pipeline, opened, shape, coordinator, board, tasks=tasks)
         starter = QueryStarter.of(rows, pipeline, coordinator, function, source=source, once=once)
         return RunningIngest(starter, lease)
     except BaseException:  # told to stop, too
@@ -83,8 +90,21 @@ def _start(
         raise
 
 
-def _coordinator(pipeline: Pipeline, opened: OpenTable, lease: TableLease, tasks: int) -> InstantCoordinator:
-    lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner))
+def _telling(told: Callable[[float], None]) -> Callable[[float], None]:
+    """A sleep that says afterwards how long it took."""
+
+    def sleep(seconds: float) -> None:
+        time.sleep(seconds)
+        told(seconds)
+
+    return sleep
+
+
+def _coordinator(
+    pipeline: Pipeline, opened: OpenTable, lease: TableLease, board: ProgressBoard, tasks: int
+) -> InstantCoordinator:
+    waits = _telling(board.waited_for_lock)
+    lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner), sleep=waits)
 
     def check_lease() -> None:
         lease.check(_LEASE_MARGIN)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from bucketingest.write.outcome import Commit
+
+BUSIEST: Final = 20
+"""Of more buckets nobody is told singly: each would be a series."""
 
 
 class Phase(StrEnum):
@@ -52,6 +56,18 @@ class Progress:
     """Over the last micro-batches, from the start of the first to the end of the last."""
     skew: float | None = None
     """Rows of the busiest write task by the mean over all, of the last micro-batch; 1 is even."""
+    busiest: tuple[tuple[int, int], ...] = ()
+    """(bucket, rows) of the `BUSIEST` buckets with the most rows since the start of the process, most first."""
+    bucket_rows: int = 0
+    """Rows of all buckets since the start of the process."""
+    buffer_bytes: int | None = None
+    """The most that a write task of the last micro-batch held in buffers at a time."""
+    executors: int | None = None
+    """Executors that are registered with the driver; 0 in a local session, which has none."""
+    lock_wait: float = 0.0
+    """Waited for the table's lock, which other writers held."""
+    lease_wait: float = 0.0
+    """Waited for the table's lease, which another job held."""
     last: Commit | None = None
     """The last commit."""
     last_commit_age: float | None = None

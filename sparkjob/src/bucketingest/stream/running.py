@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.stream.errors import JvmFailed, QueryFailed
+from bucketingest.stream.executors import registered_executors
 from bucketingest.stream.failures import essence
 from bucketingest.stream.progress import Progress
 from bucketingest.stream.query import StopRequested
@@ -42,8 +43,10 @@ class RunningIngest:
 
     def progress(self) -> Progress:
         """What the query is doing now."""
-        self._function.board.polled(self.query.lastProgress, self.query.status)
-        return self._function.board.snapshot()
+        board = self._function.board
+        board.polled(self.query.lastProgress, self.query.status)
+        board.executors(registered_executors(self._starter.rows.sparkSession))
+        return board.snapshot()
 
     def request_stop(self) -> None:
         """End the query after the micro-batch that is being written, if there is one, and commit what is written."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final, Self
 
 import pyarrow as pa
@@ -98,7 +99,8 @@ class BucketWriter:
         while self._publishing:
             self._budget.release_blocks(self._await_one())
         self._statuses += self._letters.close()
-        return self._statuses or [WriteStatus(task=self._task)]
+        first, *others = self._statuses or [WriteStatus(task=self._task)]
+        return [replace(first, buffer_bytes=self._budget.highest_bytes), *others]
 
     def _handle_of(self, partition_path: str, bucket: int) -> AppendHandle:
         handle = self._handle

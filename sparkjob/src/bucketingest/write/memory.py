@@ -55,6 +55,8 @@ class MemoryBudget:
         self.limit_bytes = limit_bytes
         self._holders: list[Flushable] = []
         self._blocks_bytes = 0
+        self.highest_bytes = 0
+        """The most that was ever held at a time, rows and blocks."""
 
     @property
     def rows_limit_bytes(self) -> int:
@@ -81,6 +83,7 @@ class MemoryBudget:
 
     def enforce(self) -> None:
         """Flush the largest buffer, and again, until the rows are within their share."""
+        self._note(self.buffered_bytes)
         while self.buffered_bytes > self.rows_limit_bytes:
             largest = max(self._holders, key=lambda holder: holder.buffered_bytes)
             largest.flush()
@@ -95,6 +98,10 @@ class MemoryBudget:
         while self._blocks_bytes and self._blocks_bytes + size_bytes > self.limit_bytes * BLOCK_SHARE:
             self.release_blocks(wait_for_one())
         self._blocks_bytes += size_bytes
+        self._note(self.buffered_bytes)
+
+    def _note(self, rows_bytes: int) -> None:
+        self.highest_bytes = max(self.highest_bytes, rows_bytes + self._blocks_bytes)
 
     def release_blocks(self, size_bytes: int) -> None:
         """Blocks of this size are in the storage now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Final
 
@@ -43,6 +43,8 @@ class WriteStatus:
     """For rejected rows: the first one's reason, for the error message or the log."""
     adopted: bool = False
     """Whether an earlier attempt had written the same rows under the file's name."""
+    buffer_bytes: int = field(default=0, compare=False)
+    """In a task's first status: the most that its buffers held at a time. For metrics; the ledger does not keep it."""
 
     @property
     def superseded(self) -> int:
@@ -57,24 +59,26 @@ class WriteStatus:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return dict(zip(_NAMES, _values(self), strict=True))
+        """As a JSON object for the ledger."""
+        return {name: value for name, value in zip(_NAMES, _values(self), strict=True) if name not in _NOT_KEPT}
 
 
-_NAMES: Final = tuple(field.name for field in fields(WriteStatus))
-_DEFAULTS: Final = {field.name: field.default for field in fields(WriteStatus)}
+_NAMES: Final = tuple(each.name for each in fields(WriteStatus))
+_DEFAULTS: Final = {each.name: each.default for each in fields(WriteStatus)}
 _values: Final = attrgetter(*_NAMES)
+_NOT_KEPT: Final = frozenset({"buffer_bytes"})
+"""A job that is older than a field could not read a ledger that has it."""
 
 
 STATUS_SCHEMA: Final = pa.schema(
     [
-        (field.name, {"int": pa.int64(), "str": pa.string(), "bool": pa.bool_()}[str(field.type)])
-        for field in fields(WriteStatus)
+        (each.name, {"int": pa.int64(), "str": pa.string(), "bool": pa.bool_()}[str(each.type)])
+        for each in fields(WriteStatus)
     ]
 )
 STATUS_DDL: Final = ", ".join(
-    f"{field.name} {({'int': 'BIGINT', 'str': 'STRING', 'bool': 'BOOLEAN'})[str(field.type)]}"
-    for field in fields(WriteStatus)
+    f"{each.name} {({'int': 'BIGINT', 'str': 'STRING', 'bool': 'BOOLEAN'})[str(each.type)]}"
+    for each in fields(WriteStatus)
 )
 
 
@@ -93,7 +97,11 @@ def statuses_from_arrow(table: pa.Table) -> list[WriteStatus]:
 def statuses_to_columns(statuses: Sequence[WriteStatus]) -> dict[str, list[Any]]:
     """For the ledger: field name -> value of each status. A column that only has its default is left out."""
     named = zip(_NAMES, _to_columns(statuses), strict=True)
-    return {name: column for name, column in named if name == _NAMES[0] or column.count(_DEFAULTS[name]) < len(column)}
+    return {
+        name: column
+        for name, column in named
+        if name == _NAMES[0] or (name not in _NOT_KEPT and column.count(_DEFAULTS[name]) < len(column))
+    }
 
 
 def statuses_from_columns(columns: Mapping[str, Sequence[Any]]) -> list[WriteStatus]:
