@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,10 +13,12 @@ from bucketingest.cli.logs import LogFormat, configure_logs
 @pytest.fixture(autouse=True)
 def logging_as_before() -> Iterator[None]:
     root = logging.getLogger()
+    hook = threading.excepthook
     handlers, level = root.handlers[:], root.level
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    threading.excepthook = hook
 
 
 @pytest.mark.parametrize("chosen", [LogFormat.JSON, LogFormat.AUTO])
@@ -45,6 +48,49 @@ def test_an_error_in_json_stays_one_line(capsys: pytest.CaptureFixture[str]) -> 
         logging.getLogger("bucketingest").exception("failed")
     (line,) = capsys.readouterr().err.splitlines()
     assert json.loads(line)["exception"][0]["exc_value"] == "odd"
+
+
+@pytest.mark.parametrize("chosen", [LogFormat.JSON, LogFormat.TEXT])
+def test_no_secret_is_in_a_traceback_its_causes_notes_or_fields(
+    chosen: LogFormat, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKE_PASSWORD", "of-the-environment")
+    configure_logs(chosen)
+    local = "only-a-local-variable"
+    log = logging.getLogger("bucketingest")
+    try:
+        try:
+            raise ConnectionError("cannot reach https://me:hunter22@host/x")
+        except ConnectionError as cause:
+            error = ValueError("denied for of-the-environment")
+            error.add_note("with password=hunter33")
+            raise error from cause
+    except ValueError as error:
+        options = {"kafka.sasl.jaas.config": "odd", "deep": [{"api.key": "hunter44"}], "error": error}
+        log.exception("failed", extra={"options": options, "reason": error})
+    told = capsys.readouterr().err
+    assert "ValueError" in told
+    assert "ConnectionError" in told
+    for secret in ("hunter22", "hunter33", "hunter44", "of-the-environment", local, '"odd"', "'odd'"):
+        assert secret not in told, secret
+
+
+@pytest.mark.parametrize("chosen", [LogFormat.JSON, LogFormat.TEXT])
+def test_a_thread_that_ends_with_an_error_is_told_without_secrets(
+    chosen: LogFormat, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs(chosen)
+
+    def fail() -> None:
+        raise ConnectionError("https://me:hunter22@host/x")
+
+    thread = threading.Thread(target=fail, name="beats")
+    thread.start()
+    thread.join()
+    told = capsys.readouterr().err
+    assert "a thread ended with an error" in told
+    assert "beats" in told
+    assert "hunter22" not in told
 
 
 def test_text_has_every_field_and_no_colours_outside_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bucketingest.cli.redaction import HIDDEN, Redactor, secrets_in
+from bucketingest.cli import redaction
+from bucketingest.cli.redaction import HIDDEN, Redactor, all_secret, keep_secret, redacted, secrets_in
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="pa55word!";'
 
@@ -45,6 +46,7 @@ def test_what_looks_like_a_secret_is_hidden(text: str, secret: str) -> None:
         "topics: orders@2, startingOffsets: earliest",
         "commit.interval: 30s; https://hudi.apache.org/docs?x=1",
         "no basic right to write",
+        "spec.source.kafka.secretRef: names the Secret kafka-credentials",
     ],
 )
 def test_other_text_stays_as_it_is(text: str) -> None:
@@ -76,3 +78,29 @@ def test_known_secrets_are_hidden_wherever_they_stand() -> None:
 
 def test_of_secrets_that_hold_each_other_nothing_is_left() -> None:
     assert Redactor(["abcdef", "abcdefghij"])("x abcdefghij y") == f"x {HIDDEN} y"
+
+
+def test_values_of_a_secret_are_hidden_whatever_their_names_are_and_in_parts() -> None:
+    key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END PRIVATE KEY-----"
+    secrets = all_secret(
+        {
+            "kafka.sasl.jaas.config": "x.Module required clientId='loader' clientSecret=\"s3cr3t-of-ours\";",
+            "kafka.ssl.keystore.key": key,
+            "kafka.client.id": "who-we-are",
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        }
+    )
+    redact = Redactor(secrets)
+    for text in ("s3cr3t-of-ours", "loader", "MIIEvQIBADANBgkqhkiG9w0B", key.replace("\n", "\\n"), "who-we-are"):
+        assert text not in redact(f"told: {text}."), text
+    told = "no broker speaks SASL_SSL with SCRAM-SHA-512; -----BEGIN PRIVATE KEY----- is missing"
+    assert redact(told) == told
+
+
+def test_what_was_kept_as_a_secret_is_hidden_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_kept", set())
+    monkeypatch.setenv("MY_PASSWORD", "of-the-environment")
+    assert redacted("horse-battery of-the-environment") == f"horse-battery {HIDDEN}"
+    keep_secret(["horse-battery"])
+    assert redacted("horse-battery of-the-environment") == f"{HIDDEN} {HIDDEN}"

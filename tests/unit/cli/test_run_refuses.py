@@ -6,7 +6,7 @@ import pytest
 
 from bucketingest.cli.exit_codes import ExitCode
 from bucketingest.hudi.table import TableDefinition, create_table
-from bucketingest.storage import open_storage
+from bucketingest.storage import StorageUnavailable, open_storage
 from support.commands import Command
 from support.fixtures import unpack_fixture
 
@@ -86,3 +86,51 @@ def test_a_location_that_cannot_be_is_bad_input(command: Command, resource_file:
 def test_a_table_that_fits_gets_as_far_as_spark(command: Command, resource_file: Path, table: Path) -> None:
     ended = command("run", resource_file)
     assert "Spark was started" in ended.err
+
+
+KAFKA = """\
+    kafka:
+      bootstrapServers: kafka:9092
+      topics: [orders]
+      secretRef: {name: kafka-credentials}
+  format:
+    type: json
+    schema: value STRING, timestamp TIMESTAMP
+"""
+
+
+@pytest.fixture
+def kafka_file(resource_file: Path) -> Path:
+    """A pipeline whose Kafka options are in a Secret."""
+    resource_file.write_text(resource_file.read_text().replace("    rate:\n      rowsPerSecond: 10\n", KAFKA))
+    return resource_file
+
+
+def test_a_secret_of_the_source_that_is_not_there_is_told_before_anything_is_started(
+    command: Command, kafka_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BUCKETINGEST_SOURCE_OPTIONS", raising=False)
+    ended = command("run", kafka_file)
+    assert ended.code == ExitCode.BAD_INPUT
+    assert "spec.source.kafka.secretRef: names the Secret kafka-credentials" in ended.err
+
+
+def test_values_of_the_sources_secret_are_in_no_message_of_the_run(
+    command: Command, kafka_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "options"
+    folder.mkdir()
+    (folder / "kafka.client.id").write_text("who-we-really-are\n")
+    monkeypatch.setenv("BUCKETINGEST_SOURCE_OPTIONS", str(folder))
+    monkeypatch.setenv("BUCKETINGEST_TERMINATION_LOG", str(tmp_path / "message"))
+    monkeypatch.setattr("bucketingest.cli.redaction._kept", set())
+
+    def fail(*_: object) -> None:
+        raise StorageUnavailable("the broker does not know who-we-really-are")
+
+    monkeypatch.setattr("bucketingest.stream.session.build_session", fail)
+    ended = command("run", "--debug", kafka_file)
+    assert ended.code == ExitCode.STORAGE_UNAVAILABLE
+    assert "the broker does not know ***" in ended.err
+    assert "the broker does not know ***" in (tmp_path / "message").read_text()
+    assert "who-we-really-are" not in ended.err + ended.out + (tmp_path / "message").read_text()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
+import threading
 from enum import StrEnum
 from typing import Any, TextIO
 
 import structlog
 from structlog.typing import Processor
 
-from bucketingest.cli.redaction import Redactor, secrets_in
+from bucketingest.cli.redaction import HIDDEN, redacted, secrets_in
 
 
 class LogFormat(StrEnum):
@@ -50,6 +50,19 @@ def configure_logs(chosen: LogFormat, *, debug: bool = False) -> None:
     logging.getLogger("bucketingest").setLevel(logging.DEBUG if debug else logging.INFO)
     for name, level in _QUIET.items():
         logging.getLogger(name).setLevel(level)
+    threading.excepthook = _thread_ended
+
+
+def _thread_ended(ended: threading.ExceptHookArgs) -> None:
+    """Instead of a bare traceback on stderr."""
+    if ended.exc_type is SystemExit or ended.exc_value is None:
+        return
+    name = "" if ended.thread is None else ended.thread.name
+    logging.getLogger("bucketingest").error(
+        "a thread ended with an error",
+        extra={"thread_name": name},
+        exc_info=(ended.exc_type, ended.exc_value, ended.exc_traceback),
+    )
 
 
 def _formatter(*, as_json: bool, colours: bool) -> logging.Formatter:
@@ -58,28 +71,48 @@ def _formatter(*, as_json: bool, colours: bool) -> logging.Formatter:
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _without_secrets(Redactor(secrets_in(os.environ))),
     ]
+    # A traceback becomes text before secrets are taken out. Local variables are never in it.
     if as_json:
+        as_values = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
         last: list[Processor] = [
-            structlog.processors.dict_tracebacks,
+            structlog.processors.ExceptionRenderer(as_values),
+            _without_secrets,
             _order,
             structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
         ]
     else:
-        last = [_drop_logger, structlog.dev.ConsoleRenderer(colors=colours, sort_keys=False, pad_event_to=12)]
+        plain = structlog.dev.plain_traceback
+        last = [
+            structlog.processors.format_exc_info,
+            _without_secrets,
+            _drop_logger,
+            structlog.dev.ConsoleRenderer(colors=colours, sort_keys=False, pad_event_to=12, exception_formatter=plain),
+        ]
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=before, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
     )
 
 
-def _without_secrets(redact: Redactor) -> Processor:
+def _without_secrets(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """What servers and libraries say may repeat a URL or an option with its password."""
+    return {name: _clean(value) for name, value in event.items()}
 
-    def process(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        return {name: redact(value) if isinstance(value, str) else value for name, value in event.items()}
 
-    return process
+def _clean(value: Any) -> Any:
+    """The same without secrets, of a kind that JSON has."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, dict):
+        # The name decides as well as the form: a mapping of options is read as such.
+        return {str(name): _clean_member(str(name), each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean(each) for each in value]
+    return redacted(str(value))
+
+
+def _clean_member(name: str, value: Any) -> Any:
+    return HIDDEN if isinstance(value, str) and secrets_in({name: value}) else _clean(value)
 
 
 def _order(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

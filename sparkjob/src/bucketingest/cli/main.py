@@ -15,7 +15,7 @@ import typer
 from bucketingest.cli.exit_codes import ENDINGS, ExitCode, exit_code, exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions
-from bucketingest.cli.redaction import Redactor, secrets_in
+from bucketingest.cli.redaction import redacted
 from bucketingest.cli.signals import StoppedEarly
 from bucketingest.cli.termination import Termination, termination_path
 from bucketingest.errors import BucketIngestError
@@ -225,7 +225,7 @@ def call(arguments: list[str]) -> int:
         chosen = os.environ.get(TERMINATION_LOG_VARIABLE)
         path = termination_path(Path(chosen) if chosen else None)
         word = "Completed" if code is ExitCode.OK else None
-        Termination(path, _redacted, lambda: None).write(code, said or ENDINGS[code].meaning, word=word)
+        Termination(path, redacted, lambda: None).write(code, said or ENDINGS[code].meaning, word=word)
     return code
 
 
@@ -272,15 +272,11 @@ def _common_first(arguments: list[str]) -> list[str]:
 
 def _tell(message: str) -> None:
     """The first line after `error:`, and what belongs to it, as reasons of a refusal, below."""
-    typer.echo(f"error: {_redacted(message)}", err=True)
+    typer.echo(f"error: {redacted(message)}", err=True)
 
 
 def _print_traceback(error: Exception) -> None:
-    typer.echo(_redacted("".join(traceback.format_exception(error))), err=True, nl=False)
-
-
-def _redacted(text: str) -> str:
-    return Redactor(secrets_in(os.environ))(text)
+    typer.echo(redacted("".join(traceback.format_exception(error))), err=True, nl=False)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -16,8 +17,12 @@ _SECRET_NAME: Final = re.compile(
 )
 _PLACE_NAME: Final = re.compile(r"^(OLD)?PWD$|_(FILE|PATH|DIR)$")
 """Environment variables that name a place: the working directory, the file that a token is in."""
+_OPEN_NAME: Final = re.compile(r"security\.protocol|sasl\.mechanism|(?:store|ssl)\.(?:type|protocol)", re.IGNORECASE)
+"""Options whose values are a few known words, which say much about an error."""
+_PART_MIN: Final = 16
+"""Characters from which a line of a longer secret, as a key in PEM, counts as one by itself."""
 _NAME: Final = (
-    r"[\w.\-]*(?:secret|passw(?:or)?d|pwd|token|access[._-]?key|account[._-]?key|api[._-]?key|signature|credential)"
+    r"[\w.\-]*(?:secret(?!ref)|passw(?:or)?d|pwd|token|access[._-]?key|account[._-]?key|api[._-]?key|signature|credential)"
     r"[\w.\-]*"
 )
 _QUOTED: Final = r"\\\"(?:(?!\\\").)*\\\"|\"(?:[^\"\\]|\\.)*\"|'[^']*'"
@@ -51,6 +56,19 @@ class Redactor:
         return text
 
 
+_kept: set[str] = set()
+
+
+def keep_secret(values: Iterable[str]) -> None:
+    """From now on hide these values too, in all that this process tells."""
+    _kept.update(values)
+
+
+def redacted(text: str) -> str:
+    """The text without secrets: those of the environment, those told to `keep_secret`, and what looks like one."""
+    return Redactor(secrets_in(os.environ) | _kept)(text)
+
+
 def secrets_in(*sources: Mapping[str, str]) -> set[str]:
     """Values whose names say that they are secret, of an environment or of a source's options. Pure.
 
@@ -63,4 +81,20 @@ def secrets_in(*sources: Mapping[str, str]) -> set[str]:
                 found.add(value)
                 if "jaas" in name.lower():
                     found.update(re.findall(r"password\s*=\s*[\"']([^\"']+)", value))
+    return found
+
+
+def all_secret(options: Mapping[str, str]) -> set[str]:
+    """Values of options that come from a Secret: secret whatever they are called, as a whole and in parts. Pure.
+
+    Parts are what stands in quotes, as in a JAAS configuration, and the lines of a text of several, as of a key.
+    """
+    found: set[str] = set()
+    for name, value in options.items():
+        if _OPEN_NAME.search(name):
+            continue
+        found.add(value)
+        found.update(re.findall(r"=\s*\"((?:[^\"\\]|\\.)+)\"", value), re.findall(r"=\s*'([^']+)'", value))
+        lines = [line.strip() for line in value.splitlines()]
+        found.update(line for line in lines if len(line) >= _PART_MIN and not line.startswith("-----"))
     return found

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from bucketingest.spec.model import BucketIngest, FilesSource, KafkaSource, RateSource
+from bucketingest.spec.source_secret import secret_options
 from bucketingest.stream.errors import InvalidTransform, MissingConnector
 
 CORRUPT: Final = "_bucketingest_corrupt"
@@ -16,7 +17,7 @@ CORRUPT: Final = "_bucketingest_corrupt"
 
 
 def read_source(session: SparkSession, resource: BucketIngest) -> DataFrame:
-    """The streaming DataFrame of the resource's source. Raises MissingConnector, InvalidTransform."""
+    """The streaming DataFrame of the resource's source. Raises MissingConnector, InvalidTransform, SpecError."""
     source = resource.spec.source
     try:
         if source.kafka is not None:
@@ -30,7 +31,7 @@ def read_source(session: SparkSession, resource: BucketIngest) -> DataFrame:
 
 
 def _kafka(session: SparkSession, source: KafkaSource) -> DataFrame:
-    reader = session.readStream.format("kafka").options(**source.options)
+    reader = session.readStream.format("kafka").options(**source.options).options(**secret_options(source))
     if source.topics is not None:
         reader = reader.option("subscribe", ",".join(source.topics))
     else:

@@ -1,0 +1,95 @@
+"""Reads the options of a Kafka source that its Secret holds, which Kubernetes shows to a pod as a folder of files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from bucketingest.spec.errors import Problem, SpecError
+from bucketingest.spec.options import KAFKA_OPTIONS
+from bucketingest.spec.source import KafkaSource
+
+OPTIONS_VARIABLE: Final = "BUCKETINGEST_SOURCE_OPTIONS"
+"""Environment variable: a folder with one file per option, its name the option's, its content the value."""
+SIZE_MAX: Final = 1024 * 1024
+"""Bytes of all values together: a Secret holds no more."""
+COUNT_MAX: Final = 64
+
+_FIELD: Final = "spec.source.kafka.secretRef"
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+_REFUSED: Final = {name.lower(): advice for name, advice in KAFKA_OPTIONS.items()}
+
+
+def secret_options(kafka: KafkaSource | None, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Options of the source's Secret by name; empty when the source names none.
+
+    The end of the last line is left out: who makes a Secret from a file has one there. Messages never repeat a value.
+
+    Raises:
+        SpecError: A Secret is named and the environment names no folder for it; or the folder, a name or a value in it
+            cannot be used; all problems at once.
+    """
+    if kafka is None or kafka.secret_ref is None:
+        return {}
+    name = kafka.secret_ref.name
+    folder = environment.get(OPTIONS_VARIABLE)
+    if not folder:
+        wrong = f"names the Secret {name}, and {OPTIONS_VARIABLE} names no folder that holds its keys"
+        raise SpecError([Problem(_FIELD, wrong, "one file per option, as Kubernetes mounts a Secret")])
+    return read_options(Path(folder))
+
+
+def read_options(folder: Path) -> dict[str, str]:
+    """The options in a folder: the name of a file is the option's, its content the value. Raises SpecError."""
+    try:
+        # Kubernetes keeps the files in ..data, a link, and swaps it when the Secret changes.
+        files = sorted(each for each in folder.iterdir() if not each.name.startswith(".."))
+    except OSError as error:
+        raise SpecError([Problem(_FIELD, f"cannot be read from {folder}: {error.strerror}")]) from error
+    if len(files) > COUNT_MAX:
+        raise SpecError([Problem(_FIELD, f"has {len(files)} keys in {folder}", f"at most {COUNT_MAX}")])
+    options: dict[str, str] = {}
+    problems: list[Problem] = []
+    room = SIZE_MAX
+    for file in files:
+        wrong = _wrong_name(file.name)
+        if wrong is None:
+            value, wrong = _value(file, room)
+            options[file.name] = value
+            room -= len(value)
+        if wrong is not None:
+            problems.append(Problem(_FIELD, f"has the key {file.name!r}, which {wrong}"))
+    if problems:
+        raise SpecError(problems, str(folder))
+    return options
+
+
+def _wrong_name(name: str) -> str | None:
+    if not _NAME.fullmatch(name):
+        return "is no name of an option"
+    if advice := _REFUSED.get(name.lower()):
+        return f"cannot be set here: {advice}"
+    return None
+
+
+def _value(file: Path, room: int) -> tuple[str, str | None]:
+    """The value, and what is wrong with it."""
+    try:
+        if not file.is_file():
+            return "", "is no file"
+        with file.open("rb") as stream:
+            data = stream.read(room + 1)
+    except OSError as error:
+        return "", f"cannot be read: {error.strerror}"
+    if len(data) > room:
+        return "", f"makes all values together larger than {SIZE_MAX} bytes"
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "", "has a value that is not UTF-8 text"
+    if "\0" in text:
+        return "", "has a value with a zero byte"
+    return text.rstrip("\r\n"), None
