@@ -38,6 +38,9 @@ _SERVER_FIELDS = frozenset(
     }
 )
 
+STATE_FOLDER: Final = "/var/lib/bucketingest"
+"""Where a job keeps what it can do without: writable in its pods, empty in each new one."""
+
 
 class Metadata(SpecModel):
     """What the spec needs of a Kubernetes object's metadata; what the API server adds is left out."""
@@ -169,8 +172,15 @@ class BucketIngest(SpecModel):
 
     @property
     def checkpoint_path(self) -> str:
-        """Directory for Spark's checkpoint."""
-        return self.spec.checkpoint.path or f"{self.spec.table.path}_checkpoints/{self.metadata.name}"
+        """Directory for Spark's checkpoint. Only files cannot be positioned without a former one."""
+        table = self.spec.table.path
+        if self.spec.checkpoint.path is not None:
+            return self.spec.checkpoint.path
+        is_local = "://" not in table or table.startswith("file:")
+        if is_local or self.spec.source.files is not None:
+            return f"{table}_checkpoints/{self.metadata.name}"
+        # Spark has no access to object stores without jars of its own.
+        return f"{STATE_FOLDER}/checkpoints/{self.pipeline}"
 
     def to_yaml(self) -> str:
         """The whole resource as YAML, with every default written out; reads back as an equal model."""
@@ -181,6 +191,7 @@ __all__ = [
     "API_GROUP",
     "API_VERSION",
     "KIND",
+    "STATE_FOLDER",
     "BucketIngest",
     "BucketIngestSpec",
     "Checkpoint",

@@ -73,8 +73,9 @@ class Checkpoint(SpecModel):
     path: Location | None = Field(
         default=None,
         description=(
-            "Directory for Spark's checkpoint; the table's path with _checkpoints/NAME at its end when absent. Never "
-            "inside the table."
+            "Directory for Spark's checkpoint; the table's path with _checkpoints/NAME at its end when absent, or "
+            "/var/lib/bucketingest/checkpoints/NAMESPACE/NAME for a table in an object store, unless the source is "
+            "files. Never inside the table."
         ),
     )
 
