@@ -98,6 +98,7 @@ lock: | $(UV) ## lock requirements/*.txt anew, keeping versions that still fit (
 	$(COMPILE) sparkjob/pyproject.toml operator/pyproject.toml requirements/dev.in --extra spark --extra cli -o requirements/dev.txt
 	$(COMPILE) sparkjob/pyproject.toml --extra spark --extra cli -c requirements/dev.txt -o requirements/job.txt
 	$(COMPILE) operator/pyproject.toml -c requirements/dev.txt -o requirements/operator.txt
+	$(COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
 	$(COMPILE) requirements/oracle.in -o requirements/oracle.txt
 
 .PHONY: clean
