@@ -1,0 +1,73 @@
+{{- define "bucketingest.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "bucketingest.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains (include "bucketingest.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "bucketingest.name" .) | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "bucketingest.selector" -}}
+app.kubernetes.io/name: bucketingest-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "bucketingest.labels" -}}
+{{ include "bucketingest.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: bucketingest
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "bucketingest.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "bucketingest.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.name is needed with serviceAccount.create: false" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "bucketingest.operatorImage" -}}
+{{- $image := .Values.operator.image -}}
+{{- printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) -}}
+{{- end -}}
+
+{{- define "bucketingest.jobSettings" -}}
+{{- $image := default (printf "bucketingest-job:%s" .Chart.AppVersion) .Values.job.image -}}
+{{- toYaml (mustMergeOverwrite (deepCopy .Values.job) (dict "image" $image)) -}}
+{{- end -}}
+
+{{/* What the operator does in a namespace with BucketIngests; docs/operator.md says why. */}}
+{{- define "bucketingest.namespacedRules" -}}
+- apiGroups: [bucketingest.dev]
+  resources: [bucketingests]
+  verbs: [get, list, watch, patch]
+- apiGroups: [bucketingest.dev]
+  resources: [bucketingests/status]
+  verbs: [get, patch, update]
+- apiGroups: [bucketingest.dev]
+  resources: [bucketingests/finalizers]
+  verbs: [update]
+# Drivers, and executors that they leave. A driver is given these verbs by a Role, and nobody can give what they lack.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [create, get, list, watch, patch, delete, deletecollection]
+- apiGroups: [""]
+  resources: [configmaps, services, serviceaccounts]
+  verbs: [create, get, list, watch, patch, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles, rolebindings]
+  verbs: [create, get, list, watch, patch, delete]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [create, get, list, watch, delete]
+- apiGroups: ["", events.k8s.io]
+  resources: [events]
+  verbs: [create, get, patch]
+{{- end -}}
