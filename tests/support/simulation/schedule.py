@@ -13,7 +13,7 @@ from support.simulation.hudi_writer import HudiHabits, HudiWriter
 from support.simulation.process import Limits, Process, Surroundings
 from support.simulation.reader import read
 from support.simulation.rollback_command import RollbackCommand
-from support.simulation.source import draw_rows, rejected_offsets
+from support.simulation.source import draw_rows
 from support.simulation.store import Objects
 from support.simulation.tasks import Routes, installed
 from support.simulation.world import Actor, Chances, World
@@ -94,8 +94,6 @@ class Schedule:
         self._routes = Routes()
         self._batch_rows = rng.choice(((1, 4), (3, 6), (4, 9)))
         self._log_block = rng.choice(("avro", "parquet", "parquet", "parquet"))
-        # Files of dead letters are named after write tasks: with another number of them, a retry stages other files.
-        self._tasks = rng.choice((1, 2)) if rejected_offsets(rows) else None
         self._twins = rng.choice((0.0, 0.1, 0.4))
         self._visits = rng.choice((0, 0, 1, 2, 4))
         self._interval_ms = rng.choice((None, 30, 100, 5000))
@@ -190,8 +188,8 @@ class Schedule:
         rng = self._world.rng
         return Limits(
             batch_rows=self._batch_rows,
-            map_tasks=self._tasks or rng.choice((1, 1, 2)),
-            write_tasks=self._tasks or rng.choice((1, 2)),
+            map_tasks=rng.choice((1, 1, 2)),
+            write_tasks=rng.choice((1, 2)),
             max_retries=rng.choice((0, 2)),
             log_block="parquet" if self._log_block == "parquet" else "avro",
             twins=self._twins,

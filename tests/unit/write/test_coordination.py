@@ -107,11 +107,13 @@ def test_an_intent_may_be_repeated_but_not_with_other_rows_or_file_names(coordin
     assert coordination.intent(INSTANT, 1) == INTENT
 
 
-def test_a_ledger_entry_is_read_back_and_the_first_one_stays(coordination: Coordination) -> None:
+def test_a_ledger_entry_is_read_back_and_whoever_comes_second_learns_the_first(
+    coordination: Coordination,
+) -> None:
     assert coordination.ledger(INSTANT, 1) is None
     entry = LedgerEntry(RANGE, (WriteStatus(0, "eu", 1, "id", "name", 10, 1, 3, 2, 1), WriteStatus(1, sample="ä")))
-    coordination.put_ledger(INSTANT, 1, entry)
-    coordination.put_ledger(INSTANT, 1, LedgerEntry(RANGE, ()))
+    assert coordination.put_ledger(INSTANT, 1, entry) == entry
+    assert coordination.put_ledger(INSTANT, 1, LedgerEntry(RANGE, ())) == entry
     assert coordination.ledger(INSTANT, 1) == entry
 
 

@@ -140,23 +140,23 @@ class Coordination:
         existing = self._create(self._path(instant, f"intent/{sequence}"), _CLOSED)
         return existing is None or existing == _CLOSED
 
-    def put_ledger(self, instant: str, sequence: int, entry: LedgerEntry) -> None:
-        """Record that every row of the micro-batch is in storage."""
+    def put_ledger(self, instant: str, sequence: int, entry: LedgerEntry) -> LedgerEntry:
+        """Record that every row of the micro-batch is in storage; returns what is recorded.
+
+        That is another entry where another attempt was first: it names the same data files, but dead letters of its
+        own, and only those that are recorded may ever be published.
+        """
         record: dict[str, Any] = {
             "range": entry.source_range.to_json(),
             "statuses": [status.to_json() for status in entry.statuses],
         }
-        self._create(self._path(instant, f"ledger/{sequence}"), json.dumps(record).encode())
+        existing = self._create(self._path(instant, f"ledger/{sequence}"), json.dumps(record).encode())
+        return entry if existing is None else _ledger_of(existing)
 
     def ledger(self, instant: str, sequence: int) -> LedgerEntry | None:
         """What a micro-batch wrote, if all of it did."""
         content = self._get(self._path(instant, f"ledger/{sequence}"))
-        if content is None:
-            return None
-        record = json.loads(content)
-        return LedgerEntry(
-            SourceRange.from_json(record["range"]), tuple(WriteStatus(**status) for status in record["statuses"])
-        )
+        return None if content is None else _ledger_of(content)
 
     def ledgers(self, instant: str) -> tuple[LedgerEntry, ...]:
         """Its micro-batches that are whole, from the first up to the first that is not. Read one by one, never listed:
@@ -255,6 +255,13 @@ def directory_name(pipeline: str) -> str:
 def _intent_of(content: bytes) -> Intent:
     record = json.loads(content)
     return Intent(SourceRange.from_json(record["range"]), record["fileIds"])
+
+
+def _ledger_of(content: bytes) -> LedgerEntry:
+    record = json.loads(content)
+    return LedgerEntry(
+        SourceRange.from_json(record["range"]), tuple(WriteStatus(**status) for status in record["statuses"])
+    )
 
 
 def _decision_bytes(decision: Decision) -> bytes:

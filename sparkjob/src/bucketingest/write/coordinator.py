@@ -205,14 +205,15 @@ class InstantCoordinator:
 
     def _keep(self, instant: OpenInstant, entry: LedgerEntry) -> None:
         """Put the micro-batch into the ledger: its rows are all in storage."""
+        kept = entry
         for attempt in self._attempts():
             with attempt:
                 # Before the ledger: an entry for an instant that is long forgotten would look like open work.
                 self._coordination.check_epoch(self.epoch)
-                self._coordination.put_ledger(instant.request_time, instant.sequence, entry)
-        instant.entries.append(entry)
+                kept = self._coordination.put_ledger(instant.request_time, instant.sequence, entry)
+        instant.entries.append(kept)
         instant.begun = None
-        self._position = entry.source_range
+        self._position = kept.source_range
 
     def _is_due(self, instant: OpenInstant) -> bool:
         settings = self._settings

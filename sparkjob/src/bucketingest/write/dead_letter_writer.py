@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
 
-from bucketingest.storage import open_storage
+from bucketingest.storage import AlreadyExists, Storage, open_storage
 from bucketingest.write.dead_letters import DEAD_LETTER_SCHEMA, dead_letter_file, staged_path
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.publishing import create_or_adopt, same_dead_letters
 from bucketingest.write.write_status import NO_WRITE_TASK, WriteStatus, statuses_to_arrow
 
 _FILE_BYTES_MAX: Final = 16 * 1024**2
 """Bytes of rejected rows above which a file is finished and the next one begun."""
 _SAMPLE_CHARACTERS: Final = 200
+_DIGEST_CHARACTERS: Final = 16
 
 
 def write_dead_letters(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) -> Iterator[pa.RecordBatch]:
@@ -31,8 +32,9 @@ def write_dead_letters(batches: Iterable[pa.RecordBatch], plan: WritePlan, task:
 
 
 class DeadLetterWriter:
-    """Collects rejected rows into files with names free of the attempt:
-    `<instant>_<sequence>_<origin>_<number>.parquet`.
+    """Collects rejected rows into files `<instant>_<sequence>_<origin>_<number>_<digest>.parquet`.
+
+    The digest is of the content: files of equal names are equal, whoever wrote them.
     """
 
     def __init__(self, plan: WritePlan, origin: str, task: int) -> None:
@@ -62,11 +64,13 @@ class DeadLetterWriter:
         self._rows, self._bytes = [], 0
         name, size, adopted = "", 0, False
         if self._plan.dead_letters_url is not None:
-            name = f"{self._plan.instant_time}_{self._plan.sequence}_{self._origin}_{len(self._statuses)}.parquet"
             content = dead_letter_file(table)
+            digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS]
+            part = f"{self._origin}_{len(self._statuses)}_{digest}"
+            name = f"{self._plan.instant_time}_{self._plan.sequence}_{part}.parquet"
             storage = open_storage(self._plan.dead_letters_url, self._plan.storage_options)
             path = staged_path(self._plan.pipeline, self._plan.instant_time, name)
-            adopted, size = create_or_adopt(storage, path, [content], same_dead_letters), len(content)
+            adopted, size = not _created(storage, path, content), len(content)
         self._statuses.append(
             WriteStatus(
                 task=self._task,
@@ -78,6 +82,14 @@ class DeadLetterWriter:
                 adopted=adopted,
             )
         )
+
+
+def _created(storage: Storage, path: str, content: bytes) -> bool:
+    try:
+        storage.create(path, content)
+    except AlreadyExists:
+        return False
+    return True
 
 
 def _completed(batch: pa.RecordBatch, instant_time: str) -> pa.RecordBatch:

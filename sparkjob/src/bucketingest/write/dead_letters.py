@@ -1,8 +1,8 @@
 """Rows that cannot be written: found with their reasons, kept as dead letters, never dropped.
 
-The dead-letter table is a directory of Parquet files of one schema. A file's name is free of the attempt, like a data
-file's. It is staged under a hidden directory and published after its instant completed, so a reader sees each rejected
-row once.
+The dead-letter table is a directory of Parquet files of one schema. Which rejected rows share a file depends on the
+number of tasks, and with it on the attempt. So each attempt stages files of its own under a hidden directory; once the
+instant has completed, those are published that its ledger names, and a reader sees each rejected row once.
 """
 
 from __future__ import annotations
@@ -153,5 +153,5 @@ def staged_instants(storage: Storage, pipeline: str) -> list[str]:
 
 
 def discard(storage: Storage, pipeline: str, instant_time: str) -> None:
-    """Delete what an aborted instant staged."""
+    """Delete what is staged of an instant."""
     storage.delete_many([info.path for info in storage.list(f"{STAGING_DIRECTORY}/{pipeline}/{instant_time}")])

@@ -34,7 +34,7 @@ from bucketingest.write.coordination import (
     Intent,
     LedgerEntry,
 )
-from bucketingest.write.dead_letters import publish
+from bucketingest.write.dead_letters import discard, publish
 from bucketingest.write.errors import FencedOut, InstantAborted, PositionLost, WriteError
 from bucketingest.write.opening import OpenTable
 from bucketingest.write.removal import InstantRemoval
@@ -229,6 +229,8 @@ class InstantWriter:
         if self._identity.dead_letters is not None:
             letters = [status.file_name for status in statuses if status.rejected]
             publish(self._identity.dead_letters, self._identity.pipeline, instant, letters)
+            if letters:  # what other attempts and twins staged of the same rows
+                discard(self._identity.dead_letters, self._identity.pipeline, instant)
         written = {(status.partition_path, status.file_id) for status in statuses if status.file_id}
         self._shared.wrote(instant, written)
         self._coordination.mark_done(instant)

@@ -6,13 +6,10 @@ adopted. Other rows: the micro-batch's input was not the same twice, and nothing
 
 from __future__ import annotations
 
-import io
 import pathlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
-
-import pyarrow.parquet as pq
+from typing import TypeAlias
 
 from bucketingest.hudi.log_format import Buffer
 from bucketingest.hudi.log_reader import read_log
@@ -49,11 +46,6 @@ def same_log_rows(ours: bytes, theirs: bytes) -> bool:
     return Counter(_log_rows(ours)) == Counter(_log_rows(theirs))
 
 
-def same_dead_letters(ours: bytes, theirs: bytes) -> bool:
-    """Whether two dead-letter files hold the same rows."""
-    return Counter(_parquet_rows(ours)) == Counter(_parquet_rows(theirs))
-
-
 def _joined(content: Sequence[Buffer] | pathlib.Path) -> bytes:
     return content.read_bytes() if isinstance(content, pathlib.Path) else b"".join(memoryview(part) for part in content)
 
@@ -64,7 +56,3 @@ def _log_rows(data: bytes) -> Iterator[str]:
             row.pop("_hoodie_commit_seqno")  # counts rows in the order of their arrival
             yield repr(row)
         yield from map(repr, content.deletes)
-
-
-def _parquet_rows(data: bytes) -> Iterator[Any]:
-    return map(repr, pq.read_table(io.BytesIO(data)).to_pylist())
