@@ -28,6 +28,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(CURDIR)/$(VENV)/bin
 DEVSERVERS := PYTHONPATH=tools $(BIN)/python -m devservers
+DEVCLUSTER := PYTHONPATH=tools $(BIN)/python -m devcluster
 
 ##@ Try it
 
@@ -39,6 +40,20 @@ demo: $(READY) java ## write a Hudi table on this machine and read it back (need
 demo-kafka: $(READY) java connectors kafka-broker ## the same from Kafka, with a broker of its own
 	$(DEVSERVERS) --kafka -- $(BIN)/bucketingest demo --kafka
 
+.PHONY: demo-cluster
+demo-cluster: $(READY) java connectors kafka-broker ## on Kubernetes: install, apply, kill the driver, see it heal (KUBECONFIG, kind, or root)
+	$(DEVCLUSTER).demo
+
+.PHONY: cluster-up cluster-down
+cluster-up: $(READY) ## a Kubernetes on this machine: kind, or one embedded node (root); with KUBECONFIG, yours
+	$(DEVCLUSTER) up
+cluster-down: $(READY) ## end it
+	$(DEVCLUSTER) down
+
+.PHONY: images
+images: $(READY) connectors ## container images of job and operator
+	$(DEVCLUSTER) build-image
+
 ##@ Check it
 
 .PHONY: test
@@ -48,6 +63,15 @@ test: $(READY) test-deps ## all tests: unit, and integration with Spark, Kafka, 
 .PHONY: test-unit
 test-unit: $(READY) ## the fast tests: no JVM, no server
 	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
+
+# PYTEST_ARGS='-k hangs'; BUCKETINGEST_KEEP_CLUSTER=1 leaves the cluster up. Where there can be none it says so, and in CI fails.
+.PHONY: test-e2e
+test-e2e: $(READY) java connectors kafka-broker versitygw ## the operator on a Kubernetes cluster: apply, run, kill, heal
+	$(BIN)/pytest tests/e2e $(PYTEST_ARGS)
+
+.PHONY: test-alerts
+test-alerts: $(READY) prometheus ## every alert fires when it should and is silent when it should not
+	$(BIN)/pytest tests/unit/monitoring tests/integration/monitoring/test_alerts.py $(PYTEST_ARGS)
 
 .PHONY: check
 check: $(READY) ## format, lint, types, layers
@@ -91,6 +115,10 @@ crds: $(READY) ## generate crds/ from the spec model
 	$(BIN)/python -m bucketingest.spec.crd > crds/.bucketingests.yaml
 	mv crds/.bucketingests.yaml crds/bucketingests.yaml
 
+.PHONY: monitoring
+monitoring: $(READY) ## generate alerts and dashboards into charts/bucketingest/files/ from tools/monitoring
+	PYTHONPATH=tools $(BIN)/python -m monitoring
+
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
   --no-annotate --no-emit-package bucketingest $(LOCK_ARGS)
 .PHONY: lock
@@ -114,7 +142,7 @@ clean-cache: ## remove what was downloaded and built into the cache folder
 ##@ Download and build, into ~/.cache/bucketingest
 
 .PHONY: test-deps
-test-deps: java connectors kafka-broker versitygw oracle ## everything below that tests need
+test-deps: java connectors kafka-broker versitygw prometheus oracle ## everything below that tests need
 
 .PHONY: connectors
 connectors: $(CONNECTORS)/.ready ## jars: Kafka source and Avro for PySpark 4.2
@@ -130,6 +158,9 @@ hudi-bundle: $(HUDI_BUNDLE) ## jar: Apache Hudi's Spark bundle
 
 .PHONY: versitygw
 versitygw: $(VERSITYGW) ## an S3 server, built with Go
+
+.PHONY: prometheus
+prometheus: $(PROMETHEUS)/.ready ## Prometheus and promtool, from Debian's package; nothing is installed or started
 
 .PHONY: oracle oracle-venv
 oracle: oracle-venv hudi-bundle ## Hudi's own reader and writer: its bundle, and PySpark 3.5 in an environment of its own
@@ -155,6 +186,20 @@ $(VERSITYGW): tools/versitygw/go.mod tools/versitygw/go.sum
 	@command -v go >/dev/null || { echo "Go 1.21 or newer is missing: see go.dev/dl" >&2; exit 1; }
 	mkdir -p $(@D)
 	cd tools/versitygw && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags '-s -w' -o $@ github.com/versity/versitygw/cmd/versitygw
+
+# Binaries on the PATH are taken as they are. Else the package is unpacked and not installed: that would start a server.
+$(PROMETHEUS)/.ready:
+	rm -rf $(@D)
+	mkdir -p $(@D)/usr/bin
+	if prometheus=$$(command -v prometheus) && promtool=$$(command -v promtool); then \
+	  ln -s "$$prometheus" "$$promtool" $(@D)/usr/bin/; \
+	else \
+	  cd $(@D) && apt-get -o APT::Sandbox::User=root download -q prometheus || { echo "Prometheus and promtool are missing." \
+	    "On Debian or Ubuntu: sudo apt-get update; elsewhere install them" >&2; exit 1; }; \
+	  dpkg -x prometheus_*.deb . && rm prometheus_*.deb; \
+	fi
+	$(@D)/usr/bin/promtool --version >/dev/null
+	touch $@
 
 $(ORACLE_VENV)/.ready: requirements/oracle.txt | $(UV)
 	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)

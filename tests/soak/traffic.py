@@ -51,8 +51,9 @@ class _Key:
 class Traffic(threading.Thread):
     """Sends upserts, deletes, late rows and rows of equal ordering value, until `finish`."""
 
-    def __init__(self, bootstrap_servers: str, seed: int, rows_per_second: int) -> None:
+    def __init__(self, bootstrap_servers: str, seed: int, rows_per_second: int, topic: str = TOPIC) -> None:
         super().__init__(name="traffic", daemon=True)
+        self._topic = topic
         self._chance = random.Random(f"traffic {seed}")
         self._chunk = max(1, int(rows_per_second * _CHUNK_SECONDS))
         self._producer = Producer(
@@ -122,7 +123,7 @@ class Traffic(threading.Thread):
     def _send(self, partition: int, row: dict[str, Any]) -> None:
         self._ends[partition] += 1
         self._producer.produce(
-            TOPIC,
+            self._topic,
             key=row["id"].encode(),
             value=json.dumps(row).encode(),
             partition=partition,

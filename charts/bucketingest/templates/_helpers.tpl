@@ -40,7 +40,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "bucketingest.jobSettings" -}}
 {{- $image := default (printf "bucketingest-job:%s" .Chart.AppVersion) .Values.job.image -}}
-{{- toYaml (mustMergeOverwrite (deepCopy .Values.job) (dict "image" $image)) -}}
+{{- $given := deepCopy .Values.job }}
+{{- if not $given.priorityClassName }}{{ $given = omit $given "priorityClassName" }}{{ end -}}
+{{- toYaml (mustMergeOverwrite $given (dict "image" $image)) -}}
 {{- end -}}
 
 {{/* What the operator does in a namespace with BucketIngests; docs/operator.md says why. */}}

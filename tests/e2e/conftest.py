@@ -1,0 +1,180 @@
+"""A cluster with the operator as Helm installs it, a broker and an S3 server that its pods reach: one of each per run.
+
+`make test-e2e` runs these tests wherever there can be a cluster, and says it loudly where there cannot. Where they must
+run (`CI`, or BUCKETINGEST_REQUIRE_CLUSTER=1) that is an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from devcluster import machine
+from devcluster.cluster import Cluster, EmbeddedCluster, choose
+from devcluster.release import Images, bring_images, install
+from devservers.kafka import KafkaBroker
+from devservers.s3 import S3Server
+from support.cluster.kube import Kube, Manifest
+from support.cluster.pipeline import Pipeline
+
+HERE = Path(__file__).parent
+INSTANCE = "e2e"
+NAMESPACE = "ingest"
+CLAIM = "tables"
+TABLES = "/tables"
+CREDENTIALS = "storage-credentials"
+BUCKET = "lake"
+TIMES: list[str] = []
+"""What pipelines waited for, for the summary."""
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark all tests of this folder, so that no module has to."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.e2e)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show how long things took: people judge by it, tests only by the bars."""
+    if TIMES:
+        terminalreporter.section("times on the cluster")
+        for line in TIMES:
+            terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """The cluster: the user's, kind, or the embedded node, which is taken down afterwards unless it was up before."""
+    chosen = choose(os.environ.get("BUCKETINGEST_CLUSTER") or INSTANCE)
+    if isinstance(chosen, EmbeddedCluster) and (reason := machine.why_not()) is not None:
+        message = f"NO CLUSTER TESTS: {reason}"
+        if os.environ.get("CI") or os.environ.get("BUCKETINGEST_REQUIRE_CLUSTER"):
+            pytest.fail(message)
+        pytest.skip(message)
+    was_up = isinstance(chosen, EmbeddedCluster) and chosen.instance.running() is not None
+    chosen.up()
+    yield chosen
+    if not was_up and not os.environ.get("BUCKETINGEST_KEEP_CLUSTER"):
+        chosen.down()
+
+
+@pytest.fixture(scope="session")
+def images(cluster: Cluster) -> Images:
+    """Both images as the work tree makes them, where pods find them."""
+    return bring_images(cluster)
+
+
+@pytest.fixture(scope="session")
+def kube(cluster: Cluster) -> Kube:
+    """The cluster's API."""
+    return Kube(cluster.kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(cluster: Cluster) -> Iterator[KafkaBroker]:
+    """A broker that pods reach; each test has a topic of its own."""
+    with KafkaBroker(host=cluster.host_ip, heap="256m") as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def s3_server(cluster: Cluster) -> Iterator[S3Server]:
+    """An S3 server that pods reach, with one bucket."""
+    with S3Server(host=cluster.host_ip) as server:
+        server.create_bucket(BUCKET)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def values(images: Images, s3_server: S3Server) -> Manifest:
+    """Values of the chart, as somebody would set them for a claim with tables, and S3 with credentials in a Secret."""
+    job = {
+        **images.values()["job"],
+        "grace": "20s",
+        "env": {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_REGION": s3_server.region, "AWS_ALLOW_HTTP": "true"},
+        "envFromSecrets": [CREDENTIALS],
+        "volumes": [{"name": "tables", "persistentVolumeClaim": {"claimName": CLAIM}}],
+        "volumeMounts": [{"name": "tables", "mountPath": TABLES}],
+    }
+    return {**images.values(), "job": job}
+
+
+@pytest.fixture(scope="session")
+def release(cluster: Cluster, kube: Kube, s3_server: S3Server, values: Manifest) -> Iterator[Cluster]:
+    """The chart installed, and a namespace with what its jobs need. Everything goes again where the cluster stays."""
+    secret = {"AWS_ACCESS_KEY_ID": s3_server.access_key, "AWS_SECRET_ACCESS_KEY": s3_server.secret_key}
+    kube.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": CREDENTIALS, "namespace": NAMESPACE},
+            "stringData": secret,
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": CLAIM, "namespace": NAMESPACE},
+            "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+        },
+    )
+    install(cluster, values)
+    yield cluster
+    if not isinstance(cluster, EmbeddedCluster):
+        kube.kubectl("delete", "namespace", NAMESPACE)
+
+
+@pytest.fixture(scope="session")
+def tables(cluster: Cluster, kube: Kube, release: Cluster) -> Path:
+    """The folder of this machine that the claim's volume is."""
+    assert release is cluster
+    if not isinstance(cluster, EmbeddedCluster):
+        pytest.skip("only the embedded node has volumes that this machine can read")
+    volume = kube.kubectl(
+        *("get", "pvc", CLAIM, "--namespace", NAMESPACE, "--output", "jsonpath={.spec.volumeName}"),
+    )
+    return cluster.instance.volumes / volume
+
+
+NewPipeline = Callable[..., Pipeline]
+
+
+@pytest.fixture
+def on_volume(kube: Kube, kafka_broker: KafkaBroker, tables: Path) -> Iterator[NewPipeline]:
+    """Makes pipelines whose tables lie on the volume; they are removed after the test."""
+    made: list[Pipeline] = []
+
+    def make(name: str, table: str | None = None) -> Pipeline:
+        folder = table or name
+        pipeline = Pipeline(kube, kafka_broker, NAMESPACE, name, f"{TABLES}/{folder}", tables / folder)
+        made.append(pipeline)
+        return pipeline
+
+    yield make
+    _remove(made)
+
+
+@pytest.fixture
+def on_s3(kube: Kube, kafka_broker: KafkaBroker, s3_server: S3Server, release: Cluster) -> Iterator[NewPipeline]:
+    """Makes pipelines whose tables lie in the bucket, which the S3 server keeps as a folder."""
+    made: list[Pipeline] = []
+
+    def make(name: str) -> Pipeline:
+        folder = s3_server.folder / "buckets" / BUCKET / name
+        pipeline = Pipeline(kube, kafka_broker, NAMESPACE, name, f"s3://{BUCKET}/{name}", folder)
+        made.append(pipeline)
+        return pipeline
+
+    yield make
+    _remove(made)
+
+
+def _remove(pipelines: Sequence[Pipeline]) -> None:
+    for pipeline in pipelines:
+        if pipeline.took:
+            TIMES.append(f"{pipeline.name}: " + ", ".join(f"{what} {took} s" for what, took in pipeline.took.items()))
+        pipeline.remove()

@@ -1,0 +1,128 @@
+"""`kubectl apply`, and from then on rows are in the table: on a volume and on S3, through kills of every kind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.release import helm
+from support.cluster.faults import kill_first_process, stop_processes
+from support.cluster.kube import Kube, outline
+from support.cluster.pipeline import Pipeline
+
+NewPipeline = Callable[..., Pipeline]
+
+DRIVER_POD_SECONDS = 2.0
+HEAL_SECONDS = 60.0
+NOTICE_SECONDS = 10.0
+
+
+def test_helm_test_says_that_the_operator_is_well(release: Cluster) -> None:
+    assert "Succeeded" in helm(release, "test", "bucketingest", "--timeout", "60s")
+
+
+def test_a_pipeline_on_a_volume_survives_what_happens_to_its_pods(on_volume: NewPipeline) -> None:
+    orders = on_volume("orders")
+    orders.load()
+    applied = time.time()
+    orders.kube.create(orders.manifest())
+    orders.wait("apply -> driver pod", orders.drivers)
+    assert orders.took["apply -> driver pod"] <= DRIVER_POD_SECONDS
+    orders.wait_for_commit(applied, "apply")
+    orders.wait_for_condition("Ready", "True")
+
+    # the driver's process is killed, as for memory or by a bad node
+    killed = time.time()
+    kill_first_process(orders.drivers()[-1])
+    assert orders.wait_for_commit(killed, "driver SIGKILL") <= HEAL_SECONDS
+    assert orders.attempt() == 2
+
+    # somebody deletes the driver's pod
+    deleted = time.time()
+    orders.kube.delete_pod(orders.namespace, orders.drivers()[-1]["metadata"]["name"])
+    orders.wait("pod deleted -> attempt 3", lambda: orders.attempt() == 3)
+    orders.wait_for_commit(deleted + orders.took["pod deleted -> attempt 3"], "pod deleted")
+
+    # an executor is Spark's own affair: no new attempt
+    killed = time.time()
+    kill_first_process(orders.executors()[-1])
+    orders.wait_for_commit(killed + 1, "executor SIGKILL")
+    assert orders.attempt() == 3, outline(orders.get())
+
+    orders.judge()
+
+
+def test_a_pipeline_on_s3_survives_the_end_of_its_driver(on_s3: NewPipeline) -> None:
+    parcels = on_s3("parcels")
+    parcels.load(seed=2)
+    applied = time.time()
+    parcels.kube.apply(parcels.manifest())
+    parcels.wait_for_commit(applied, "apply")
+    killed = time.time()
+    kill_first_process(parcels.drivers()[-1])
+    assert parcels.wait_for_commit(killed, "driver SIGKILL") <= HEAL_SECONDS
+    parcels.judge()
+
+
+def test_a_pipeline_that_hangs_is_noticed_fenced_and_healed(on_volume: NewPipeline) -> None:
+    readings = on_volume("readings")
+    readings.load(seed=3)
+    applied = time.time()
+    limit = 10
+    health = {"maxInflightAge": f"{limit}s", "maxCommitLag": f"{2 * limit}s"}
+    readings.kube.apply(readings.manifest({"health": health}))
+    readings.wait_for_commit(applied, "apply")
+    readings.wait_for_condition("Ready", "True")
+
+    # nothing ends, and nothing gets on: the open instant grows old
+    stopped = time.time()
+    stop_processes(readings.executors()[-1])
+    readings.wait("stopped -> noticed", lambda: _outcome(readings) == "Stuck")
+    assert readings.took["stopped -> noticed"] <= limit + NOTICE_SECONDS
+    readings.wait_for_commit(stopped + readings.took["stopped -> noticed"], "noticed")
+    assert any(event["reason"] == "RolledBack" for event in readings.kube.events(readings.namespace, readings.name))
+    readings.judge()
+
+
+def _outcome(pipeline: Pipeline) -> str | None:
+    attempts = ((pipeline.get() or {}).get("status") or {}).get("attempts") or [{}]
+    outcome = attempts[0].get("outcome")
+    return None if outcome is None else str(outcome)
+
+
+@pytest.mark.parametrize("again", ["same resource", "resource made anew"])
+def test_what_was_committed_is_continued(on_volume: NewPipeline, again: str) -> None:
+    visits = on_volume("visits" if again == "same resource" else "returns")
+    visits.load(seed=4)
+    applied = time.time()
+    visits.kube.apply(visits.manifest())
+    visits.wait_for_commit(applied, "apply")
+    if again == "same resource":
+        visits.change({"suspend": True})
+        visits.wait("suspended", lambda: (visits.get() or {})["status"].get("phase") == "Suspended")
+        assert not visits.executors()
+        resumed = time.time()
+        visits.change({"suspend": False})
+    else:
+        visits.remove()  # in the middle of the load
+        resumed = time.time()
+        visits.kube.apply(visits.manifest())
+    visits.wait_for_commit(resumed, f"{again} started again")
+    visits.judge()
+
+
+def test_the_second_resource_on_a_table_waits_and_says_for_whom(on_volume: NewPipeline, kube: Kube) -> None:
+    first, second = on_volume("first", "shared"), on_volume("second", "shared")
+    first.load(seed=5)
+    applied = time.time()
+    kube.apply(first.manifest())
+    first.wait("first has a driver", first.drivers)
+    kube.apply(second.manifest())
+    said = second.wait_for_condition("Ready", "False", "TableTaken")
+    assert "ingest/first" in said["message"]
+    first.wait_for_commit(applied, "apply")
+    assert not second.drivers()
+    first.judge()

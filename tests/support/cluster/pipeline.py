@@ -1,0 +1,184 @@
+"""One pipeline under test: its topic under load, its BucketIngest, its table as this machine sees it, the verdict."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from devservers.kafka import KafkaBroker
+from soak.judgement import judge
+from soak.traffic import DDL, PARTITIONS, Traffic
+from soak.watch import TableWatch
+from support.cluster.kube import Kube, Manifest, condition, outline, wait_for
+from support.oracle import hudi_rs
+
+ROWS_PER_SECOND = 200
+START_SECONDS = 150.0
+"""What a pipeline has from one state to the next, on a machine that does other things too."""
+UID_LABEL, ROLE_LABEL, ATTEMPT_LABEL = "bucketingest.dev/uid", "bucketingest.dev/role", "bucketingest.dev/attempt"
+
+
+@dataclass
+class Pipeline:
+    """A BucketIngest from a Kafka topic of its own.
+
+    Attributes:
+        table_url: As pods see the table.
+        table: The same folder, as this machine sees it.
+        took: Seconds of what was waited for, to be printed.
+    """
+
+    kube: Kube
+    broker: KafkaBroker
+    namespace: str
+    name: str
+    table_url: str
+    table: Path
+    took: dict[str, float] = field(default_factory=dict)
+    _traffic: Traffic | None = None
+
+    @property
+    def topic(self) -> str:
+        """The topic it reads."""
+        return f"{self.namespace}-{self.name}"
+
+    @property
+    def watch(self) -> TableWatch:
+        """The table's timeline."""
+        return TableWatch(self.table, f"{self.namespace}/{self.name}")
+
+    def manifest(self, changes: Mapping[str, Any] | None = None) -> Manifest:
+        """The resource, small and quick; `changes` are merged into its spec."""
+        spec: Manifest = {
+            "source": {"kafka": {"bootstrapServers": self.broker.bootstrap_servers, "topics": [self.topic]}},
+            "format": {"type": "json", "schema": DDL},
+            "table": {
+                "path": self.table_url,
+                "recordKey": ["id"],
+                "partitionBy": ["region"],
+                "orderingField": "ts",
+                "deleteWhen": "deleted",
+                "index": {"buckets": 2},
+                "writeTasks": 1,
+                # A driver that was killed holds the table for as long as that.
+                "lock": {"leaseValidity": "10s", "waitTimeout": "60s"},
+                "memoryPerTask": "64Mi",
+            },
+            "commit": {"interval": "2s", "trigger": "1s"},
+            "health": {"maxCommitLag": "60s", "maxInflightAge": "60s"},
+            "spark": {
+                "driver": {"cores": "200m", "memory": "512Mi"},
+                "executor": {"instances": 1, "cores": "1", "memory": "512Mi"},
+                "conf": {"spark.kubernetes.executor.request.cores": "200m"},
+            },
+        }
+        return {
+            "apiVersion": "bucketingest.dev/v1alpha1",
+            "kind": "BucketIngest",
+            "metadata": {"namespace": self.namespace, "name": self.name},
+            "spec": merged(spec, changes or {}),
+        }
+
+    def load(self, seed: int = 1) -> None:
+        """Make the topic, and send rows into it until the verdict."""
+        self.broker.create_topic(self.topic, partitions=PARTITIONS)
+        self._traffic = Traffic(self.broker.bootstrap_servers, seed, ROWS_PER_SECOND, self.topic)
+        self._traffic.start()
+
+    def get(self) -> Manifest | None:
+        """The resource as it is now."""
+        return self.kube.resource(self.namespace, self.name)
+
+    def change(self, spec: Mapping[str, Any]) -> None:
+        """Change the spec by a merge patch."""
+        self.kube.patch(self.namespace, self.name, {"spec": spec})
+
+    def drivers(self) -> list[Manifest]:
+        """Driver pods of the resource as it is now, the oldest first."""
+        return self._pods("driver")
+
+    def executors(self) -> list[Manifest]:
+        """Executor pods that run, the oldest first."""
+        return [pod for pod in self._pods("executor") if pod["status"]["phase"] == "Running"]
+
+    def attempt(self) -> int:
+        """Number of the newest attempt."""
+        return int(((self.get() or {}).get("status") or {}).get("attempt") or 0)
+
+    def wait(self, what: str, true: Callable[[], Any], *, within: float = START_SECONDS) -> Any:
+        """Wait for it, and note how long it took. Raises AssertionError with all that is known."""
+        began = time.monotonic()
+        answer = wait_for(true, within=within, telling=f"{self.name}: {what}", state=self.state)
+        self.took[what] = round(time.monotonic() - began, 1)
+        return answer
+
+    def wait_for_commit(self, after: float, why: str, *, within: float = START_SECONDS) -> float:
+        """Wait for a commit after a moment (Unix seconds), and note how long after it came. Returns that."""
+        wait_for(
+            lambda: self.watch.first_after(after), within=within, telling=f"a commit after {why}", state=self.state
+        )
+        seconds = (self.watch.first_after(after) or after) - after
+        self.took[f"{why} -> commit"] = round(seconds, 1)
+        return seconds
+
+    def wait_for_condition(
+        self, kind: str, value: str, reason: str = "", *, within: float = START_SECONDS
+    ) -> dict[str, str]:
+        """Wait until a condition has a value, and a reason if one is given."""
+
+        def so() -> dict[str, str] | None:
+            found = condition(self.get(), kind)
+            return found if found.get("status") == value and reason in {"", found.get("reason")} else None
+
+        return dict(self.wait(f"{kind}={value} {reason}".rstrip(), so, within=within))
+
+    def judge(self) -> None:
+        """Send no more, wait until all is in the table, and fail unless every row is there exactly once."""
+        assert self._traffic is not None, "loaded"
+        self._traffic.finish()
+        ends = self._traffic.ends
+        self.wait("all rows committed", lambda: self.watch.ends() == ends)
+        found = judge(self.watch, self._traffic.expected(), ends, {"hudi-rs": lambda: hudi_rs.snapshot(self.table)})
+        assert not found.wrong, "\n".join([*found.wrong, self.state()])
+        self._traffic = None
+
+    def remove(self) -> None:
+        """Delete the resource, and wait until it and its pods are gone."""
+        uid = (self.get() or {}).get("metadata", {}).get("uid")
+        if uid is None:
+            return
+        self.kube.delete(self.namespace, self.name)
+        self.wait("resource gone", lambda: self.get() is None)
+        self.wait("pods gone", lambda: not self.kube.pods(self.namespace, {UID_LABEL: uid}))
+
+    def state(self) -> str:
+        """Everything that helps to understand a failure."""
+        resource = self.get()
+        lines = [outline(resource)]
+        lines += [
+            f"{each['type']} {each['reason']}: {each['message']}"
+            for each in self.kube.events(self.namespace, self.name)
+        ]
+        if resource is not None:
+            for pod in self._pods("driver")[-2:] + self._pods("executor")[-1:] + self._pods("rollback")[-1:]:
+                name = pod["metadata"]["name"]
+                lines.append(f"--- {name}: {pod['status'].get('phase')} {pod['status'].get('containerStatuses')}")
+                lines.append(self.kube.logs(self.namespace, name, lines=25))
+        return "\n".join(lines)
+
+    def _pods(self, role: str) -> list[Manifest]:
+        uid = (self.get() or {}).get("metadata", {}).get("uid")
+        return [] if uid is None else self.kube.pods(self.namespace, {UID_LABEL: uid, ROLE_LABEL: role})
+
+
+def merged(base: Manifest, changes: Mapping[str, Any]) -> Manifest:
+    """A copy of nested dictionaries with changes merged in."""
+    result = copy.deepcopy(base)
+    for name, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(name), dict)
+        result[name] = merged(result[name], value) if both else copy.deepcopy(value)
+    return result

@@ -1,0 +1,63 @@
+"""The operator's chart on a cluster, installed by Helm as a user would, with images that were built here."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from devcluster.binaries import find_tool
+from devcluster.cluster import Cluster
+from devcluster.commands import run, say
+from devcluster.images import TARGETS, builder
+from devservers.locations import PROJECT_ROOT
+
+CHART: Final = PROJECT_ROOT / "charts" / "bucketingest"
+RELEASE: Final = "bucketingest"
+NAMESPACE: Final = "bucketingest"
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Names by which pods have the images."""
+
+    job: str
+    operator: str
+
+    def values(self) -> dict[str, Any]:
+        """For the chart."""
+        repository, _, tag = self.operator.rpartition(":")
+        return {"operator": {"image": {"repository": repository, "tag": tag}}, "job": {"image": self.job}}
+
+
+def bring_images(cluster: Cluster) -> Images:
+    """Build both images, unless nothing has changed, and bring them to the cluster. Raises ClusterError."""
+    building = builder()
+    names = {target: cluster.push(building.build(target)) for target in TARGETS}
+    return Images(**names)
+
+
+def install(cluster: Cluster, *values: Mapping[str, Any], wait: bool = True) -> None:
+    """`helm upgrade --install`, with values of which later ones win; returns when the operator is ready.
+
+    Raises:
+        ClusterError: Helm says why.
+    """
+    say(f"installing the chart as {RELEASE}")
+    with tempfile.TemporaryDirectory(prefix="devcluster-values-") as folder:
+        files = []
+        for number, each in enumerate(values):
+            file = Path(folder) / f"{number}.json"  # JSON is YAML
+            file.write_text(json.dumps(each))
+            files += ["--values", str(file)]
+        waiting = ["--wait", "--timeout", "3m"] if wait else []
+        helm(cluster, "upgrade", "--install", RELEASE, str(CHART), "--create-namespace", *files, *waiting)
+
+
+def helm(cluster: Cluster, *arguments: str) -> str:
+    """What Helm prints, in the release's namespace. Raises ClusterError."""
+    where = ["--kubeconfig", str(cluster.kubeconfig), "--namespace", NAMESPACE]
+    return run([find_tool("helm"), *where, *arguments])
