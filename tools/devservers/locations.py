@@ -46,6 +46,11 @@ def versitygw() -> Path:
     return cache_folder() / "bin" / "versitygw-1.8.0"
 
 
+def prometheus() -> Path:
+    """Folder of Prometheus' binaries as Debian packages them, unpacked: `usr/bin/prometheus`, `usr/bin/promtool`."""
+    return cache_folder() / "prometheus"
+
+
 def oracle_venv() -> Path:
     """The environment of Hudi's own reader and writer, named by what it holds."""
     locked = (PROJECT_ROOT / "requirements" / "oracle.txt").read_bytes()
@@ -58,6 +63,7 @@ ENTRIES = {
     "hudi-bundle": hudi_bundle,
     "kafka-spark-3.5": kafka_spark_3_5,
     "versitygw": versitygw,
+    "prometheus": prometheus,
     "oracle-venv": oracle_venv,
 }
 """Make target to the function that says where its result lies."""

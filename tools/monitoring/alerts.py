@@ -1,0 +1,218 @@
+"""The alerts. Each has a runbook page, a rule test that shows it firing and silent, and one person it is meant for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitoring.model import Alert, Severity
+from monitoring.slo import FAST, SLOW, freshness_burns, latency_burns
+
+_WHO: Final = "{{ $labels.namespace }}/{{ $labels.name }}"
+_BY: Final = "by (namespace, name)"
+_INFLIGHT: Final = (
+    f'max {_BY} ({{__name__=~"bucketingest_resource_inflight_age_seconds|bucketingest_inflight_age_seconds"}})'
+)
+
+
+def _limit(metric: str) -> str:
+    """A limit of the resource, as its last driver knew it: while no driver runs it still holds."""
+    return f"max {_BY} (last_over_time({metric}[1d]))"
+
+
+_PLANNED: Final = "SpecChanged|RestartAsked|Suspended|Deleted|Completed|TableTaken|SpecInvalid"
+"""Ends of attempts that somebody wanted."""
+
+PROMISES: Final = (
+    Alert(
+        "BucketIngestCommitLatencyFastBurn",
+        Severity.CRITICAL,
+        latency_burns(FAST, inline=False),
+        "2m",
+        f"{_WHO}: commits come later than slo.commitLatency",
+        "So many commits took longer than slo.commitLatency that 2 % of what 30 days allow is gone in an hour, or 5 % "
+        "in six. Rows become visible later than promised; none is lost.",
+        latency_burns(FAST, inline=True),
+    ),
+    Alert(
+        "BucketIngestCommitLatencySlowBurn",
+        Severity.WARNING,
+        latency_burns(SLOW, inline=False),
+        "15m",
+        f"{_WHO}: too many commits take longer than slo.commitLatency",
+        "At this rate more than 1 % of the commits of 30 days come later than slo.commitLatency: 10 % of what they may "
+        "is gone within three days.",
+        latency_burns(SLOW, inline=True),
+    ),
+    Alert(
+        "BucketIngestFreshnessFastBurn",
+        Severity.CRITICAL,
+        freshness_burns(FAST, inline=False),
+        "2m",
+        f"{_WHO}: the table is older than slo.freshness",
+        "There is input, and for too much of the last hour, or of the last six, the last commit was older than "
+        "slo.freshness. Readers see old rows; none is lost.",
+        freshness_burns(FAST, inline=True),
+    ),
+    Alert(
+        "BucketIngestFreshnessSlowBurn",
+        Severity.WARNING,
+        freshness_burns(SLOW, inline=False),
+        "15m",
+        f"{_WHO}: the table is older than slo.freshness too often",
+        "At this rate the table is older than slo.freshness for more than 1 % of 30 days.",
+        freshness_burns(SLOW, inline=True),
+    ),
+)
+
+HEALING: Final = (
+    Alert(
+        "BucketIngestStuckInflight",
+        Severity.CRITICAL,
+        f"{_INFLIGHT} > on (namespace, name) {_limit('bucketingest_inflight_age_limit_seconds')}",
+        "2m",
+        f"{_WHO}: an instant is inflight for {{{{ $value | humanizeDuration }}}}",
+        "The open instant is older than health.maxInflightAge, and the operator has not taken it back: its rows are "
+        "not visible, and other writers of the table may be held up.",
+    ),
+    Alert(
+        "BucketIngestCommitsLate",
+        Severity.CRITICAL,
+        f"max {_BY} (bucketingest_commit_lag_seconds) > on (namespace, name) "
+        f"{_limit('bucketingest_commit_lag_limit_seconds')} unless on (namespace, name) "
+        f'max {_BY} (bucketingest_resource_phase{{phase="Stalled"}}) == 1',
+        "5m",
+        f"{_WHO}: no commit for {{{{ $value | humanizeDuration }}}} while input waits",
+        "There is input, and the last commit is older than health.maxCommitLag. The operator has restarted the driver "
+        "for that, or tries to, and it has not helped.",
+    ),
+    Alert(
+        "BucketIngestStalled",
+        Severity.CRITICAL,
+        f'max {_BY} (bucketingest_resource_condition{{condition="Stalled"}}) == 1',
+        "1m",
+        f"{_WHO} is stalled: the operator waits for a person",
+        "The operator has given up: a restart would end the same way, or too many attempts have failed. Nothing is "
+        "ingested, or the driver goes on with the spec before, until somebody changes something.",
+    ),
+    Alert(
+        "BucketIngestNotReady",
+        Severity.WARNING,
+        f'max {_BY} (bucketingest_resource_condition{{condition="Ready"}}) < 1 unless on (namespace, name) '
+        f'max {_BY} (bucketingest_resource_phase{{phase=~"Suspended|Completed|Stalled"}}) == 1',
+        "15m",
+        f"{_WHO} has not been ready for 15 minutes",
+        "It is neither suspended nor stalled, and still no driver ingests: the pod does not start, executors do not "
+        "come, or attempts fail and are repeated.",
+    ),
+    Alert(
+        "BucketIngestRestartStorm",
+        Severity.WARNING,
+        f'sum {_BY} (increase(bucketingest_restarts_total{{class!~"{_PLANNED}"}}[30m])) > 3.5',
+        "0s",
+        f"{_WHO}: {{{{ $value | humanize }}}} failed attempts in 30 minutes",
+        "Attempts fail one after the other. Each start costs the time in which nothing is committed; after "
+        "restart.maxFailures within restart.window the operator stops trying.",
+    ),
+    Alert(
+        "BucketIngestRollbackFailed",
+        Severity.WARNING,
+        f'sum {_BY} (increase(bucketingest_rollback_jobs_total{{result="failed"}}[1h])) > 0.5',
+        "0s",
+        f"{_WHO}: a rollback Job has failed",
+        "The instant of a driver that was stopped could not be taken back. The next start tries again; until then "
+        "other writers of the table may be held up.",
+    ),
+    Alert(
+        "BucketIngestCheckpointRebuilt",
+        Severity.WARNING,
+        'max by (namespace, name, verdict) (bucketingest_job_info{verdict=~"rebuilt|rewound"}) '
+        f"and on (namespace, name) max {_BY} (bucketingest_running_seconds) < 1800",
+        "0s",
+        f"{_WHO} started from a table and a checkpoint that did not fit: {{{{ $labels.verdict }}}}",
+        "rebuilt: Spark's checkpoint was lost or damaged and was made anew from the table. rewound: rows that were in "
+        "the table, or in an instant that never completed, were ingested again. No row is lost or doubled; something "
+        "else on the storage is wrong.",
+        labels=("namespace", "name", "verdict"),
+    ),
+)
+
+TABLE: Final = (
+    Alert(
+        "BucketIngestCommitsTakenBack",
+        Severity.WARNING,
+        f"sum {_BY} (increase(bucketingest_position_losses_total[1h])) > 0.5",
+        "0s",
+        f"{_WHO}: another writer took completed commits back",
+        "The rows were ingested again. It happens when a writer that works alone (Hudi's default) writes a table that "
+        "has other writers; readers may have seen the table go back.",
+    ),
+    Alert(
+        "BucketIngestLockContention",
+        Severity.WARNING,
+        f"(sum {_BY} (rate(bucketingest_lock_wait_seconds_total[15m])) > 0.1)\nor\n"
+        f"(sum {_BY} (increase(bucketingest_lease_wait_seconds_total[15m])) > 60)\nor\n"
+        f'(sum {_BY} (increase(bucketingest_restarts_total{{class="TableLocked"}}[30m])) > 1.5)',
+        "10m",
+        f"{_WHO} waits for a table that others hold",
+        "More than a tenth of its time goes to waiting for the table's lock, or it waits for the lease that another "
+        "job holds. Commits come later for it.",
+    ),
+    Alert(
+        "BucketIngestBucketSkew",
+        Severity.WARNING,
+        f"max {_BY} (bucketingest_bucket_skew_ratio) > 4 and on (namespace, name) "
+        f"sum {_BY} (rate(bucketingest_rows_total[30m])) > 100",
+        "1h",
+        f"{_WHO}: the busiest bucket gets {{{{ $value | humanize }}}} times its share of the rows",
+        "One task writes most of the rows while the others wait: more executors will not make it faster.",
+    ),
+    Alert(
+        "BucketIngestDeadLetters",
+        Severity.WARNING,
+        f"sum {_BY} (increase(bucketingest_dead_letters_total[30m])) > 0.5",
+        "0s",
+        f"{_WHO}: {{{{ $value | humanize }}}} rows became dead letters in 30 minutes",
+        "Rows that do not decode, or have no record key, are in the dead-letter table, each with the reason, and not "
+        "in the table.",
+    ),
+    Alert(
+        "BucketIngestManyDeadLetters",
+        Severity.CRITICAL,
+        f"sum {_BY} (rate(bucketingest_dead_letters_total[15m])) "
+        f"/ sum {_BY} (rate(bucketingest_rows_total[15m])) > 0.05",
+        "5m",
+        f"{_WHO}: {{{{ $value | humanizePercentage }}}} of the rows are dead letters",
+        "Most likely the producers have changed their schema. Rows that readers expect are in the dead-letter table.",
+    ),
+)
+
+OPERATOR: Final = (
+    Alert(
+        "BucketIngestOperatorDown",
+        Severity.CRITICAL,
+        "absent(bucketingest_operator_leader == 1)",
+        "3m",
+        "no operator of bucketingest leads",
+        "Drivers that run go on ingesting; one that fails is not restarted, and nobody sees that one is stuck. Alerts "
+        "on resources are blind meanwhile.",
+        labels=(),
+    ),
+    Alert(
+        "BucketIngestOperatorErrors",
+        Severity.WARNING,
+        "sum(increase(bucketingest_operator_reconcile_errors_total[15m])) > 5",
+        "15m",
+        "the operator of bucketingest fails again and again",
+        "Passes over resources end with an error, so these are not healed. The usual cause is an API server that "
+        "denies or does not answer.",
+        labels=(),
+    ),
+)
+
+GROUPS: Final = {
+    "bucketingest.promises": PROMISES,
+    "bucketingest.healing": HEALING,
+    "bucketingest.table": TABLE,
+    "bucketingest.operator": OPERATOR,
+}
+ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)

@@ -1,0 +1,254 @@
+"""One resource: why it is sick."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitoring.fleet_board import RESOURCE_UID
+from monitoring.model import Board, Panel, Query, Row
+from monitoring.panel_parts import PHASE_WORDS, YES_NO, condition, over, phase_number, quantile
+from monitoring.slo import GOOD, TOTAL
+
+_WHO: Final = 'namespace="$namespace", name="$name"'
+
+
+def _of(metric: str) -> str:
+    return f"max({metric}{{{_WHO}}})"
+
+
+def _stat(title: str, description: str, expr: str, **more: object) -> Panel:
+    return Panel(title, description, (Query(expr),), kind="stat", width=3, height=4, **more)  # type: ignore[arg-type]
+
+
+def _quantiles(title: str, description: str, histogram: str, *more: Query) -> Panel:
+    shares = tuple(Query(quantile(share, histogram, _WHO), f"p{share * 100:.0f}") for share in (0.5, 0.95, 0.99))
+    return Panel(title, description, (*shares, *more), unit="s")
+
+
+NOW: Final = Row(
+    "Now",
+    (
+        _stat("Phase", "The state in one word.", phase_number(_WHO), words=PHASE_WORDS),
+        _stat("Ready", "Rows become visible as promised.", condition("Ready", _WHO), words=YES_NO),
+        _stat(
+            "Last commit",
+            "Time since the last completed instant.",
+            f"time() - (max(bucketingest_resource_last_commit_timestamp_seconds{{{_WHO}}}) > 0)",
+            unit="s",
+        ),
+        _stat(
+            "No commit for", "While input waits; 0 if there is none.", _of("bucketingest_commit_lag_seconds"), unit="s"
+        ),
+        _stat("Inflight for", "Age of the open instant.", _of("bucketingest_resource_inflight_age_seconds"), unit="s"),
+        _stat("Attempt", "Number of the newest attempt.", _of("bucketingest_attempt")),
+        _stat(
+            "Restarts, 1 h",
+            "Ends of attempts.",
+            f"sum(increase(bucketingest_restarts_total{{{_WHO}}}[1h])) or vector(0)",
+            steps=((1, "orange"), (4, "red")),
+        ),
+        _stat(
+            "Late commits, 1 h",
+            "Share of commits that took longer than slo.commitLatency.",
+            f"1 - sum(rate({GOOD}{{{_WHO}}}[1h])) / sum(rate({TOTAL}{{{_WHO}}}[1h]))",
+            unit="percentunit",
+            steps=((0.01, "orange"), (0.1, "red")),
+        ),
+        Panel(
+            "Phase and conditions",
+            "What was the case when.",
+            (
+                Query(phase_number(_WHO), "phase"),
+                Query(f"({condition('Stalled', _WHO)} != bool 1) - 2", "not Stalled"),
+                *(
+                    Query(f"{condition(kind, _WHO)} - 2", kind)
+                    for kind in ("Ready", "CommitFresh", "CheckpointHealthy", "TimelineClean")
+                ),
+            ),
+            kind="states",
+            width=24,
+            height=7,
+            words={**PHASE_WORDS, "-1": "True", "-2": "False", "-3": "Unknown"},
+        ),
+    ),
+)
+
+COMMITS: Final = Row(
+    "Commits",
+    (
+        _quantiles(
+            "Commit latency",
+            "From the request of an instant, with its first rows, to its completion.",
+            "bucketingest_commit_latency_seconds",
+            Query(_of("bucketingest_slo_commit_latency_seconds"), "slo.commitLatency"),
+        ),
+        _quantiles(
+            "The commit itself",
+            "Decision and completed file; without the writing of rows.",
+            "bucketingest_commit_duration_seconds",
+        ),
+        Panel(
+            "Input that waits",
+            "Age of the oldest input that is not committed, and time without a commit.",
+            (
+                Query(_of("bucketingest_lag_seconds"), "oldest input"),
+                Query(_of("bucketingest_commit_lag_seconds"), "no commit for"),
+                Query(_of("bucketingest_commit_lag_limit_seconds"), "health.maxCommitLag"),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Open instant",
+            "Its age. Beyond the limit it is taken back.",
+            (
+                Query(_of("bucketingest_inflight_age_seconds"), "age"),
+                Query(_of("bucketingest_inflight_age_limit_seconds"), "health.maxInflightAge"),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Commits",
+            "Per minute: all, and those in time.",
+            (
+                Query(f"sum(rate({TOTAL}{{{_WHO}}}[$__rate_interval])) * 60", "all"),
+                Query(f"sum(rate({GOOD}{{{_WHO}}}[$__rate_interval])) * 60", "in time"),
+            ),
+        ),
+        Panel(
+            "Taken back",
+            "Instants written again, and commits that other writers took back.",
+            (
+                Query(f"sum(increase(bucketingest_rollbacks_total{{{_WHO}}}[$__rate_interval]))", "written again"),
+                Query(f"sum(increase(bucketingest_position_losses_total{{{_WHO}}}[$__rate_interval]))", "by others"),
+            ),
+        ),
+    ),
+)
+
+INPUT: Final = Row(
+    "Input",
+    (
+        Panel(
+            "Rows per second",
+            "Rows received, keys deleted, dead letters.",
+            tuple(
+                Query(f"sum(rate(bucketingest_{each}_total{{{_WHO}}}[$__rate_interval]))", each.replace("_", " "))
+                for each in ("rows", "deletes", "dead_letters")
+            ),
+            unit="rps",
+        ),
+        Panel(
+            "Bytes written",
+            "Size of data files.",
+            (Query(f"sum(rate(bucketingest_written_bytes_total{{{_WHO}}}[$__rate_interval]))", "per second"),),
+            unit="Bps",
+        ),
+        _quantiles("A micro-batch", "From its tasks' start to its end.", "bucketingest_batch_duration_seconds"),
+        Panel(
+            "Lag in offsets",
+            "Kafka: offsets that are not committed, all partitions.",
+            (Query(_of("bucketingest_lag_offsets"), "offsets"),),
+            needs="kafka",
+        ),
+        Panel(
+            "Lag by partition",
+            "Kafka: offsets of a partition that are not committed.",
+            (
+                Query(
+                    f"max by (topic, partition) (bucketingest_end_offset{{{_WHO}}} - "
+                    f"bucketingest_committed_offset{{{_WHO}}})",
+                    "{{topic}} {{partition}}",
+                ),
+            ),
+            needs="kafka",
+        ),
+        Panel(
+            "Committed offsets",
+            "Kafka: the next offset of each partition.",
+            (Query(f"max by (topic, partition) (bucketingest_committed_offset{{{_WHO}}})", "{{topic}} {{partition}}"),),
+            needs="kafka",
+        ),
+    ),
+)
+
+WRITERS: Final = Row(
+    "Writers",
+    (
+        Panel(
+            "Skew",
+            "Rows of the busiest bucket and of the busiest write task, by the mean of all. 1 is even.",
+            (
+                Query(_of("bucketingest_bucket_skew_ratio"), "buckets, since the start"),
+                Query(_of("bucketingest_skew_ratio"), "tasks, last micro-batch"),
+            ),
+        ),
+        Panel(
+            "Rows by bucket",
+            "Of the buckets with the most rows.",
+            (
+                Query(
+                    f"sum by (bucket) (rate(bucketingest_bucket_rows_total{{{_WHO}}}[$__rate_interval]))",
+                    "bucket {{bucket}}",
+                ),
+            ),
+            unit="rps",
+            stacked=True,
+        ),
+        Panel(
+            "Buffers of a write task",
+            "The most that one held in the last micro-batch, and its budget.",
+            (
+                Query(_of("bucketingest_buffer_bytes"), "held"),
+                Query(_of("bucketingest_buffer_limit_bytes"), "table.memoryPerTask"),
+            ),
+            unit="bytes",
+        ),
+        Panel(
+            "Executors",
+            "Registered with the driver; 0 in a local session.",
+            (Query(_of("bucketingest_executors"), "executors"),),
+        ),
+        Panel(
+            "Waiting for others",
+            "Share of the time that goes to waiting for the table's lock and its lease.",
+            (
+                Query(f"sum(rate(bucketingest_lock_wait_seconds_total{{{_WHO}}}[$__rate_interval]))", "lock"),
+                Query(f"sum(rate(bucketingest_lease_wait_seconds_total{{{_WHO}}}[$__rate_interval]))", "lease"),
+            ),
+            unit="percentunit",
+        ),
+    ),
+)
+
+ATTEMPTS: Final = Row(
+    "Attempts",
+    (
+        Panel(
+            "Attempt and epoch",
+            "Number of the attempt by the operator's count, and by the table's.",
+            (Query(_of("bucketingest_attempt"), "attempt"), Query(_of("bucketingest_epoch"), "epoch")),
+        ),
+        Panel(
+            "Restarts by class",
+            "Ends of attempts, by what ended them.",
+            (Query(over("increase", "bucketingest_restarts_total", _WHO, by="class"), "{{class}}"),),
+            stacked=True,
+        ),
+        Panel(
+            "Starts",
+            "How table and checkpoint stood to each other when the driver started.",
+            (Query(f"max by (verdict) (bucketingest_job_info{{{_WHO}}})", "{{verdict}}"),),
+        ),
+    ),
+)
+
+RESOURCE: Final = Board(
+    RESOURCE_UID,
+    "bucketingest: one resource",
+    "One BucketIngest: commits, input, writers, attempts.",
+    {
+        "namespace": "label_values(bucketingest_resource_info, namespace)",
+        "name": 'label_values(bucketingest_resource_info{namespace="$namespace"}, name)',
+    },
+    (NOW, COMMITS, INPUT, WRITERS, ATTEMPTS),
+)
