@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from bucketingest.spec.model import BucketIngest
@@ -36,11 +37,14 @@ _CONTAINER_SECURITY: Final[dict[str, Any]] = {
 _LOCAL_DIRS: Final = "spark-local-dir-1"
 # Temporary files, Spark's scratch space, and the checkpoint, which may be lost.
 _SCRATCH: Final = {"tmp": "/tmp", _LOCAL_DIRS: "/var/data", "state": "/var/lib/bucketingest"}  # noqa: S108
+RESERVED_VOLUMES: Final = frozenset({*_SCRATCH, "config", "source-options"})
+RESERVED_MOUNTS: Final = (*_SCRATCH.values(), CONFIG_FOLDER, OPTIONS_FOLDER)
+"""Names and folders that the settings cannot use for volumes of their own."""
 
 
 def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, settings: JobSettings) -> dict[str, Any]:
     """Spec of the driver pod. It runs once; another attempt is another pod."""
-    volumes, mounts = _scratch()
+    volumes, mounts = _volumes(settings)
     volumes.append({"name": "config", "configMap": {"name": config_map}})
     mounts.append({"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True})
     env = {
@@ -59,7 +63,7 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
     container = {
         **_container(DRIVER_CONTAINER, wanted, settings),
         "args": ["run", f"{CONFIG_FOLDER}/{SPEC_FILE}"],
-        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "env": _env(env, settings),
         "ports": [
             {"name": "http", "containerPort": HTTP_PORT},
             {"name": "driver", "containerPort": DRIVER_PORT},
@@ -86,11 +90,12 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
 
 def executor_template(wanted: BucketIngest, account: str, settings: JobSettings) -> dict[str, Any]:
     """Template that Spark completes with name, image, command, size and owner."""
-    volumes, mounts = _scratch()
+    volumes, mounts = _volumes(settings)
     container = {
         "name": EXECUTOR_CONTAINER,
         "image": wanted.spec.spark.image or settings.image,
         "securityContext": _CONTAINER_SECURITY,
+        "env": _env({}, settings),
         "envFrom": _env_from(settings),
         "volumeMounts": mounts,
     }
@@ -105,11 +110,12 @@ def executor_template(wanted: BucketIngest, account: str, settings: JobSettings)
 
 def rollback_pod_spec(wanted: BucketIngest, account: str, settings: JobSettings) -> dict[str, Any]:
     """Pod of the rollback Job: no Spark, no right on the cluster, the job's identity for storage."""
-    volumes, mounts = _scratch()
+    volumes, mounts = _volumes(settings)
     table = wanted.spec.table
     container = {
         **_container(ROLLBACK_CONTAINER, wanted, settings),
         "args": ["rollback", table.path, "--lock", table.lock.provider],
+        "env": _env({}, settings),
         "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
         "volumeMounts": mounts,
     }
@@ -138,6 +144,10 @@ def _pod(account: str, settings: JobSettings) -> dict[str, Any]:
         spec["imagePullSecrets"] = [{"name": name} for name in settings.pull_secrets]
     if settings.node_selector:
         spec["nodeSelector"] = dict(settings.node_selector)
+    if settings.tolerations:
+        spec["tolerations"] = [dict(each) for each in settings.tolerations]
+    if settings.priority_class is not None:
+        spec["priorityClassName"] = settings.priority_class
     return spec
 
 
@@ -158,10 +168,16 @@ def _env_from(settings: JobSettings) -> list[dict[str, Any]]:
     return [{"secretRef": {"name": name, "optional": True}} for name in settings.env_from_secrets]
 
 
-def _scratch() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _volumes(settings: JobSettings) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Volumes and mounts that all pods have: scratch space, and those of the settings."""
     volumes: list[dict[str, Any]] = [{"name": name, "emptyDir": {}} for name in _SCRATCH]
     mounts: list[dict[str, Any]] = [{"name": name, "mountPath": path} for name, path in _SCRATCH.items()]
-    return volumes, mounts
+    return [*volumes, *map(dict, settings.volumes)], [*mounts, *map(dict, settings.volume_mounts)]
+
+
+def _env(variables: Mapping[str, str], settings: JobSettings) -> list[dict[str, Any]]:
+    """Variables as a container has them; those that the operator sets win."""
+    return [{"name": name, "value": value} for name, value in {**settings.env, **variables}.items()]
 
 
 def _probe(path: str) -> dict[str, Any]:
@@ -178,6 +194,8 @@ __all__ = [
     "HTTP_PORT",
     "OPTIONS_FOLDER",
     "OPTIONS_VARIABLE",
+    "RESERVED_MOUNTS",
+    "RESERVED_VOLUMES",
     "SPARK_DEFAULTS_FILE",
     "SPEC_FILE",
     "TEMPLATE_FILE",

@@ -33,6 +33,20 @@ FIXED_DIGEST: Final = f"{API_GROUP}/fixed-digest"
 NONCE: Final = f"{API_GROUP}/restart"
 FAILURES: Final = f"{API_GROUP}/failures"
 
+RESERVED_LABELS: Final = frozenset(
+    {
+        "app.kubernetes.io/instance",
+        "app.kubernetes.io/managed-by",
+        "app.kubernetes.io/name",
+        ATTEMPT_LABEL,
+        ROLE_LABEL,
+        UID_LABEL,
+    }
+)
+"""Labels by which the operator knows what is whose: settings cannot set them."""
+MANAGED: Final = "app.kubernetes.io/managed-by=bucketingest-operator"
+"""Selects everything that the operator makes, and executors."""
+
 ROLLBACK_RETRIES: Final = 4
 ROLLBACK_DEADLINE_SECONDS: Final = 900
 ROLLBACK_KEPT_SECONDS: Final = 86_400
@@ -110,7 +124,7 @@ class Manifests:
         metadata = self.wanted.metadata.model_copy(update={"annotations": {}, "namespace": self.namespace})
         resource = self.wanted.model_copy(update={"metadata": metadata})
         template = executor_template(self.wanted, self.names.base, self.settings)
-        template["metadata"] = {"labels": self._labels(number, "executor")}
+        template["metadata"] = self._pod_metadata(number, "executor")
         host = f"{self.names.driver(number)}.{self.namespace}.{self.settings.cluster_domain}"
         conf = spark_defaults(
             self.wanted,
@@ -143,7 +157,9 @@ class Manifests:
     def driver_pod(self, number: int, told: AttemptTold) -> Manifest:
         """The driver. Executors are owned by it alone, so that they go when it goes."""
         manifest = self._object("v1", "Pod", self.names.driver(number), number, "driver")
-        manifest["metadata"]["annotations"] = told_annotations(told)
+        own = self._pod_metadata(number, "driver")
+        annotations = {**own.get("annotations", {}), **told_annotations(told)}
+        manifest["metadata"] = {**manifest["metadata"], **own, "annotations": annotations}
         names = self.names
         spec = driver_pod_spec(self.wanted, names.base, names.attempt(number), self.settings)
         return {**manifest, "spec": spec}
@@ -152,7 +168,7 @@ class Manifests:
         """The Job that takes the open instant back after an attempt."""
         manifest = self._object("batch/v1", "Job", self.names.rollback(number), number, "rollback")
         template = {
-            "metadata": {"labels": self._labels(number, "rollback")},
+            "metadata": self._pod_metadata(number, "rollback"),
             "spec": rollback_pod_spec(self.wanted, self.names.base, self.settings),
         }
         spec = {
@@ -191,6 +207,12 @@ class Manifests:
             UID_LABEL: self.uid,
         }
         return labels if number is None or role is None else {**labels, **self._selector(number, role)}
+
+    def _pod_metadata(self, number: int, role: str) -> dict[str, Any]:
+        """Labels and annotations of a pod: those of the settings, and ours, which win."""
+        labels = {**self.settings.pod_labels, **self._labels(number, role)}
+        annotations = dict(self.settings.pod_annotations)
+        return {"labels": labels, **({"annotations": annotations} if annotations else {})}
 
     def _selector(self, number: int, role: str) -> dict[str, str]:
         return {UID_LABEL: self.uid, ATTEMPT_LABEL: str(number), ROLE_LABEL: role}

@@ -1,10 +1,11 @@
-"""What whoever installs the operator decides about all jobs: images, identities, placement."""
+"""What whoever installs the operator decides about all jobs: images, identities, volumes, placement."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +14,23 @@ class JobSettings:
 
     Attributes:
         image: For resources that name none.
+        pull_policy: `Always`, `IfNotPresent` or `Never`.
+        pull_secrets: Names of Secrets in the job's namespace, for pulling images.
         grace: What a driver has to commit and end; its pod gets some seconds more.
+        run_as_user: User and group of all processes.
+        env: Environment variables of all jobs, such as a region or an endpoint. No secrets: pods show them.
         env_from_secrets: Names of Secrets in the job's namespace whose keys become environment variables, such as
             credentials for storage. One that does not exist is passed over.
+        volumes: Kubernetes volumes of driver, executors and rollback Job, such as a claim for tables at `file` paths.
+        volume_mounts: Where these are mounted.
         service_account_annotations: By which cloud providers give an identity to pods.
+        pod_labels: Further labels of all pods.
+        pod_annotations: Further annotations of all pods.
+        node_selector: Labels of the nodes that pods may run on.
+        tolerations: Kubernetes tolerations.
+        priority_class: Name of the pods' PriorityClass.
+        master: Spark's name of the API server.
+        cluster_domain: What follows a Service's name and namespace in its DNS name.
     """
 
     image: str = "bucketingest-job:latest"
@@ -24,8 +38,15 @@ class JobSettings:
     pull_secrets: tuple[str, ...] = ()
     grace: timedelta = timedelta(seconds=60)
     run_as_user: int = 10001
+    env: Mapping[str, str] = field(default_factory=dict)
     env_from_secrets: tuple[str, ...] = ()
+    volumes: tuple[Mapping[str, Any], ...] = ()
+    volume_mounts: tuple[Mapping[str, Any], ...] = ()
     service_account_annotations: Mapping[str, str] = field(default_factory=dict)
+    pod_labels: Mapping[str, str] = field(default_factory=dict)
+    pod_annotations: Mapping[str, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    priority_class: str | None = None
     master: str = "k8s://https://kubernetes.default.svc:443"
     cluster_domain: str = "svc"

@@ -1,0 +1,214 @@
+"""Carries a plan out, action by action, up to the first that fails. Doing any of it twice does it once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from bucketingest.errors import BucketIngestError
+from bucketingest.spec.model import API_GROUP, API_VERSION, KIND
+from bucketingest_operator.api import AlreadyExists, Api, ApiError, NotFound, Object
+from bucketingest_operator.kinds import (
+    BUCKET_INGESTS,
+    BY_NAME,
+    CONFIG_MAPS,
+    EVENTS,
+    JOBS,
+    PODS,
+    SERVICES,
+    Kind,
+)
+from bucketingest_operator.names import Names
+from bucketingest_operator.observation import FINALIZER, Resource
+from bucketingest_operator.plan import (
+    Action,
+    AddFinalizer,
+    CreateRollback,
+    DeleteAttempt,
+    DeleteDriver,
+    DeleteExecutors,
+    DeleteRollback,
+    EmitEvent,
+    RemoveFinalizer,
+    StartAttempt,
+    WriteStatus,
+)
+from bucketingest_operator.resources import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL, Manifests
+from bucketingest_operator.settings import JobSettings
+
+COMPONENT: Final = "bucketingest-operator"
+_EVENT_MESSAGE_MAX: Final = 1024
+
+
+class NotLeader(BucketIngestError):
+    """The lease was lost: what is left of the plan is another operator's."""
+
+
+class Actor:
+    """Carries plans out.
+
+    Args:
+        api: The API server.
+        settings: How jobs' pods are made.
+        may_act: Asked before each action.
+        count: Told of each action's name and how it went: `done`, `failed`.
+        identity: Of this process, for events.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        settings: JobSettings,
+        may_act: Callable[[], bool],
+        count: Callable[[str, str], None],
+        identity: str,
+    ) -> None:
+        self._api = api
+        self._settings = settings
+        self._may_act = may_act
+        self._count = count
+        self._identity = identity
+
+    async def act(self, resource: Resource, actions: Sequence[Action]) -> Object | None:
+        """Carry out actions in order.
+
+        Returns:
+            The resource as the last write of ours left it; None when none of the actions wrote it.
+
+        Raises:
+            NotLeader: The lease is lost.
+            Conflict: The resource has changed since it was observed: look again.
+            ApiError: An action failed; those after it were not tried.
+        """
+        written: Object | None = None
+        for action in actions:
+            if not self._may_act():
+                raise NotLeader(f"{resource.namespace}/{resource.name}: another operator leads now.")
+            name = type(action).__name__
+            try:
+                version = resource.version if written is None else written["metadata"]["resourceVersion"]
+                written = await self._do(resource, action, version) or written
+            except ApiError:
+                self._count(name, "failed")
+                raise
+            self._count(name, "done")
+        return written
+
+    async def _do(self, resource: Resource, action: Action, version: str) -> Object | None:
+        """Carry out one action; the resource as it left it, where it wrote it."""
+        match action:
+            case WriteStatus():
+                return await self._write_status(resource, action)
+            case AddFinalizer():
+                return await self._finalizers(resource, version, [*resource.finalizers, FINALIZER])
+            case RemoveFinalizer():
+                return await self._let_go(resource, version)
+            case StartAttempt(number, told, wanted):
+                await self._create(
+                    Manifests(wanted, resource.namespace, resource.uid, self._settings).attempt(number, told)
+                )
+            case CreateRollback(number, wanted):
+                made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
+                await self._create([made.service_account(), made.rollback_job(number)])
+            case EmitEvent():
+                await self._tell(resource, action)
+            case _:
+                await self._remove(resource, action)
+        return None
+
+    async def _remove(
+        self, resource: Resource, action: DeleteDriver | DeleteExecutors | DeleteAttempt | DeleteRollback
+    ) -> None:
+        names, where = Names(resource.name, resource.uid), resource.namespace
+        match action:
+            case DeleteDriver(_, name, force):
+                await self._delete(PODS, where, name, now=force)
+            case DeleteExecutors(number):
+                await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
+            case DeleteRollback(number):
+                await self._delete(JOBS, where, names.rollback(number))
+            case DeleteAttempt(number):
+                # The ConfigMap last: while it is there, the next pass sees that the attempt is not swept yet.
+                await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
+                await self._delete(PODS, where, names.driver(number))
+                await self._delete(JOBS, where, names.rollback(number))
+                await self._delete(SERVICES, where, names.driver(number))
+                await self._delete(CONFIG_MAPS, where, names.attempt(number))
+
+    async def _write_status(self, resource: Resource, action: WriteStatus) -> Object:
+        content: Object = {
+            "apiVersion": f"{API_GROUP}/{API_VERSION}",
+            "kind": KIND,
+            "metadata": {
+                "name": resource.name,
+                "namespace": resource.namespace,
+                "uid": resource.uid,
+                "resourceVersion": action.if_version,
+            },
+            "status": action.status.to_document(),
+        }
+        return await self._api.replace(BUCKET_INGESTS, resource.namespace, resource.name, content, "status")
+
+    async def _finalizers(self, resource: Resource, version: str, finalizers: list[str]) -> Object:
+        metadata: dict[str, Any] = {"resourceVersion": version, "uid": resource.uid, "finalizers": finalizers}
+        return await self._api.patch(BUCKET_INGESTS, resource.namespace, resource.name, {"metadata": metadata})
+
+    async def _let_go(self, resource: Resource, version: str) -> Object | None:
+        try:
+            return await self._finalizers(
+                resource, version, [each for each in resource.finalizers if each != FINALIZER]
+            )
+        except NotFound:
+            return None
+
+    async def _create(self, manifests: list[Object]) -> None:
+        for each in manifests:
+            with suppress(AlreadyExists):  # by an earlier pass: names are made from the resource's UID and the attempt
+                await self._api.create(BY_NAME[each["kind"]], each["metadata"]["namespace"], each)
+
+    async def _delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
+        with suppress(NotFound):
+            await self._api.delete(kind, namespace, name, now=now)
+
+    async def _tell(self, resource: Resource, event: EmitEvent) -> None:
+        names = Names(resource.name, resource.uid)
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        content: Object = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": names.event(event.kind, event.reason, event.message, event.about),
+                "namespace": resource.namespace,
+            },
+            "involvedObject": {
+                "apiVersion": f"{API_GROUP}/{API_VERSION}",
+                "kind": KIND,
+                "name": resource.name,
+                "namespace": resource.namespace,
+                "uid": resource.uid,
+                "resourceVersion": resource.version,
+            },
+            "type": event.kind,
+            "reason": event.reason,
+            "message": event.message[:_EVENT_MESSAGE_MAX],
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": self._identity,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        try:
+            await self._api.create(EVENTS, resource.namespace, content)
+        except AlreadyExists:
+            pass
+        except ApiError as error:
+            # People are told by the status too, and a namespace that is being deleted takes no events.
+            if error.code != 403:
+                raise
+
+
+def _selector(resource: Resource, number: int, role: str) -> str:
+    return f"{UID_LABEL}={resource.uid},{ATTEMPT_LABEL}={number},{ROLE_LABEL}={role}"

@@ -1,0 +1,230 @@
+"""A small client of the Kubernetes API: a few verbs on plain dictionaries, each with a time-out, errors with names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, Self
+
+import aiohttp
+import kopf
+
+from bucketingest.errors import BucketIngestError
+from bucketingest_operator.connection import find_connection
+from bucketingest_operator.kinds import Kind
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+CALL_SECONDS: Final = 5.0
+"""Time-out of a call. A leader that has lost its lease has no call under way any more when another one begins."""
+LIST_SECONDS: Final = 60.0
+_PAGE: Final = 500
+_METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+_METADATA_WATCH: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+
+class ApiError(BucketIngestError):
+    """The API server refused a call, or did not answer."""
+
+    def __init__(self, message: str, *, code: int = 0, reason: str = "", causes: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.causes = causes
+
+    @property
+    def namespace_terminating(self) -> bool:
+        """Whether nothing can be created because the namespace is being deleted."""
+        return "NamespaceTerminating" in self.causes
+
+
+class NotFound(ApiError):
+    """There is no such object."""
+
+
+class AlreadyExists(ApiError):
+    """The name is taken."""
+
+
+class Conflict(ApiError):
+    """The object is not what it was when it was read."""
+
+
+class Gone(ApiError):
+    """The place in the history from which to watch is no longer known."""
+
+
+class Api:
+    """Speaks with the API server. One for all; use it as an asynchronous context manager."""
+
+    def __init__(self, connect: Callable[[], kopf.ConnectionInfo] = find_connection) -> None:
+        self._connect = connect
+        self._info = connect()
+        self._session: aiohttp.ClientSession | None = None
+        self.calls = 0
+        """Calls since the start, watches included."""
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=64, ssl=self._info.as_ssl_context()),
+            headers={"User-Agent": "bucketingest-operator"},
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Object:
+        """One object. Raises NotFound."""
+        return await self._call("GET", kind.path(namespace, name))
+
+    async def create(self, kind: Kind, namespace: str, content: Object) -> Object:
+        """Create an object. Raises AlreadyExists."""
+        return await self._call("POST", kind.path(namespace), body=content)
+
+    async def replace(self, kind: Kind, namespace: str, name: str, content: Object, part: str | None = None) -> Object:
+        """Replace an object, or its part `status`, if its version is still that of the content. Raises Conflict."""
+        return await self._call("PUT", kind.path(namespace, name, part), body=content)
+
+    async def patch(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
+        """Merge into an object. Raises Conflict when the content names another version."""
+        return await self._call("PATCH", kind.path(namespace, name), body=content)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
+        """Delete an object, what it owns after it.
+
+        Args:
+            kind: Its kind.
+            namespace: Its namespace.
+            name: Its name.
+            now: Without a grace period: no node is waited for.
+        """
+        options: Object = {"propagationPolicy": "Background"}
+        if now:
+            options["gracePeriodSeconds"] = 0
+        await self._call("DELETE", kind.path(namespace, name), body=options)
+
+    async def delete_all(self, kind: Kind, namespace: str, labels: str) -> None:
+        """Delete the objects that have these labels."""
+        await self._call(
+            "DELETE", kind.path(namespace), params={"labelSelector": labels}, body={"propagationPolicy": "Background"}
+        )
+
+    async def list(self, kind: Kind, namespace: str | None, labels: str = "") -> tuple[list[Object], str]:
+        """All objects with these labels as they are now, and the version of the list. In pages, from etcd."""
+        found: list[Object] = []
+        params = {"limit": str(_PAGE), **({"labelSelector": labels} if labels else {})}
+        while True:
+            accept = _METADATA_ONLY if kind.metadata_only else None
+            page = await self._call("GET", kind.path(namespace), params=params, accept=accept, seconds=LIST_SECONDS)
+            found += page.get("items") or []
+            metadata = page.get("metadata", {})
+            if not metadata.get("continue"):
+                return found, str(metadata.get("resourceVersion", ""))
+            params = {**params, "continue": metadata["continue"]}
+
+    async def watch(
+        self, kind: Kind, namespace: str | None, labels: str, since: str, seconds: float
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Changes since a version, as (ADDED, MODIFIED, DELETED or BOOKMARK, object), for at most so long.
+
+        Raises:
+            Gone: The version is too old.
+            ApiError: The stream broke.
+        """
+        params = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": since,
+            "timeoutSeconds": str(int(seconds)),
+            **({"labelSelector": labels} if labels else {}),
+        }
+        # API servers send bookmarks every minute: a stream that is silent for longer is dead.
+        timeout = aiohttp.ClientTimeout(total=seconds + 30, sock_connect=CALL_SECONDS, sock_read=90)
+        accept = _METADATA_WATCH if kind.metadata_only else None
+        try:
+            async with self._send(
+                "GET", kind.path(namespace), params=params, body=None, accept=accept, timeout=timeout
+            ) as answer:
+                await self._check(answer, "GET", kind.path(namespace))
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        event = json.loads(line)
+                        if event["type"] == "ERROR":
+                            raise _error("watch", event["object"].get("code", 0), event["object"])
+                        yield event["type"], event["object"]
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise ApiError(f"Watching {kind.plural} broke off: {_words(error)}.") from error
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        accept: str | None = None,
+        seconds: float = CALL_SECONDS,
+    ) -> Object:
+        timeout = aiohttp.ClientTimeout(total=seconds)
+        try:
+            async with self._send(method, path, params=params, body=body, accept=accept, timeout=timeout) as answer:
+                await self._check(answer, method, path)
+                return json.loads(await answer.read())
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise ApiError(f"{method} {path}: the API server does not answer: {_words(error)}.") from error
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None,
+        body: Object | None,
+        accept: str | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> Any:
+        assert self._session is not None, "the client is to be used within `async with`"
+        self.calls += 1
+        headers = {**self._info.as_http_headers(), "Accept": accept or "application/json"}
+        if body is not None:
+            merge = method == "PATCH"
+            headers["Content-Type"] = "application/merge-patch+json" if merge else "application/json"
+        data = None if body is None else json.dumps(body).encode()
+        url = self._info.server.rstrip("/") + path
+        return self._session.request(method, url, params=params, data=data, headers=headers, timeout=timeout)
+
+    async def _check(self, answer: aiohttp.ClientResponse, method: str, path: str) -> None:
+        if answer.status < 400:
+            return
+        if answer.status == 401:
+            # The token may be old; the next call has the new one.
+            self._info = await asyncio.to_thread(self._connect)
+        text = await answer.text()
+        try:
+            status = json.loads(text)
+        except ValueError:
+            status = {"message": text[:200]}
+        raise _error(f"{method} {path}", answer.status, status if isinstance(status, dict) else {})
+
+
+def _error(what: str, code: int, status: Object) -> ApiError:
+    details = status.get("details") or {}
+    causes = tuple(str(each.get("reason", "")) for each in details.get("causes") or ())
+    reason = str(status.get("reason", ""))
+    message = f"{what}: {code} {reason}: {status.get('message', '')}"
+    kind: type[ApiError] = {404: NotFound, 409: Conflict, 410: Gone}.get(code, ApiError)
+    if reason == "AlreadyExists":
+        kind = AlreadyExists
+    return kind(message, code=code, reason=reason, causes=causes)
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__

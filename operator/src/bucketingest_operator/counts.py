@@ -1,0 +1,75 @@
+"""Counters of one resource: what was restarted and rolled back, and what its drivers have done one after the other."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Final
+
+from bucketingest.spec.job_report import ProgressReport
+from bucketingest.spec.status import Attempt, Condition, Status
+from bucketingest_operator.failures import Failure
+from bucketingest_operator.running import RESTART_ASKED, SPEC_CHANGED
+from bucketingest_operator.status import TIMELINE_CLEAN
+
+RESTART_CLASSES: Final = (*(each.value for each in Failure), RESTART_ASKED, SPEC_CHANGED)
+LATENCY_BUCKETS: Final = (1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 45.0, 60.0, 90.0, 120.0, 300.0, 600.0)
+_ROLLBACKS: Final = {"RolledBack": "succeeded", "RollbackFailed": "failed"}
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counters since this operator began to lead, or since the resource was made."""
+
+    restarts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RESTART_CLASSES, 0))
+    rollbacks: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_ROLLBACKS.values(), 0))
+    rows: int = 0
+    bytes: int = 0
+    dead_letters: int = 0
+    latency_buckets: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS) + 1))
+    latency_sum: float = 0.0
+    _pod: str = ""
+    _report: ProgressReport | None = None
+    _instant: str | None = None
+
+    def note_status(self, before: Status, after: Status) -> None:
+        """Count what a status that was just written says for the first time."""
+        over = {each.number for each in before.attempts or () if each.ended_at is not None}
+        for attempt in after.attempts or ():
+            if attempt.ended_at is not None and attempt.number not in over and _counts(attempt):
+                self.restarts[attempt.outcome or ""] += 1
+        was, now = _clean(before), _clean(after)
+        if now is not None and now.reason in _ROLLBACKS and (was is None or was.reason != now.reason):
+            self.rollbacks[_ROLLBACKS[now.reason]] += 1
+
+    def note_report(self, pod: str, report: ProgressReport, status: Status, *, from_its_start: bool) -> None:
+        """Count what a driver has done since its last report.
+
+        Args:
+            pod: UID of the driver pod: totals of another begin at zero.
+            report: Its report.
+            status: As it is: the commit it names was counted before.
+            from_its_start: The pod is younger than this process, so all of its first report is new.
+        """
+        before = self._report if pod == self._pod else None
+        if before is not None or from_its_start:
+            self.rows += max(0, report.rows - (before.rows if before else 0))
+            self.bytes += max(0, report.bytes - (before.bytes if before else 0))
+            self.dead_letters += max(0, report.dead_letters - (before.dead_letters if before else 0))
+        self._pod, self._report = pod, report
+        commit = report.last_commit
+        if commit is None:
+            return
+        known = self._instant or (status.last_commit.instant if status.last_commit is not None else None)
+        self._instant = commit.instant
+        if commit.instant != known:
+            self.latency_buckets[bisect_left(LATENCY_BUCKETS, commit.latency_seconds)] += 1
+            self.latency_sum += commit.latency_seconds
+
+
+def _counts(attempt: Attempt) -> bool:
+    return attempt.outcome in RESTART_CLASSES
+
+
+def _clean(status: Status) -> Condition | None:
+    return next((each for each in status.conditions or () if each.type == TIMELINE_CLEAN), None)

@@ -1,0 +1,159 @@
+"""What was decided from what, as JSON: written by the operator, read by whoever asks why, and decided once more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from bucketingest.cli.redaction import Redactor, secrets_in
+from bucketingest.spec.errors import Problem, SpecError
+from bucketingest.spec.load import parse_object
+from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.status import Status
+from bucketingest_operator.observation import AttemptTold, Observation
+from bucketingest_operator.plan import (
+    Action,
+    AddFinalizer,
+    CreateRollback,
+    DeleteAttempt,
+    DeleteDriver,
+    DeleteExecutors,
+    DeleteRollback,
+    EmitEvent,
+    Plan,
+    RemoveFinalizer,
+    StartAttempt,
+    WriteStatus,
+)
+from bucketingest_operator.spec_changes import digest
+
+EVENT: Final = "decision"
+"""The `event` of the log line of a pass whose plan acts; with `namespace`, `name`, `observation` and `plan`."""
+
+_OBSERVATION: Final = TypeAdapter(Observation)
+_STATUS: Final = TypeAdapter(Status)
+_ACTIONS: Final[dict[str, TypeAdapter[Any]]] = {
+    kind.__name__: TypeAdapter(kind)
+    for kind in (
+        WriteStatus,
+        AddFinalizer,
+        RemoveFinalizer,
+        StartAttempt,
+        DeleteDriver,
+        DeleteExecutors,
+        DeleteAttempt,
+        CreateRollback,
+        DeleteRollback,
+        EmitEvent,
+    )
+}
+
+
+def encode_observation(seen: Observation) -> dict[str, Any]:
+    """The observation as JSON values, without secrets. `reconcile` decides the same from it."""
+    return _OBSERVATION.dump_python(without_secrets(seen), mode="json", by_alias=True)
+
+
+def decode_observation(content: Mapping[str, Any]) -> Observation:
+    """The observation of JSON values. Raises pydantic's ValidationError where they are none."""
+    return _OBSERVATION.validate_json(json.dumps(content))
+
+
+def encode_plan(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON values, each action with its name. The spec is left out: the observation has it."""
+    return {
+        "actions": [_encode(action) for action in plan.actions],
+        "status": plan.status.to_document(),
+        "lookAgainSeconds": plan.look_again.total_seconds(),
+        "lookLive": plan.look_live,
+    }
+
+
+def decode_plan(content: Mapping[str, Any], seen: Observation) -> Plan:
+    """The plan of JSON values, for the observation that it was made from. Raises ValueError where they are none."""
+    return Plan(
+        tuple(_decode(each, seen) for each in content["actions"]),
+        _STATUS.validate_python(content["status"]),
+        timedelta(seconds=content["lookAgainSeconds"]),
+        content["lookLive"],
+    )
+
+
+def _encode(action: Action) -> dict[str, Any]:
+    name = type(action).__name__
+    content = _ACTIONS[name].dump_python(action, mode="json", by_alias=True, exclude={"wanted"})
+    return {"action": name, **content}
+
+
+def _decode(content: Mapping[str, Any], seen: Observation) -> Action:
+    fields = {name: value for name, value in content.items() if name != "action"}
+    name = content["action"]
+    if name not in _ACTIONS:
+        raise ValueError(f"There is no action {name}: the log is of another version of the operator.")
+    if name in {"StartAttempt", "CreateRollback"}:
+        wanted = seen.resource.wanted
+        fields["wanted"] = None if wanted is None else wanted.to_document()
+    return _ACTIONS[name].validate_json(json.dumps(fields))
+
+
+def without_secrets(seen: Observation) -> Observation:
+    """The observation with the secrets of the spec hidden: nobody should write them there, and some do.
+
+    Digests of the spec in what attempts were told are exchanged for those of the spec without them, so that an equal
+    spec stays equal.
+    """
+    wanted = seen.resource.wanted
+    if wanted is None:
+        return seen
+    hidden = _hidden(wanted)
+    if hidden is wanted:
+        return seen
+    problems = seen.resource.problems
+    if hidden is None:
+        problems = (*problems, Problem("spec", "holds secrets that cannot be hidden one by one"))
+        return replace(seen, resource=replace(seen.resource, wanted=None, problems=problems))
+    before, after = digest(wanted), digest(hidden)
+
+    def exchanged(told: AttemptTold) -> AttemptTold:
+        return replace(told, spec_digest=after) if told.spec_digest == before else told
+
+    told = {number: exchanged(each) for number, each in seen.told.items()}
+    return replace(seen, resource=replace(seen.resource, wanted=hidden), told=told)
+
+
+def _hidden(wanted: BucketIngest) -> BucketIngest | None:
+    """The spec without secrets: itself if it has none, None when it cannot be written without them."""
+    document = wanted.to_document()
+    redact = Redactor(secrets_in(*_text_maps(document["spec"])))
+    spec = _each_text(document["spec"], redact)
+    if spec == document["spec"]:
+        return wanted
+    try:
+        return parse_object({**document, "spec": spec})
+    except SpecError:
+        return None
+
+
+def _text_maps(content: Any) -> list[dict[str, str]]:
+    """Every mapping of names to texts in the document."""
+    if isinstance(content, list):
+        return [found for each in content for found in _text_maps(each)]
+    if not isinstance(content, dict):
+        return []
+    texts = {name: value for name, value in content.items() if isinstance(value, str)}
+    return [texts, *(found for each in content.values() for found in _text_maps(each))]
+
+
+def _each_text(content: Any, redact: Redactor) -> Any:
+    if isinstance(content, str):
+        return redact(content)
+    if isinstance(content, list):
+        return [_each_text(each, redact) for each in content]
+    if isinstance(content, dict):
+        return {name: _each_text(value, redact) for name, value in content.items()}
+    return content

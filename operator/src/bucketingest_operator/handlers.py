@@ -1,0 +1,107 @@
+"""Kopf's part: it finds the BucketIngests and watches them. It writes nothing to them: finalizer, status are ours."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import kopf
+
+from bucketingest.spec.model import API_GROUP, API_VERSION
+from bucketingest_operator.connection import find_connection
+
+Object = dict[str, Any]
+
+
+def kopf_settings(*, cluster_wide: bool) -> kopf.OperatorSettings:
+    """Settings with which Kopf only watches."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.peering.standalone = True
+    # Namespaces are named one by one; in namespaced mode there is no right to look at all of them, nor at CRDs.
+    settings.scanning.disabled = not cluster_wide
+    settings.watching.connect_timeout = 5
+    settings.watching.server_timeout = 300
+    settings.watching.client_timeout = 330
+    settings.watching.chunk_size = 500
+    settings.networking.request_timeout = 60
+    settings.networking.connect_timeout = 5
+    settings.queueing.idle_timeout = 1
+    settings.process.ultimate_exiting_timeout = None
+    return settings
+
+
+def watching_registry(event: Callable[[str | None, Object], None]) -> kopf.OperatorRegistry:
+    """Handlers of what happens to BucketIngests.
+
+    An event handler is a mere onlooker to Kopf: it adds no finalizer and keeps no state in annotations for it.
+
+    Args:
+        event: Called with None, ADDED, MODIFIED or DELETED, and the resource.
+    """
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=registry)  # type: ignore[arg-type, unused-ignore]
+    def login(**_: Any) -> kopf.ConnectionInfo:
+        return find_connection()
+
+    @kopf.on.event(API_GROUP, API_VERSION, "bucketingests", registry=registry)
+    async def watched(event: kopf.RawEvent, **_: Any) -> None:
+        told(event["type"], dict(event["object"]))
+
+    told = event
+    return registry
+
+
+class KopfThread:
+    """Runs Kopf in a thread with an event loop of its own: it takes every task of its loop for its own.
+
+    Args:
+        event: Called in the loop of the caller, as in `watching_registry`.
+        namespaces: To be watched; none of them is the whole cluster.
+    """
+
+    def __init__(self, event: Callable[[str | None, Object], None], namespaces: Sequence[str]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = event
+        self._namespaces = namespaces
+        self._stop = threading.Event()
+        self._ended = asyncio.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="kopf", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    async def ended(self) -> None:
+        """Wait until Kopf has ended, which it does by itself only because of an error. Raises that error."""
+        await self._ended.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def stop(self) -> None:
+        """End the watching."""
+        self._stop.set()
+        await self._ended.wait()
+
+    def _run(self) -> None:
+        def hand_over(kind: str | None, body: Object) -> None:
+            self._loop.call_soon_threadsafe(self._event, kind, body)
+
+        cluster_wide = not self._namespaces
+        try:
+            kopf.run(
+                registry=watching_registry(hand_over),
+                settings=kopf_settings(cluster_wide=cluster_wide),
+                clusterwide=cluster_wide,
+                namespaces=list(self._namespaces),
+                standalone=True,
+                stop_flag=self._stop,
+            )
+        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits for it
+            self._error = error
+        finally:
+            self._loop.call_soon_threadsafe(self._ended.set)

@@ -1,0 +1,92 @@
+"""All BucketIngests that the operator watches, as it last saw them, and which of them want the same table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bucketingest_operator.observation import Resource
+from bucketingest_operator.resource_reading import read_resource, table_of
+
+Object = dict[str, Any]
+
+
+class Inventory:
+    """BucketIngests by UID.
+
+    Args:
+        changed: Called with the UID of each whose next pass may decide otherwise than the one before.
+        removed: Called with the UID of one that is no more.
+    """
+
+    def __init__(self, changed: Callable[[str], None], removed: Callable[[str], None]) -> None:
+        self._changed = changed
+        self._removed = removed
+        self._resources: dict[str, Resource] = {}
+        self._tables: dict[str, str] = {}
+        self._rivals: dict[str, set[str]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        return len(self._resources)
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(tuple(self._resources.values()))
+
+    def get(self, uid: str) -> Resource | None:
+        """The resource; None when there is none any more."""
+        return self._resources.get(uid)
+
+    def take(self, body: Object, *, quiet: bool = False) -> None:
+        """Take what the API server has; what is older than what is known is passed over.
+
+        Args:
+            body: The resource.
+            quiet: It comes from a write of ours, and is no reason for a pass.
+        """
+        uid = body["metadata"]["uid"]
+        before = self._resources.get(uid)
+        if before is not None and not _newer(body["metadata"]["resourceVersion"], before.version):
+            return
+        self._resources[uid] = read_resource(body, before)
+        self._name_table(uid, table_of(body))
+        if not quiet:
+            self._changed(uid)
+
+    def forget(self, uid: str) -> None:
+        """The resource is no more."""
+        if self._resources.pop(uid, None) is not None:
+            self._name_table(uid, None)
+            self._removed(uid)
+
+    def rivals(self, uid: str) -> tuple[Resource, ...]:
+        """The other resources that want the table of this one."""
+        table = self._tables.get(uid)
+        return tuple(self._resources[each] for each in self._rivals.get(table or "", ()) if each != uid)
+
+    def _name_table(self, uid: str, table: str | None) -> None:
+        """Note which table a resource wants. Whoever wanted, or wants, the same has to look again."""
+        before = self._tables.get(uid)
+        if before == table:
+            return
+        if before is not None:
+            self._rivals[before].discard(uid)
+            self._tell(before, uid)
+            if not self._rivals[before]:
+                del self._rivals[before]
+            del self._tables[uid]
+        if table is not None:
+            self._tables[uid] = table
+            self._rivals[table].add(uid)
+            self._tell(table, uid)
+
+    def _tell(self, table: str, but: str) -> None:
+        for each in self._rivals[table] - {but}:
+            self._changed(each)
+
+
+def _newer(version: str, known: str) -> bool:
+    """Whether a version comes after another: since Kubernetes 1.35 they are documented to be ordered numbers."""
+    if version.isdigit() and known.isdigit():
+        return int(version) > int(known)
+    return version != known

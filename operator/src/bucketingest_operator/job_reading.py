@@ -1,0 +1,79 @@
+"""What the JSON of rollback Jobs and of attempts' ConfigMaps says, as values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bucketingest_operator.observation import AttemptTold, JobState, RollbackJob
+from bucketingest_operator.pod_reading import PodSeen, attempt_of
+from bucketingest_operator.resources import ROLE_LABEL, parse_told
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen:
+    """One rollback Job."""
+
+    name: str
+    attempt: int
+    state: JobState
+    terminating: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSeen:
+    """The ConfigMap of an attempt: only what its annotations say is kept."""
+
+    attempt: int
+    told: AttemptTold | None
+
+
+def read_job(job: Object) -> JobSeen | None:
+    """The Job; None when its labels are not ours."""
+    metadata, status = job["metadata"], job.get("status") or {}
+    labels = metadata.get("labels") or {}
+    attempt = attempt_of(labels)
+    if attempt is None or labels.get(ROLE_LABEL) != "rollback":
+        return None
+    state, message = JobState.RUNNING, ""
+    for condition in status.get("conditions") or ():
+        # Set once no pod of it runs any more, unlike SuccessCriteriaMet and FailureTarget.
+        if condition.get("status") == "True" and condition.get("type") in {"Complete", "Failed"}:
+            state = JobState.SUCCEEDED if condition["type"] == "Complete" else JobState.FAILED
+            message = condition.get("message") or ""
+    return JobSeen(metadata["name"], attempt, state, "deletionTimestamp" in metadata, message)
+
+
+def read_config(config_map: Object) -> ConfigSeen | None:
+    """The ConfigMap; None when its labels are not ours."""
+    metadata = config_map["metadata"]
+    labels = metadata.get("labels") or {}
+    attempt = attempt_of(labels)
+    if attempt is None or labels.get(ROLE_LABEL) != "config":
+        return None
+    return ConfigSeen(attempt, parse_told(metadata.get("annotations") or {}))
+
+
+def rollback_jobs(jobs: Iterable[JobSeen], pods: Iterable[PodSeen]) -> tuple[RollbackJob, ...]:
+    """Rollback Jobs, with what the last pod of each said about its end."""
+    said: dict[int, PodSeen] = {}
+    for pod in sorted(pods, key=_end):
+        if pod.role == "rollback" and pod.exit_code is not None:
+            said[pod.attempt] = pod
+    return tuple(_with_end(job, said.get(job.attempt)) for job in jobs)
+
+
+def _end(pod: PodSeen) -> datetime:
+    return pod.finished_at or pod.created_at
+
+
+def _with_end(job: JobSeen, pod: PodSeen | None) -> RollbackJob:
+    if pod is None:
+        return RollbackJob(job.attempt, job.state, job.terminating, message=job.message)
+    message = pod.report.message if pod.report is not None else pod.message or job.message
+    return RollbackJob(job.attempt, job.state, job.terminating, pod.exit_code, message)

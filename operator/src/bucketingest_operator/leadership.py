@@ -1,0 +1,135 @@
+"""One operator acts, by a Lease: who cannot renew it in time stops acting before another can begin."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from bucketingest_operator.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
+from bucketingest_operator.kinds import LEASES
+
+log = logging.getLogger(__name__)
+
+LEASE_NAME: Final = "bucketingest-operator"
+LEASE_SECONDS: Final = 15.0
+"""What a lease lasts after its last renewal, by the clock of whoever waits for it."""
+TRUSTED_SECONDS: Final = 9.0
+"""How long a leader trusts a renewal. With the time-out of a call (5 s) it is less than the lease lasts."""
+RETRY_SECONDS: Final = 2.0
+
+
+class Leadership:
+    """Holds the Lease, or waits for it.
+
+    Args:
+        api: The API server.
+        namespace: Of the Lease.
+        identity: Of this process, different from that of any other, also of an earlier one in the same pod.
+        gained: Called each time when this process has become the leader.
+    """
+
+    def __init__(self, api: Api, namespace: str, identity: str, gained: Callable[[], None]) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._identity = identity
+        self._gained = gained
+        self._clock = asyncio.get_running_loop()
+        self._trusted_until = 0.0
+        self._was_leader = False
+        self._seen: tuple[str, float] = ("", 0.0)
+        """Version of the Lease as somebody else's, and since when it has been that."""
+
+    @property
+    def held(self) -> bool:
+        """Whether this process may act, now."""
+        return self._clock.time() < self._trusted_until
+
+    async def run(self) -> None:
+        """Get the Lease and keep it, for ever."""
+        while True:
+            asked = self._clock.time()
+            try:
+                if await self._try():
+                    self._trusted_until = asked + TRUSTED_SECONDS
+            except ApiError as error:
+                log.warning("the lease cannot be renewed or read", extra={"error": str(error)})
+            self._tell()
+            await asyncio.sleep(RETRY_SECONDS * random.uniform(0.9, 1.1))  # noqa: S311
+
+    async def release(self) -> None:
+        """Let another one have it at once. Call it when nothing is being done any more."""
+        held, self._trusted_until = self.held, 0.0
+        if not held:
+            return
+        try:
+            lease = await self._api.get(LEASES, self._namespace, LEASE_NAME)
+            if lease["spec"].get("holderIdentity") == self._identity:
+                lease["spec"].update(holderIdentity="", leaseDurationSeconds=1, renewTime=_now())
+                await self._api.replace(LEASES, self._namespace, LEASE_NAME, lease)
+        except ApiError as error:
+            log.warning("the lease was not released; it expires by itself", extra={"error": str(error)})
+
+    async def _try(self) -> bool:
+        """Create, renew or take the Lease over. Whether it is ours now."""
+        try:
+            lease = await self._api.get(LEASES, self._namespace, LEASE_NAME)
+        except NotFound:
+            return await self._create()
+        spec: dict[str, Any] = lease.setdefault("spec", {})
+        holder = spec.get("holderIdentity") or ""
+        if holder != self._identity and holder and not self._expired(lease):
+            return False
+        if holder != self._identity:
+            spec["acquireTime"] = _now()
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+        spec.update(holderIdentity=self._identity, leaseDurationSeconds=int(LEASE_SECONDS), renewTime=_now())
+        try:
+            await self._api.replace(LEASES, self._namespace, LEASE_NAME, lease)
+        except Conflict:
+            return False
+        return True
+
+    async def _create(self) -> bool:
+        lease: Object = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": LEASE_NAME, "namespace": self._namespace},
+            "spec": {
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": int(LEASE_SECONDS),
+                "acquireTime": _now(),
+                "renewTime": _now(),
+                "leaseTransitions": 0,
+            },
+        }
+        try:
+            await self._api.create(LEASES, self._namespace, lease)
+        except AlreadyExists:
+            return False
+        return True
+
+    def _expired(self, lease: Object) -> bool:
+        """Whether the holder has not renewed it for its duration, by our clock alone: clocks of machines differ."""
+        version, now = lease["metadata"]["resourceVersion"], self._clock.time()
+        if self._seen[0] != version:
+            self._seen = (version, now)
+        duration = float(lease["spec"].get("leaseDurationSeconds") or LEASE_SECONDS)
+        return now - self._seen[1] > duration
+
+    def _tell(self) -> None:
+        if self.held == self._was_leader:
+            return
+        self._was_leader = self.held
+        if self._was_leader:
+            log.info("this operator leads", extra={"identity": self._identity})
+            self._gained()
+        else:
+            log.warning("this operator leads no more", extra={"identity": self._identity})
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

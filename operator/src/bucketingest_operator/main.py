@@ -1,0 +1,96 @@
+"""The command `bucketingest-operator`: reads its options and runs the operator until SIGTERM."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bucketingest.errors import BucketIngestError
+from bucketingest_operator.connection import own_namespace
+from bucketingest_operator.http_server import split_address
+from bucketingest_operator.logs import configure_logs
+from bucketingest_operator.running_operator import Operator, Options
+from bucketingest_operator.settings import JobSettings
+from bucketingest_operator.settings_file import load_settings
+
+log = logging.getLogger(__name__)
+
+PREFIX: Final = "BUCKETINGEST_"
+
+
+def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bucketingest-operator",
+        description="Runs BucketIngest resources of a Kubernetes cluster.",
+        epilog=f"Each option can be given by an environment variable too: --log-format by {PREFIX}LOG_FORMAT.",
+    )
+    parser.add_argument(
+        "--namespace",
+        action="append",
+        metavar="NAMESPACE",
+        help="watch only this namespace; may be repeated, or be a list with commas; default: the whole cluster",
+    )
+    parser.add_argument(
+        "--job-settings", metavar="FILE", default=env.get("JOB_SETTINGS"), help="YAML with settings of all jobs"
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        default=env.get("LISTEN", "0.0.0.0:9810"),
+        help="address of /healthz, /readyz and /metrics (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--leader-election-namespace",
+        metavar="NAMESPACE",
+        default=env.get("LEADER_ELECTION_NAMESPACE"),
+        help="where the Lease is (default: the namespace of this pod)",
+    )
+    parser.add_argument("--log-format", choices=["json", "text"], default=env.get("LOG_FORMAT", "json"))
+    parser.add_argument("--debug", action="store_true", default=env.get("DEBUG", "").lower() in {"1", "true"})
+    return parser
+
+
+def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> argparse.Namespace:
+    """Options of the command line, and of the environment where the command line has none."""
+    env = {name.removeprefix(PREFIX): value for name, value in environment.items() if name.startswith(PREFIX) and value}
+    parser = _parser(env)
+    options = parser.parse_args(arguments)
+    named = options.namespace or env.get("NAMESPACE", "").split(",")
+    options.namespace = tuple(dict.fromkeys(each.strip() for name in named for each in name.split(",") if each.strip()))
+    if options.log_format not in {"json", "text"}:
+        parser.error(f"log format {options.log_format!r} is neither json nor text")
+    try:
+        split_address(options.listen)
+    except ValueError as error:
+        parser.error(str(error))
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the operator. 0 after SIGTERM or SIGINT, 2 for wrong options, 1 when a part of it has failed."""
+    options = parse_options(sys.argv[1:] if arguments is None else arguments, os.environ)
+    configure_logs(options.log_format, debug=options.debug)
+    try:
+        settings = JobSettings() if options.job_settings is None else load_settings(options.job_settings)
+    except BucketIngestError as error:
+        log.error("wrong job settings", extra={"error": str(error)})  # noqa: TRY400 - it is the user's, not ours
+        return 2
+    lease_namespace = options.leader_election_namespace or own_namespace() or "default"
+    try:
+        asyncio.run(_run(Options(options.namespace, options.listen, lease_namespace, settings)))
+    except BucketIngestError as error:
+        log.error("the operator cannot run", extra={"error": str(error)})  # noqa: TRY400
+        return 1
+    except Exception:
+        log.exception("the operator has failed")
+        return 1
+    return 0
+
+
+async def _run(options: Options) -> None:
+    await Operator(options).run()

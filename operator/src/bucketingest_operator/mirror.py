@@ -1,0 +1,125 @@
+"""A copy of the objects of one kind, kept by one list and one watch, so that a pass costs the API server nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from bucketingest_operator.api import Api, ApiError, Gone, Object
+from bucketingest_operator.kinds import Kind
+from bucketingest_operator.resources import UID_LABEL
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+WATCH_SECONDS: Final = 300.0
+RELIST_SECONDS: Final = 1800.0
+"""All is read anew so often, whatever the watch says: a copy must not be wrong for ever."""
+_BACKOFF_CAP: Final = 30.0
+
+
+class Mirror(Generic[T]):
+    """The objects that carry the operator's labels, in what form the caller wants, by the UID of their BucketIngest.
+
+    Args:
+        api: The API server.
+        kind: What to copy.
+        namespace: Where; None for the whole cluster.
+        labels: Label selector, applied by the server.
+        keep: What to keep of an object; None keeps nothing.
+        changed: Called with the UID of a BucketIngest, when something of it came, changed or went: what was, what is.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        kind: Kind,
+        namespace: str | None,
+        labels: str,
+        *,
+        keep: Callable[[Object], T | None],
+        changed: Callable[[str, T | None, T | None], None],
+    ) -> None:
+        self._api = api
+        self._kind = kind
+        self._namespace = namespace
+        self._labels = labels
+        self._keep = keep
+        self._changed = changed
+        self._kept: dict[str, dict[str, T]] = defaultdict(dict)
+        self._owners: dict[str, str] = {}
+        self.synced = asyncio.Event()
+        """Set once everything was read a first time."""
+
+    def of(self, owner: str) -> tuple[T, ...]:
+        """What belongs to a BucketIngest, by its UID."""
+        return tuple(self._kept[owner].values()) if owner in self._kept else ()
+
+    async def run(self) -> None:
+        """Keep the copy up to date, for ever."""
+        failures = 0
+        while True:
+            try:
+                await self._follow()
+                failures = 0
+            except Gone:
+                log.debug("the watch is too old and begins anew", extra={"kind": self._kind.plural})
+            except ApiError as error:
+                failures += 1
+                log.warning("cannot watch", extra={"kind": self._kind.plural, "error": str(error)})
+                await asyncio.sleep(min(_BACKOFF_CAP, 2**failures * 0.25) * random.uniform(0.8, 1.2))  # noqa: S311
+
+    async def _follow(self) -> None:
+        """Read all, then watch from there until it is time to read all again."""
+        objects, version = await self._api.list(self._kind, self._namespace, self._labels)
+        self._replace(objects)
+        self.synced.set()
+        clock = asyncio.get_running_loop()
+        end = clock.time() + RELIST_SECONDS * random.uniform(0.8, 1.2)  # noqa: S311
+        while clock.time() < end:
+            started = clock.time()
+            async for kind, each in self._api.watch(
+                self._kind, self._namespace, self._labels, since=version, seconds=WATCH_SECONDS
+            ):
+                version = each["metadata"]["resourceVersion"]
+                if kind == "DELETED":
+                    self._forget(each["metadata"]["uid"])
+                elif kind != "BOOKMARK":
+                    self._take(each)
+            if clock.time() - started < 1:
+                await asyncio.sleep(1)  # a server that ends every watch at once is not to be asked in a loop
+
+    def _replace(self, objects: list[Object]) -> None:
+        there = {each["metadata"]["uid"] for each in objects}
+        for each in objects:
+            self._take(each)
+        for uid in self._owners.keys() - there:
+            self._forget(uid)
+
+    def _take(self, each: Object) -> None:
+        uid = each["metadata"]["uid"]
+        owner = (each["metadata"].get("labels") or {}).get(UID_LABEL)
+        kept = None if owner is None else self._keep(each)
+        if owner is None or kept is None or self._owners.get(uid, owner) != owner:
+            self._forget(uid)
+        if owner is None or kept is None:
+            return
+        before = self._kept[owner].get(uid)
+        self._kept[owner][uid] = kept
+        self._owners[uid] = owner
+        if before != kept:
+            self._changed(owner, before, kept)
+
+    def _forget(self, uid: str) -> None:
+        owner = self._owners.pop(uid, None)
+        if owner is None:
+            return
+        before = self._kept[owner].pop(uid)
+        if not self._kept[owner]:
+            del self._kept[owner]
+        self._changed(owner, before, None)

@@ -1,0 +1,206 @@
+"""Puts together what a decision about one BucketIngest is made from: from the copies, or live from the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
+
+from bucketingest_operator.api import Api, ApiError, NotFound, Object
+from bucketingest_operator.inventory import Inventory
+from bucketingest_operator.job_reading import ConfigSeen, JobSeen, read_config, read_job, rollback_jobs
+from bucketingest_operator.kinds import CONFIG_MAPS, JOBS, NODES, PODS
+from bucketingest_operator.mirror import Mirror
+from bucketingest_operator.observation import (
+    OVER,
+    AttemptTold,
+    Claim,
+    Contact,
+    Driver,
+    Executors,
+    Observation,
+    PodReason,
+    Resource,
+)
+from bucketingest_operator.pod_reading import PodSeen, read_pod
+from bucketingest_operator.progress_client import ProgressClient, Talk
+from bucketingest_operator.resources import UID_LABEL
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MOUNT_PATIENCE: Final = timedelta(seconds=60)
+"""A pod whose volumes and network are not there after so long waits for something that is missing."""
+
+
+@dataclass(slots=True)
+class Copies:
+    """The mirrors of one namespace, or of the cluster."""
+
+    pods: Mirror[PodSeen]
+    jobs: Mirror[JobSeen]
+    configs: Mirror[ConfigSeen]
+
+    def mirrors(self) -> tuple[Mirror[PodSeen] | Mirror[JobSeen] | Mirror[ConfigSeen], ...]:
+        """All of them."""
+        return self.pods, self.jobs, self.configs
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The objects of one resource."""
+
+    pods: Sequence[PodSeen]
+    jobs: Sequence[JobSeen]
+    configs: Sequence[ConfigSeen]
+    live: bool
+
+
+class Observer:
+    """Makes observations.
+
+    Args:
+        api: For live looks.
+        progress: For the drivers' reports.
+        inventory: All resources.
+        copies: The mirrors by namespace; under None those of the whole cluster.
+    """
+
+    def __init__(
+        self, api: Api, progress: ProgressClient, inventory: Inventory, copies: dict[str | None, Copies]
+    ) -> None:
+        self._api = api
+        self._progress = progress
+        self._inventory = inventory
+        self._copies = copies
+        self._nodes_forbidden = False
+
+    async def look(self, resource: Resource, *, live: bool) -> Look:
+        """The objects of a resource."""
+        if live:
+            return await self._look_live(resource)
+        copies = self._copies.get(resource.namespace) or self._copies[None]
+        uid = resource.uid
+        return Look(copies.pods.of(uid), copies.jobs.of(uid), copies.configs.of(uid), live=False)
+
+    async def observe(
+        self, resource: Resource, talk: Talk | None, *, live: bool, namespace_terminating: bool
+    ) -> tuple[Observation, Talk | None]:
+        """What is the case with a resource, and how the talk with its driver stands now."""
+        look = await self.look(resource, live=live)
+        attempt = newest_attempt(resource, look.pods)
+        pod = next((each for each in look.pods if each.role == "driver" and each.attempt == attempt), None)
+        talk = await self._progress.ask(pod, resource.name, talk)
+        now = datetime.now(UTC)
+        known = talk if talk is not None and pod is not None and talk.pod == pod.uid else None
+        contact = Contact() if known is None else known.contact(now)
+        gone = await self._nodes_gone(look.pods)
+        observation = Observation(
+            now=now,
+            resource=resource,
+            drivers=tuple(
+                driver(each, now, node_gone=each.node is not None and each.node in gone)
+                for each in sorted(look.pods, key=lambda one: (one.attempt, one.name))
+                if each.role == "driver"
+            ),
+            told=told(look),
+            jobs=rollback_jobs(sorted(look.jobs, key=lambda one: one.attempt), look.pods),
+            executors=executors(look.pods, attempt),
+            contact=contact,
+            claims=tuple(self._claim(each) for each in self._inventory.rivals(resource.uid)),
+            live=look.live,
+            namespace_terminating=namespace_terminating,
+        )
+        return observation, talk
+
+    async def _look_live(self, resource: Resource) -> Look:
+        labels, where = f"{UID_LABEL}={resource.uid}", resource.namespace
+        (pods, _), (jobs, _), (configs, _) = await asyncio.gather(
+            self._api.list(PODS, where, labels),
+            self._api.list(JOBS, where, labels),
+            self._api.list(CONFIG_MAPS, where, labels),
+        )
+        return Look(_read(pods, read_pod), _read(jobs, read_job), _read(configs, read_config), live=True)
+
+    async def _nodes_gone(self, pods: Sequence[PodSeen]) -> set[str]:
+        """Nodes of pods that should be over and are not, as far as they are no longer a part of the cluster."""
+        doubtful = {
+            pod.node
+            for pod in pods
+            if pod.role == "driver"
+            and pod.node is not None
+            and pod.state not in OVER
+            and (pod.terminating or pod.phase in {"Unknown", "Failed", "Succeeded"})
+        }
+        return {node for node in doubtful if await self._node_gone(node)}
+
+    async def _node_gone(self, node: str) -> bool:
+        if self._nodes_forbidden:
+            return False
+        try:
+            await self._api.get(NODES, None, node)
+        except NotFound:
+            return True
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            self._nodes_forbidden = True
+            log.warning("nodes cannot be read: drivers on lost nodes are waited for until Kubernetes removes them")
+        return False
+
+    def _claim(self, rival: Resource) -> Claim:
+        copies = self._copies.get(rival.namespace) or self._copies[None]
+        alive = any(pod.role == "driver" and pod.state not in OVER for pod in copies.pods.of(rival.uid))
+        return Claim(rival.namespace, rival.name, rival.uid, rival.created_at, has_driver=alive)
+
+
+def newest_attempt(resource: Resource, pods: Sequence[PodSeen]) -> int:
+    """Number of the newest attempt that the status or a driver pod knows of."""
+    status = resource.status
+    numbers = [status.attempt or 0, *(each.number for each in status.attempts or ())]
+    return max(numbers + [pod.attempt for pod in pods if pod.role == "driver"])
+
+
+def driver(pod: PodSeen, now: datetime, *, node_gone: bool = False) -> Driver:
+    """A driver pod for an observation."""
+    reason, message = pod.reason, pod.message
+    waits = reason is PodReason.NONE and pod.mounting_since is not None
+    if waits and pod.mounting_since is not None and now - pod.mounting_since > MOUNT_PATIENCE:
+        reason = PodReason.CONFIG
+        message = "Its node has not made its volumes and network yet: see the events of the pod."
+    return Driver(
+        attempt=pod.attempt,
+        name=pod.name,
+        state=pod.state,
+        created_at=pod.created_at,
+        terminating=pod.terminating,
+        node_gone=node_gone,
+        reason=reason,
+        message=message,
+        exit_code=pod.exit_code,
+        report=pod.report,
+        finished_at=pod.finished_at,
+    )
+
+
+def executors(pods: Sequence[PodSeen], attempt: int) -> Executors:
+    """The executors of an attempt, without those that are going or over."""
+    ours = [pod for pod in pods if pod.role == "executor" and pod.attempt == attempt and not pod.terminating]
+    pending = sorted((pod for pod in ours if pod.phase == "Pending"), key=lambda pod: pod.name)
+    words = next((pod.message or pod.reason.value for pod in pending if pod.reason is not PodReason.NONE), "")
+    return Executors(sum(pod.phase == "Running" for pod in ours), len(pending), words)
+
+
+def told(look: Look) -> dict[int, AttemptTold]:
+    """What attempts were told: by their ConfigMaps, or by their pods where those are gone."""
+    by_pods = {pod.attempt: pod.told for pod in look.pods if pod.told is not None}
+    by_configs = {config.attempt: config.told for config in look.configs if config.told is not None}
+    return {**by_pods, **by_configs}
+
+
+def _read(objects: Sequence[Object], read: Callable[[Object], T | None]) -> list[T]:
+    return [each for each in map(read, objects) if each is not None]

@@ -1,0 +1,202 @@
+"""Runs passes: look, decide, act, and when to look again; one at a time for a resource, a bounded number in all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from bucketingest.spec.status import Status
+from bucketingest_operator.act import Actor, NotLeader
+from bucketingest_operator.api import Api, ApiError, Conflict, NotFound
+from bucketingest_operator.counts import Counts
+from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan
+from bucketingest_operator.inventory import Inventory
+from bucketingest_operator.kinds import BUCKET_INGESTS
+from bucketingest_operator.observation import Observation, Resource
+from bucketingest_operator.observe import Observer
+from bucketingest_operator.plan import AddFinalizer, Plan, WriteStatus
+from bucketingest_operator.progress_client import Talk
+from bucketingest_operator.reconcile import reconcile
+from bucketingest_operator.work_queue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+WORKERS: Final = 16
+PASS_SECONDS: Final = 60.0
+BACKOFF_CAP: Final = 60.0
+NAMESPACE_TERMINATING_SECONDS: Final = 120.0
+"""How long a namespace counts as being deleted after the API server has said so."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is kept of a resource from one pass to the next. All of it may be lost."""
+
+    talk: Talk | None = None
+    look_live: bool = False
+    failures: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Whom the passes tell how they went."""
+
+    duration: Callable[[float], None]
+    error: Callable[[], None]
+
+
+class Passes:
+    """Makes passes over the resources that are due.
+
+    Args:
+        api: For reading a resource anew after a conflict.
+        inventory: All resources.
+        observer: Looks.
+        actor: Acts.
+        queue: Says which resource is due.
+        may_act: Whether this process leads.
+        told: For metrics.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        inventory: Inventory,
+        observer: Observer,
+        actor: Actor,
+        queue: WorkQueue,
+        *,
+        may_act: Callable[[], bool],
+        told: Told,
+    ) -> None:
+        self._api = api
+        self._inventory = inventory
+        self._observer = observer
+        self._actor = actor
+        self._queue = queue
+        self._may_act = may_act
+        self._told = told
+        self._memories: dict[str, Memory] = {}
+        self._terminating: dict[str, float] = {}
+        self._clock = asyncio.get_running_loop()
+        self._began = datetime.now(UTC)
+
+    def memory_of(self, uid: str) -> Memory | None:
+        """What is kept of a resource; None before its first pass."""
+        return self._memories.get(uid)
+
+    def forget(self, uid: str) -> None:
+        """The resource is no more."""
+        self._memories.pop(uid, None)
+        self._queue.discard(uid)
+
+    async def work(self) -> None:
+        """Make passes, one after the other, for ever."""
+        while True:
+            uid = await self._queue.take()
+            try:
+                resource = self._inventory.get(uid)
+                # Whoever comes to lead looks at everything.
+                if resource is not None and self._may_act():
+                    await self._pass(resource)
+            finally:
+                self._queue.done(uid)
+
+    async def _pass(self, resource: Resource) -> None:
+        memory, started = self._memories.setdefault(resource.uid, Memory()), self._clock.time()
+        try:
+            async with asyncio.timeout(PASS_SECONDS):
+                after = await self._look_decide_act(resource, memory)
+            memory.failures = 0
+        except NotLeader as error:
+            log.warning("stopped acting", extra={"reason": str(error)})
+            return
+        except (Conflict, NotFound):
+            # Somebody has changed or deleted it: nothing to tell anybody about, unless it goes on.
+            after = await self._read_again(resource, memory)
+        except Exception as error:  # noqa: BLE001 - one resource must not stop the others; it is logged and counted
+            after = self._failed(resource, memory, error)
+        self._told.duration(self._clock.time() - started)
+        if self._inventory.get(resource.uid) is not None:
+            self._queue.add(resource.uid, after)
+
+    async def _look_decide_act(self, resource: Resource, memory: Memory) -> float:
+        """One pass. Seconds until the next."""
+        live = memory.look_live
+        seen, memory.talk = await self._observer.observe(
+            resource, memory.talk, live=live, namespace_terminating=self._is_terminating(resource.namespace)
+        )
+        talk = memory.talk
+        if talk is not None and talk.report is not None and talk.silent_since is None:
+            young = any(pod.created_at >= self._began for pod in seen.drivers if pod.can_run)
+            memory.counts.note_report(talk.pod, talk.report, resource.status, from_its_start=young)
+        plan = reconcile(seen)
+        self._log(seen, plan)
+        written = await self._actor.act(resource, plan.actions)
+        if written is not None:
+            self._inventory.take(written, quiet=True)
+            memory.counts.note_status(resource.status, plan.status)
+        if any(isinstance(action, AddFinalizer) for action in plan.actions):
+            return 0
+        memory.look_live = plan.look_live
+        if plan.look_live and not live:
+            return 0
+        # Passes that began together are not to stay together.
+        return plan.look_again.total_seconds() * random.uniform(0.8, 1)  # noqa: S311
+
+    async def _read_again(self, resource: Resource, memory: Memory) -> float:
+        memory.failures += 1
+        try:
+            body = await self._api.get(BUCKET_INGESTS, resource.namespace, resource.name)
+        except NotFound:
+            self._inventory.forget(resource.uid)
+        except ApiError as error:
+            return self._failed(resource, memory, error)
+        else:
+            self._inventory.take(body, quiet=body["metadata"]["uid"] == resource.uid)
+            if body["metadata"]["uid"] != resource.uid:
+                self._inventory.forget(resource.uid)
+        return min(BACKOFF_CAP, 0.05 * 2 ** min(memory.failures, 12))
+
+    def _failed(self, resource: Resource, memory: Memory, error: Exception) -> float:
+        memory.failures += 1
+        self._told.error()
+        who = {"namespace": resource.namespace, "resource": resource.name}
+        if isinstance(error, ApiError):
+            if error.namespace_terminating:
+                self._terminating[resource.namespace] = self._clock.time() + NAMESPACE_TERMINATING_SECONDS
+            log.warning("a pass failed", extra={**who, "error": str(error)})
+        else:
+            log.error("a pass failed", extra=who, exc_info=error)
+        return float(min(BACKOFF_CAP, 0.5 * 2 ** min(memory.failures, 10)) * random.uniform(0.8, 1.2))  # noqa: S311
+
+    def _is_terminating(self, namespace: str) -> bool:
+        until = self._terminating.get(namespace)
+        if until is not None and until < self._clock.time():
+            del self._terminating[namespace]
+        return namespace in self._terminating
+
+    def _log(self, seen: Observation, plan: Plan) -> None:
+        """Log a decision that people may ask about: not each new commit in the status."""
+        before, after = seen.resource.status, plan.status
+        if any(not isinstance(action, WriteStatus) for action in plan.actions) or _matters(before) != _matters(after):
+            log.info(
+                EVENT,
+                extra={
+                    "namespace": seen.resource.namespace,
+                    "resource": seen.resource.name,
+                    "observation": encode_observation(seen),
+                    "plan": encode_plan(plan),
+                },
+            )
+
+
+def _matters(status: Status) -> object:
+    conditions = [(each.type, each.status, each.reason) for each in status.conditions or ()]
+    return status.phase, conditions, status.attempts, status.observed_generation

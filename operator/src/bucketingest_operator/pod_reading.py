@@ -1,0 +1,234 @@
+"""What a pod's JSON says, as values: how far it is, why it does not start, how it ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from bucketingest.cli.redaction import Redactor
+from bucketingest.spec.job_report import TerminationReport
+from bucketingest_operator.observation import AttemptTold, PodReason, PodState
+from bucketingest_operator.resources import ATTEMPT_LABEL, ROLE_LABEL, parse_told
+
+Object = dict[str, Any]
+
+_redact: Final = Redactor()
+SHOWN: Final = 400
+"""Characters of what Kubernetes says that are kept."""
+
+_IMAGE: Final = frozenset(
+    {
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+_CONFIG: Final = frozenset(
+    {
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "PostStartHookError",
+        "PreCreateHookError",
+        "PreStartHookError",
+        "RunContainerError",
+        "StartError",
+    }
+)
+_EVICTED: Final = frozenset(
+    {"Evicted", "NodeLost", "NodeShutdown", "Preempting", "Preempted", "Shutdown", "Terminated"}
+)
+# The node has refused the pod after the scheduler had chosen it.
+_REFUSED: Final = ("NodeAffinity", "NodePorts", "OutOf", "PodOSNotSupported", "Topology", "UnexpectedAdmissionError")
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """One pod of a BucketIngest.
+
+    Attributes:
+        role: `driver`, `executor` or `rollback`.
+        phase: As Kubernetes has it. `state` is what can be relied on.
+        terminating: It has a deletion timestamp.
+        mounting_since: Since when it is on a node that has not got as far as starting its containers.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    role: str
+    attempt: int
+    created_at: datetime
+    phase: str
+    state: PodState
+    reason: PodReason = PodReason.NONE
+    message: str = ""
+    terminating: bool = False
+    node: str | None = None
+    ip: str | None = None
+    told: AttemptTold | None = None
+    exit_code: int | None = None
+    report: TerminationReport | None = None
+    finished_at: datetime | None = None
+    mounting_since: datetime | None = None
+
+
+def read_pod(pod: Object) -> PodSeen | None:
+    """The pod; None when its labels are not ours."""
+    metadata, status, spec = pod["metadata"], pod.get("status") or {}, pod.get("spec") or {}
+    labels = metadata.get("labels") or {}
+    attempt, role = attempt_of(labels), labels.get(ROLE_LABEL)
+    if attempt is None or role not in {"driver", "executor", "rollback"}:
+        return None
+    state = pod_state(status)
+    ended = _ended(status)
+    report = read_report(ended.get("message")) if ended is not None else None
+    reason, message = pod_reason(status, state)
+    if not message and ended is not None and report is None:
+        message = _last_line(ended.get("message") or "")
+    return PodSeen(
+        uid=metadata["uid"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        role=role,
+        attempt=attempt,
+        created_at=read_time(metadata["creationTimestamp"]),
+        phase=status.get("phase") or "Pending",
+        state=state,
+        reason=reason,
+        message=message,
+        terminating="deletionTimestamp" in metadata,
+        node=spec.get("nodeName") or None,
+        ip=status.get("podIP") or None,
+        told=parse_told(metadata.get("annotations") or {}) if role == "driver" else None,
+        exit_code=ended.get("exitCode") if ended is not None else None,
+        report=report,
+        finished_at=_finished(status),
+        mounting_since=_mounting_since(status, state),
+    )
+
+
+def attempt_of(labels: dict[str, str]) -> int | None:
+    """The attempt that an object belongs to; None where there is no such label, or somebody made it up."""
+    text = labels.get(ATTEMPT_LABEL, "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def pod_state(status: Object) -> PodState:
+    """How far a pod is. It counts as over only when no container of it runs, whatever its phase says before."""
+    phase = status.get("phase") or "Pending"
+    over = phase in {"Succeeded", "Failed"}
+    if over and not any(_runs(each) for each in _containers(status)):
+        return PodState.SUCCEEDED if phase == "Succeeded" else PodState.FAILED
+    # A node that nobody hears of, or one that sets the phase before its containers have ended.
+    if over or phase in {"Running", "Unknown"}:
+        return PodState.RUNNING
+    return PodState.PENDING
+
+
+def pod_reason(status: Object, state: PodState) -> tuple[PodReason, str]:
+    """Why a pod does not start, or how it ended, and in which words."""
+    told = _short(status.get("message") or "")
+    word = status.get("reason") or ""
+    if word in _EVICTED:
+        return PodReason.EVICTED, told or word
+    if word == "DeadlineExceeded":
+        return PodReason.DEADLINE, told or word
+    if state is PodState.FAILED and word.startswith(_REFUSED):
+        return PodReason.UNSCHEDULABLE, told or word
+    for each in _containers(status):
+        ended = (each.get("state") or {}).get("terminated") or {}
+        if ended.get("reason") == "OOMKilled":
+            return PodReason.OOM_KILLED, f"Container {each.get('name')} was killed: out of memory."
+    conditions = {each.get("type"): each for each in status.get("conditions") or ()}
+    disrupted = conditions.get("DisruptionTarget") or {}
+    if disrupted.get("status") == "True" and state in {PodState.SUCCEEDED, PodState.FAILED}:
+        return PodReason.EVICTED, _short(disrupted.get("message") or disrupted.get("reason") or "")
+    return (PodReason.NONE, told) if state is not PodState.PENDING else _why_pending(status, conditions, told)
+
+
+def _why_pending(status: Object, conditions: dict[str, Object], told: str) -> tuple[PodReason, str]:
+    for each in _containers(status):
+        waiting = (each.get("state") or {}).get("waiting") or {}
+        word, words = waiting.get("reason") or "", _short(waiting.get("message") or "")
+        if word in _IMAGE:
+            return PodReason.IMAGE_PULL, f"{word}: {words}".rstrip(": ")
+        if word in _CONFIG:
+            return PodReason.CONFIG, f"{word}: {words}".rstrip(": ")
+    scheduled = conditions.get("PodScheduled") or {}
+    if scheduled.get("status") == "False":
+        return PodReason.UNSCHEDULABLE, _short(scheduled.get("message") or scheduled.get("reason") or "")
+    return PodReason.NONE, told
+
+
+def _mounting_since(status: Object, state: PodState) -> datetime | None:
+    """Since when a node has the pod without having made its network and volumes; None where it has, or may have."""
+    conditions = {each.get("type"): each for each in status.get("conditions") or ()}
+    ready = conditions.get("PodReadyToStartContainers") or {}
+    scheduled = conditions.get("PodScheduled") or {}
+    if state is not PodState.PENDING or ready.get("status") != "False" or scheduled.get("status") != "True":
+        return None
+    at = scheduled.get("lastTransitionTime")
+    return read_time(at) if at else None
+
+
+def read_report(message: str | None) -> TerminationReport | None:
+    """A termination message; None where it is not the job's own: the platform puts the end of the log there."""
+    if not message or not message.lstrip().startswith("{"):
+        return None
+    try:
+        return TerminationReport.model_validate_json(message)
+    except ValidationError:
+        return None
+
+
+def read_time(text: str) -> datetime:
+    """A time as Kubernetes writes it."""
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _containers(status: Object) -> Iterator[Object]:
+    yield from status.get("containerStatuses") or ()
+    yield from status.get("initContainerStatuses") or ()
+
+
+def _runs(container: Object) -> bool:
+    state = container.get("state") or {}
+    return "running" in state or (bool(container.get("started")) and "terminated" not in state)
+
+
+def _ended(status: Object) -> Object | None:
+    """How the job's container ended: the first one, as a mesh may add others."""
+    ours = {"driver", "rollback", "spark-kubernetes-executor"}
+    for each in status.get("containerStatuses") or ():
+        ended = (each.get("state") or {}).get("terminated")
+        if each.get("name") in ours and ended:
+            return dict(ended)
+    return None
+
+
+def _finished(status: Object) -> datetime | None:
+    ends = [
+        read_time(ended["finishedAt"])
+        for each in status.get("containerStatuses") or ()
+        if (ended := (each.get("state") or {}).get("terminated")) and ended.get("finishedAt")
+    ]
+    # A node that was lost knows no times, and writes the beginning of the epoch.
+    return max((end for end in ends if end.year > 2000), default=None)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return _short(lines[-1]) if lines else ""
+
+
+def _short(text: str) -> str:
+    one = _redact(" ".join(text.split()))
+    return one if len(one) <= SHOWN else f"{one[: SHOWN - 1]}…"

@@ -1,0 +1,102 @@
+"""Asks a driver pod how its job gets on, without ever waiting long or reading much, and remembers what it last said."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+import aiohttp
+from pydantic import ValidationError
+
+from bucketingest.spec.job_report import ProgressReport
+from bucketingest_operator.observation import Contact, PodState
+from bucketingest_operator.pod_reading import PodSeen
+from bucketingest_operator.pods import HTTP_PORT
+
+MAX_BYTES: Final = 64 * 1024
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=3, sock_connect=1)
+
+
+@dataclass(slots=True)
+class Talk:
+    """What is known of one driver pod by asking it.
+
+    Attributes:
+        pod: UID of the pod.
+        report: Its last answer.
+        read_at: Time of the loop's clock at which it came.
+        silent_since: Time of the loop's clock since which it has not answered; that clock is never put back.
+    """
+
+    pod: str
+    report: ProgressReport | None = None
+    read_at: float = 0
+    silent_since: float | None = None
+
+    def contact(self, now: datetime) -> Contact:
+        """For an observation."""
+        if self.silent_since is None:
+            return Contact(self.report)
+        silence = timedelta(seconds=asyncio.get_running_loop().time() - self.silent_since)
+        return Contact(self.report, now - silence)
+
+
+class ProgressClient:
+    """Reads `/progress` of driver pods. Use it as an asynchronous context manager."""
+
+    def __init__(self, port: int = HTTP_PORT) -> None:
+        self._port = port
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        # A connection for each question: drivers come and go, and an address may be another pod's the next time.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=64, force_close=True), cookie_jar=aiohttp.DummyCookieJar()
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def ask(self, pod: PodSeen | None, resource_name: str, before: Talk | None) -> Talk | None:
+        """Ask the driver, if there is one that runs.
+
+        Args:
+            pod: The newest attempt's driver pod.
+            resource_name: An answer in another name comes from another pod that has the address now.
+            before: The talk so far.
+        """
+        if pod is None:
+            return before
+        talk = before if before is not None and before.pod == pod.uid else Talk(pod.uid)
+        if pod.state is not PodState.RUNNING:
+            return talk
+        now = asyncio.get_running_loop().time()
+        report = await self._read(pod.ip)
+        if report is not None and (report.name, report.namespace or pod.namespace) == (resource_name, pod.namespace):
+            talk.report, talk.read_at, talk.silent_since = report, asyncio.get_running_loop().time(), None
+        elif talk.silent_since is None:
+            talk.silent_since = now
+        return talk
+
+    async def _read(self, ip: str | None) -> ProgressReport | None:
+        """The report; None when there is no answer in time, or none that can be read."""
+        assert self._session is not None, "the client is to be used within `async with`"
+        if ip is None:
+            return None
+        url = f"http://{f'[{ip}]' if ':' in ip else ip}:{self._port}/progress"
+        try:
+            async with self._session.get(url, timeout=_TIMEOUT, allow_redirects=False) as answer:
+                if answer.status != 200:
+                    return None
+                data = b""
+                async for chunk in answer.content.iter_any():
+                    data += chunk
+                    if len(data) > MAX_BYTES:
+                        return None
+                return ProgressReport.model_validate_json(data)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValidationError):
+            return None

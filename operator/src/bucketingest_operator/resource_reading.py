@@ -1,0 +1,86 @@
+"""What a BucketIngest's JSON says, as values; what cannot be used of it is told as problems. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from bucketingest.spec.errors import Problem, SpecError
+from bucketingest.spec.load import parse_object
+from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.status import Status
+from bucketingest_operator.observation import Resource
+from bucketingest_operator.pod_reading import read_time
+from bucketingest_operator.spec_changes import table_key
+
+Object = dict[str, Any]
+
+
+def read_resource(body: Object, before: Resource | None = None) -> Resource:
+    """The BucketIngest as it is.
+
+    Args:
+        body: As the API server has it.
+        before: The same one, read earlier: what has not changed since need not be parsed again.
+    """
+    metadata = body["metadata"]
+    annotations = dict(metadata.get("annotations") or {})
+    same = (
+        before is not None
+        and before.uid == metadata["uid"]
+        and before.generation == metadata.get("generation", 0)
+        and before.annotations == annotations
+    )
+    wanted, problems = (before.wanted, before.problems) if before is not None and same else _wanted(body)
+    return Resource(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        created_at=read_time(metadata["creationTimestamp"]),
+        version=metadata["resourceVersion"],
+        wanted=wanted,
+        problems=problems,
+        annotations=annotations,
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        deleting="deletionTimestamp" in metadata,
+        status=read_status(body.get("status")),
+    )
+
+
+def _wanted(body: Object) -> tuple[BucketIngest | None, tuple[Problem, ...]]:
+    spec = body.get("spec")
+    metadata = {**body["metadata"], "annotations": {}}
+    try:
+        return parse_object({**body, "metadata": metadata, "spec": spec if spec is not None else {}}), ()
+    except SpecError as error:
+        return None, tuple(error.problems)
+
+
+def read_status(content: Any) -> Status:
+    """The status; of one that somebody has changed to nonsense, what can be used."""
+    if not isinstance(content, Mapping):
+        return Status()
+    try:
+        return Status.model_validate(dict(content))
+    except ValidationError:
+        usable = {name: value for name, value in content.items() if _usable(name, value)}
+        return Status.model_validate(usable)
+
+
+def _usable(name: str, value: Any) -> bool:
+    try:
+        Status.model_validate({name: value})
+    except ValidationError:
+        return False
+    return True
+
+
+def table_of(body: Object) -> str | None:
+    """The table that a BucketIngest names, in one spelling; also where the rest of its spec is wrong."""
+    spec = body.get("spec")
+    table = spec.get("table") if isinstance(spec, Mapping) else None
+    path = table.get("path") if isinstance(table, Mapping) else None
+    return table_key(path) if isinstance(path, str) and path else None

@@ -1,0 +1,222 @@
+"""Puts the parts of the operator together, starts them in order, and ends them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bucketingest_operator.act import Actor
+from bucketingest_operator.api import Api, ApiError
+from bucketingest_operator.handlers import KopfThread
+from bucketingest_operator.http_server import serving
+from bucketingest_operator.inventory import Inventory
+from bucketingest_operator.job_reading import ConfigSeen, JobSeen, read_config, read_job
+from bucketingest_operator.kinds import BUCKET_INGESTS, CONFIG_MAPS, JOBS, PODS
+from bucketingest_operator.leadership import Leadership
+from bucketingest_operator.metrics import Metrics
+from bucketingest_operator.mirror import Mirror
+from bucketingest_operator.observe import Copies, Observer
+from bucketingest_operator.passes import WORKERS, Passes, Told
+from bucketingest_operator.pod_reading import PodSeen, read_pod
+from bucketingest_operator.progress_client import ProgressClient
+from bucketingest_operator.resource_metrics import ResourceMetrics
+from bucketingest_operator.resources import MANAGED
+from bucketingest_operator.settings import JobSettings
+from bucketingest_operator.work_queue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS: Final = 300.0
+"""So often the list of BucketIngests is compared with the API server's, whatever the watch has told."""
+HANGS_SECONDS: Final = 120.0
+EXECUTOR_SECONDS: Final = 1.0
+"""Executors come and go in crowds: one pass for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the operator runs.
+
+    Attributes:
+        namespaces: To be watched; none of them is the whole cluster.
+        listen: Address of the HTTP server.
+        lease_namespace: Where the Lease is.
+        settings: How jobs' pods are made.
+    """
+
+    namespaces: tuple[str, ...]
+    listen: str
+    lease_namespace: str
+    settings: JobSettings
+
+
+class Operator:
+    """The operator. `run` until it is told to stop."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._identity = f"{os.uname().nodename}_{uuid.uuid4().hex[:8]}"
+        self._stopping = asyncio.Event()
+        self._queue = WorkQueue()
+        self._metrics = Metrics()
+        self._inventory = Inventory(self._queue.add, self._removed)
+        self._passes: Passes | None = None
+        self._copies: dict[str | None, Copies] = {}
+        self._listed = asyncio.Event()
+        self._beat = time.monotonic()
+        self.port = 0
+
+    def stop(self) -> None:
+        """Have `run` end in order."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Run until told to stop. Raises what ended a part that should run for ever."""
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, self.stop)
+        async with AsyncExitStack() as stack:
+            api = await stack.enter_async_context(Api())
+            progress = await stack.enter_async_context(ProgressClient())
+            leadership = Leadership(api, self._options.lease_namespace, self._identity, self._look_at_all)
+            self._passes = self._make_passes(api, progress, leadership)
+            self._metrics.watch(
+                leads=lambda: leadership.held,
+                resources=lambda: len(self._inventory),
+                overdue=lambda: self._queue.overdue,
+                calls=lambda: api.calls,
+            )
+            self._metrics.registry.register(
+                ResourceMetrics(self._inventory, self._passes.memory_of, lambda: leadership.held)
+            )
+            self.port = await stack.enter_async_context(
+                serving(self._options.listen, self._metrics.registry, self._ready, self._healthy)
+            )
+            await self._run_parts(api, leadership, self._passes)
+
+    async def _run_parts(self, api: Api, leadership: Leadership, passes: Passes) -> None:
+        kopf_thread = KopfThread(self._event, self._options.namespaces)
+        parts: list[asyncio.Task[Any]] = [
+            asyncio.create_task(mirror.run()) for copies in self._copies.values() for mirror in copies.mirrors()
+        ]
+        workers: list[asyncio.Task[Any]] = []
+        ended = asyncio.create_task(kopf_thread.ended())
+        stopping = asyncio.create_task(self._stopping.wait())
+        parts += [ended, asyncio.create_task(self._sweep(api)), asyncio.create_task(self._pulse())]
+        kopf_thread.start()
+        starting = asyncio.create_task(self._synced())
+        try:
+            done, _ = await asyncio.wait([*parts, stopping, starting], return_when=asyncio.FIRST_COMPLETED)
+            if starting in done:
+                parts.append(asyncio.create_task(leadership.run()))
+                workers += [asyncio.create_task(passes.work()) for _ in range(WORKERS)]
+                log.info("watching", extra={"namespaces": list(self._options.namespaces) or "all"})
+                done, _ = await asyncio.wait([*parts, *workers, stopping], return_when=asyncio.FIRST_COMPLETED)
+            for each in done - {stopping, starting}:
+                each.result()
+                raise RuntimeError(f"A part of the operator has ended: {each.get_name()}.")
+        finally:
+            log.info("stopping")
+            # Whoever acts ends first; the lease goes to another only when nothing acts any more.
+            await _cancel([*workers, starting, stopping])
+            await leadership.release()
+            await kopf_thread.stop()
+            await _cancel(parts)
+
+    def _make_passes(self, api: Api, progress: ProgressClient, leadership: Leadership) -> Passes:
+        for namespace in self._options.namespaces or (None,):
+            self._copies[namespace] = Copies(
+                Mirror[PodSeen](api, PODS, namespace, MANAGED, keep=read_pod, changed=self._pod_changed),
+                Mirror[JobSeen](api, JOBS, namespace, MANAGED, keep=read_job, changed=self._changed),
+                Mirror[ConfigSeen](api, CONFIG_MAPS, namespace, MANAGED, keep=read_config, changed=self._changed),
+            )
+        observer = Observer(api, progress, self._inventory, self._copies)
+        actor = Actor(
+            api,
+            self._options.settings,
+            may_act=lambda: leadership.held,
+            count=self._metrics.acted,
+            identity=self._identity,
+        )
+        told = Told(self._metrics.took, self._metrics.failed)
+        return Passes(api, self._inventory, observer, actor, self._queue, may_act=lambda: leadership.held, told=told)
+
+    # ------------------------------------------------------------------------------------------------------- what came
+    def _event(self, kind: str | None, body: dict[str, Any]) -> None:
+        if kind == "DELETED":
+            self._inventory.forget(body["metadata"]["uid"])
+        else:
+            self._inventory.take(body)
+
+    def _removed(self, uid: str) -> None:
+        if self._passes is not None:
+            self._passes.forget(uid)
+
+    def _pod_changed(self, owner: str, before: PodSeen | None, after: PodSeen | None) -> None:
+        pod = after or before
+        if self._inventory.get(owner) is not None and pod is not None:
+            self._queue.add(owner, EXECUTOR_SECONDS if pod.role == "executor" else 0)
+
+    def _changed(self, owner: str, _before: object, _after: object) -> None:
+        if self._inventory.get(owner) is not None:
+            self._queue.add(owner)
+
+    def _look_at_all(self) -> None:
+        for resource in self._inventory:
+            self._queue.add(resource.uid)
+
+    # ---------------------------------------------------------------------------------------------------- how it stands
+    def _ready(self) -> bool:
+        return self._listed.is_set() and all(
+            mirror.synced.is_set() for copies in self._copies.values() for mirror in copies.mirrors()
+        )
+
+    def _healthy(self) -> bool:
+        return time.monotonic() - self._beat < HANGS_SECONDS and self._queue.overdue < HANGS_SECONDS
+
+    async def _synced(self) -> None:
+        for copies in self._copies.values():
+            for mirror in copies.mirrors():
+                await mirror.synced.wait()
+        await self._listed.wait()
+
+    async def _pulse(self) -> None:
+        while True:
+            self._beat = time.monotonic()
+            await asyncio.sleep(5)
+
+    async def _sweep(self, api: Api) -> None:
+        """Read all BucketIngests once before anything is decided, and again now and then: a watch may miss one."""
+        while True:
+            known = {resource.uid for resource in self._inventory}
+            try:
+                found = [
+                    each
+                    for namespace in self._options.namespaces or (None,)
+                    for each in (await api.list(BUCKET_INGESTS, namespace))[0]
+                ]
+            except ApiError as error:
+                log.warning("cannot list BucketIngests", extra={"error": str(error)})
+                await asyncio.sleep(5)
+                continue
+            there = {each["metadata"]["uid"] for each in found}
+            for each in found:
+                self._inventory.take(each)
+            for uid in known - there:
+                self._inventory.forget(uid)
+            self._listed.set()
+            await asyncio.sleep(SWEEP_SECONDS)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
