@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import Processor
 
-from bucketingest.cli.redaction import HIDDEN, redacted, secrets_in
+from bucketingest.cli.redaction import redacted, without_secrets
 
 
 class LogFormat(StrEnum):
@@ -96,23 +96,7 @@ def _formatter(*, as_json: bool, colours: bool) -> logging.Formatter:
 
 def _without_secrets(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """What servers and libraries say may repeat a URL or an option with its password."""
-    return {name: _clean(value) for name, value in event.items()}
-
-
-def _clean(value: Any) -> Any:
-    """The same without secrets, of a kind that JSON has."""
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    if isinstance(value, dict):
-        # The name decides as well as the form: a mapping of options is read as such.
-        return {str(name): _clean_member(str(name), each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_clean(each) for each in value]
-    return redacted(str(value))
-
-
-def _clean_member(name: str, value: Any) -> Any:
-    return HIDDEN if isinstance(value, str) and secrets_in({name: value}) else _clean(value)
+    return {name: without_secrets(value, redacted) for name, value in event.items()}
 
 
 def _order(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

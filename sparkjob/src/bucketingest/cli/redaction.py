@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 HIDDEN: Final = "***"
 _LENGTH_MIN: Final = 6
@@ -67,6 +67,23 @@ def keep_secret(values: Iterable[str]) -> None:
 def redacted(text: str) -> str:
     """The text without secrets: those of the environment, those told to `keep_secret`, and what looks like one."""
     return Redactor(secrets_in(os.environ) | _kept)(text)
+
+
+def without_secrets(value: Any, redact: Callable[[str], str]) -> Any:
+    """The same of kinds that JSON has, without secrets: in texts by their form, in mappings by their names too."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _member(str(name), each, redact) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_secrets(each, redact) for each in value]
+    return redact(str(value))
+
+
+def _member(name: str, value: Any, redact: Callable[[str], str]) -> Any:
+    if isinstance(value, str) and value and secrets_in({name: value}):
+        return HIDDEN
+    return without_secrets(value, redact)
 
 
 def secrets_in(*sources: Mapping[str, str]) -> set[str]:
