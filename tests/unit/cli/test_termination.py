@@ -106,12 +106,26 @@ def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path, caplog: p
     assert "no termination message" in caplog.text
 
 
+@pytest.mark.parametrize(("own", "parent"), [(1, 0), (7, 1)])
 def test_without_a_path_it_is_kubernetes_own_file_where_there_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: int, parent: int
 ) -> None:
     there = tmp_path / "termination-log"
     monkeypatch.setattr("bucketingest.cli.termination.DEFAULT_PATH", there)
+    monkeypatch.setattr("os.getpid", lambda: own)
+    monkeypatch.setattr("os.getppid", lambda: parent)
     assert termination_path(None) is None
     there.touch()
     assert termination_path(None) == there
     assert termination_path(tmp_path / "other") == tmp_path / "other"
+
+
+def test_a_command_beside_the_containers_own_process_does_not_say_how_the_container_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "termination-log"
+    there.touch()
+    monkeypatch.setattr("bucketingest.cli.termination.DEFAULT_PATH", there)
+    monkeypatch.setattr("os.getpid", lambda: 4711)
+    monkeypatch.setattr("os.getppid", lambda: 0)
+    assert termination_path(None) is None

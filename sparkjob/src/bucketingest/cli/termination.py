@@ -28,9 +28,15 @@ _REFUSALS: Final = (ExitCode.TABLE_REFUSED, ExitCode.SOURCE_CONFLICT)
 
 
 def termination_path(chosen: Path | None) -> Path | None:
-    """The file to write: the chosen one, else Kubernetes' if it is there, else none."""
+    """The file to write: the chosen one, else Kubernetes' if it is there, else none.
+
+    Kubernetes' is for the container's own process, which is number 1 or a child of an init that is. Whoever runs a
+    command beside it (`kubectl exec`) must not say how the container ended.
+    """
     if chosen is not None:
         return chosen
+    if 1 not in {os.getpid(), os.getppid()}:
+        return None
     return DEFAULT_PATH if DEFAULT_PATH.is_file() and os.access(DEFAULT_PATH, os.W_OK) else None
 
 
