@@ -27,7 +27,7 @@ class Kube:
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
-        self._client = config.new_client_from_config(str(kubeconfig))
+        self._client = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
         self._core = client.CoreV1Api(self._client)
         self._custom = client.CustomObjectsApi(self._client)
 

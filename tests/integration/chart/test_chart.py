@@ -1,0 +1,175 @@
+"""The chart as Helm renders it: what is installed, with which rights, and which values are refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bucketingest.spec.crd import custom_resource_definition
+from bucketingest_operator.settings_file import load_settings
+from devcluster.binaries import find_tool
+from devcluster.release import CHART
+
+Manifest = dict[str, Any]
+CLUSTER_WIDE = {"ClusterRole", "ClusterRoleBinding"}
+EVERYTHING = {
+    "operator": {"replicas": 2, "watchNamespaces": ["ingest", "orders"], "priorityClassName": "high"},
+    "monitoring": {
+        "podMonitor": {"enabled": True},
+        "prometheusRule": {"enabled": True},
+        "dashboards": {"enabled": True},
+    },
+    "networkPolicy": {"jobs": True},
+    "job": {
+        "image": "registry.example/job:1",
+        "env": {"AWS_REGION": "eu-west-1"},
+        "envFromSecrets": ["storage-credentials"],
+        "volumes": [{"name": "tables", "persistentVolumeClaim": {"claimName": "tables"}}],
+        "volumeMounts": [{"name": "tables", "mountPath": "/tables"}],
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+        "priorityClassName": "low",
+    },
+}
+
+
+def helm(tmp_path: Path, command: str, values: object) -> subprocess.CompletedProcess[str]:
+    file = tmp_path / "values.json"
+    file.write_text(json.dumps(values))
+    arguments = {
+        "template": ["template", "ours", str(CHART), "--namespace", "system", "--kube-version", "1.36.0"],
+        "lint": ["lint", "--strict", str(CHART)],
+    }[command]
+    return subprocess.run(
+        [find_tool("helm"), *arguments, "--values", str(file)], capture_output=True, text=True, check=False
+    )
+
+
+def rendered(tmp_path: Path, values: object) -> list[Manifest]:
+    done = helm(tmp_path, "template", values)
+    assert not done.returncode, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
+    return [each for each in manifests if each["kind"] == kind]
+
+
+def rules(manifests: list[Manifest], *kinds: str) -> list[dict[str, Any]]:
+    return [rule for kind in kinds for role in of_kind(manifests, kind) for rule in role["rules"]]
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
+def test_helm_finds_nothing_wrong(tmp_path: Path, values: Manifest) -> None:
+    done = helm(tmp_path, "lint", values)
+    assert not done.returncode, done.stdout
+
+
+def test_the_definition_is_the_one_of_the_spec_model_and_outlives_the_release(tmp_path: Path) -> None:
+    (definition,) = of_kind(rendered(tmp_path, {}), "CustomResourceDefinition")
+    assert definition["metadata"].pop("annotations").pop("helm.sh/resource-policy") == "keep"
+    wanted = custom_resource_definition()
+    wanted["metadata"].pop("annotations", None)
+    assert definition == wanted
+
+
+def test_the_definition_can_be_left_to_somebody_else(tmp_path: Path) -> None:
+    assert not of_kind(rendered(tmp_path, {"crds": {"install": False}}), "CustomResourceDefinition")
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
+def test_the_operator_reads_the_settings_that_the_chart_writes(tmp_path: Path, values: Manifest) -> None:
+    (settings,) = (
+        each for each in of_kind(rendered(tmp_path, values), "ConfigMap") if "job.yaml" in (each.get("data") or {})
+    )
+    file = tmp_path / "job.yaml"
+    file.write_text(settings["data"]["job.yaml"])
+    loaded = load_settings(file)
+    wanted = values.get("job", {})
+    assert loaded.image == wanted.get("image", "bucketingest-job:0.1.0")
+    assert list(loaded.env_from_secrets) == wanted.get("envFromSecrets", [])
+    assert [dict(each) for each in loaded.volumes] == wanted.get("volumes", [])
+
+
+def test_nobody_can_read_a_secret_or_run_a_command_in_a_pod(tmp_path: Path) -> None:
+    for rule in rules(rendered(tmp_path, {}), "ClusterRole", "Role"):
+        assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
+        assert not {"secrets", "pods/exec", "pods/log"} & set(rule["resources"])
+
+
+def test_with_namespaces_the_operator_can_change_nothing_outside_of_them(tmp_path: Path) -> None:
+    manifests = rendered(tmp_path, EVERYTHING)
+    bound = {each["roleRef"]["name"] for each in of_kind(manifests, "ClusterRoleBinding")}
+    for role in of_kind(manifests, "ClusterRole"):
+        if role["metadata"]["name"] in bound:
+            assert all(set(rule["verbs"]) <= {"get", "list", "watch"} for rule in role["rules"])
+    assert {role["metadata"]["namespace"] for role in of_kind(manifests, "Role")} == {"system", "ingest", "orders"}
+
+
+def test_the_operator_holds_the_rights_that_it_gives_to_drivers(tmp_path: Path) -> None:
+    """Kubernetes lets nobody give what they lack."""
+    from bucketingest.spec.model import BucketIngest
+    from bucketingest_operator.resources import Manifests
+    from bucketingest_operator.settings import JobSettings
+
+    resource = {
+        "apiVersion": "bucketingest.dev/v1alpha1",
+        "kind": "BucketIngest",
+        "metadata": {"name": "orders"},
+        "spec": {"source": {"rate": {"rowsPerSecond": 1}}, "table": {"path": "/t", "recordKey": ["value"]}},
+    }
+    given = Manifests(BucketIngest.model_validate(resource), "ns", "uid", JobSettings()).role()["rules"]
+    held = rules(rendered(tmp_path, {}), "ClusterRole")
+    for rule in given:
+        for resource_name in rule["resources"]:
+            verbs = {verb for each in held if resource_name in each["resources"] for verb in each["verbs"]}
+            assert set(rule["verbs"]) <= verbs
+
+
+def test_every_pod_fits_the_restricted_security_standard(tmp_path: Path) -> None:
+    manifests = rendered(tmp_path, EVERYTHING)
+    pods = [each["spec"]["template"]["spec"] for each in of_kind(manifests, "Deployment")]
+    pods += [each["spec"] for each in of_kind(manifests, "Pod")]
+    assert len(pods) == 2
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            security = container["securityContext"]
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["readOnlyRootFilesystem"] is True
+            assert security["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"operater": {}}, "operater"),
+        ({"operator": {"replicas": "two"}}, "replicas"),
+        ({"operator": {"logFormat": "xml"}}, "logFormat"),
+        ({"operator": {"watchNamespaces": ["Not A Namespace"]}}, "watchNamespaces"),
+        ({"job": {"grace": "soon"}}, "grace"),
+        ({"job": {"runAsUser": 0}}, "runAsUser"),
+        ({"job": {"volumeMounts": [{"name": "tables", "mountPath": "tables"}]}}, "mountPath"),
+        ({"job": {"envFromSecret": ["x"]}}, "envFromSecret"),
+        ({"monitoring": {"podMonitor": {"enabled": "yes"}}}, "enabled"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_by_their_name(tmp_path: Path, values: Manifest, field: str) -> None:
+    done = helm(tmp_path, "template", values)
+    assert done.returncode
+    assert field in done.stderr
+
+
+def test_other_settings_make_another_operator_pod(tmp_path: Path) -> None:
+    """The operator reads them at its start only."""
+
+    def template(values: Manifest) -> Any:
+        (deployment,) = of_kind(rendered(tmp_path, values), "Deployment")
+        return deployment["spec"]["template"]["metadata"]["annotations"]
+
+    assert template({}) != template({"job": {"grace": "61s"}})
