@@ -4,7 +4,8 @@ import pytest
 
 from bucketingest.spec.load import load_file, load_text
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+FOLDER = Path(__file__).parents[3] / "examples"
+EXAMPLES = sorted([*FOLDER.glob("*.yaml"), *FOLDER.glob("cluster/kafka-*.yaml")])
 
 
 def test_there_is_an_example_for_each_source() -> None:

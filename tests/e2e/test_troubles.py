@@ -1,0 +1,103 @@
+"""What is wrong is said in conditions, answered by its class, and over as soon as its cause is."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.release import NAMESPACE as OPERATORS
+from devcluster.release import install
+from support.cluster.faults import kill_first_process, offer_to_oom_killer
+from support.cluster.kube import Kube, Manifest, outline, wait_for
+from support.cluster.pipeline import Pipeline
+
+NewPipeline = Callable[..., Pipeline]
+OPERATOR = {"app.kubernetes.io/name": "bucketingest-operator"}
+
+
+def ready_operators(kube: Kube) -> list[Manifest]:
+    pods = kube.pods(OPERATORS, OPERATOR)
+    return [
+        pod
+        for pod in pods
+        if "deletionTimestamp" not in pod["metadata"]
+        and all(each["ready"] for each in pod["status"].get("containerStatuses") or [{"ready": False}])
+    ]
+
+
+def test_an_image_that_cannot_be_pulled_is_told_and_a_right_one_starts_at_once(
+    on_volume: NewPipeline, values: Manifest
+) -> None:
+    clicks = on_volume("clicks")
+    clicks.load(seed=6)
+    clicks.kube.apply(clicks.manifest({"spark": {"image": "localhost:5000/nobody/made-this:1"}}))
+    said = clicks.wait_for_condition("Ready", "False", "ImagePullFailing")
+    assert "made-this" in said["message"]
+    repaired = time.time()
+    clicks.change({"spark": {"image": values["job"]["image"]}})
+    clicks.wait_for_commit(repaired, "image repaired")
+
+    # the kernel takes the JVM's memory back: it says so, and goes on
+    for pod in clicks.drivers():
+        if pod["status"]["phase"] == "Running":
+            offer_to_oom_killer(pod, "java")
+            taken = time.time()
+            eat = "import time\nkept = [bytearray(b'x' * (1 << 26)) for _ in range(64)]\ntime.sleep(60)"
+            with pytest.raises(AssertionError):
+                clicks.kube.execute(clicks.namespace, pod["metadata"]["name"], ["python", "-c", eat])
+    clicks.wait("out of memory noticed", lambda: "OutOfMemory" in outline(clicks.get()))
+    clicks.wait_for_commit(taken + clicks.took["out of memory noticed"], "out of memory")
+    clicks.judge()
+
+
+def test_a_spec_that_cannot_run_is_refused_before_or_stalls_with_what_to_do(on_volume: NewPipeline) -> None:
+    wrong = on_volume("wrong")
+    with pytest.raises(AssertionError, match="exactly one of kafka, files, rate"):
+        wrong.kube.apply(wrong.manifest({"source": {"rate": {"rowsPerSecond": 1}}}))
+    # the schema cannot know that Spark will not understand this
+    wrong.load(seed=7)
+    wrong.kube.apply(wrong.manifest({"transform": {"sql": "SELECT nothing FROM source"}}))
+    said = wrong.wait_for_condition("Stalled", "True", "BadSpec")
+    assert "nothing" in said["message"]
+    assert wrong.attempt() == 1
+    repaired = time.time()
+    wrong.change({"transform": {"sql": None}})
+    wrong.wait_for_commit(repaired, "spec repaired")
+    wrong.judge()
+
+
+def test_nothing_is_lost_with_the_checkpoint_the_operator_or_an_upgrade(
+    on_volume: NewPipeline, cluster: Cluster, kube: Kube, values: Manifest
+) -> None:
+    trips = on_volume("trips")
+    trips.load(seed=8)
+    checkpoint = trips.table.with_name("trips_checkpoint")
+    applied = time.time()
+    trips.kube.apply(trips.manifest({"checkpoint": {"path": f"/tables/{checkpoint.name}"}}))
+    trips.wait_for_commit(applied, "apply")
+    assert checkpoint.exists()
+
+    # the operator is killed together with the driver: who comes after it finds what to do
+    (operator,) = ready_operators(kube)
+    killed = time.time()
+    kill_first_process(trips.drivers()[-1])
+    kill_first_process(operator)
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    trips.wait_for_commit(killed, "driver and operator SIGKILL, checkpoint gone")
+    trips.wait_for_condition("CheckpointHealthy", "True", "Rebuilt")
+    assert trips.attempt() == 2
+
+    # an upgrade that changes the operator only: the driver does not notice
+    driver = trips.drivers()[-1]["metadata"]["uid"]
+    before = {pod["metadata"]["name"] for pod in ready_operators(kube)}
+    install(cluster, values, {"operator": {"podAnnotations": {"test": "upgrade"}}})
+    after = wait_for(lambda: ready_operators(kube), within=60, telling="an operator is ready")
+    assert before.isdisjoint(pod["metadata"]["name"] for pod in after)
+    upgraded = time.time()
+    trips.wait_for_commit(upgraded, "upgrade")
+    assert trips.drivers()[-1]["metadata"]["uid"] == driver
+    trips.judge()
