@@ -14,6 +14,7 @@ from typing import Any, Final
 from devcluster.commands import run, say
 from devcluster.errors import ClusterError
 from devcluster.instance import cluster_folder
+from devcluster.machine import package_settings
 
 PAUSE: Final = "localhost/pause:1"
 DEBIAN: Final = "localhost/debian-small:1"
@@ -57,8 +58,9 @@ def make_debian() -> None:
     archive(DEBIAN).parent.mkdir(parents=True, exist_ok=True)
     root = archive(DEBIAN).with_name("debian-root.tar")
     excluded = [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("man", "doc", "locale")]
-    options = ["--variant=minbase", "--mode=root", "--include=ca-certificates", *excluded]
-    run(["mmdebstrap", *options, '--aptopt=Acquire::Languages "none"', _SUITE, root, sources])
+    settings = [f"--aptopt={each.removesuffix(';')}" for each in ('Acquire::Languages "none"', *package_settings())]
+    options = ["--variant=minbase", "--mode=root", "--include=ca-certificates", *excluded, *settings]
+    run(["mmdebstrap", *options, _SUITE, root, sources])
     _write(DEBIAN, root.read_bytes(), {"Cmd": ["/bin/bash"]})
     root.unlink()
 

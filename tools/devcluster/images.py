@@ -16,6 +16,7 @@ from devcluster import base_images
 from devcluster.commands import run, say, succeeds
 from devcluster.errors import ClusterError
 from devcluster.instance import cluster_folder
+from devcluster.machine import package_settings
 from devservers.locations import PROJECT_ROOT, require
 
 TARGETS: Final = ("job", "operator")
@@ -113,7 +114,9 @@ class Builder:
             settings = Path(folder) / "pip.conf"
             settings.write_text(_pip_settings())
             # They are seen by RUN steps only, and are no part of the image.
-            mounts = [f"{settings}:/etc/pip.conf:ro"]
+            packages = Path(folder) / "apt.conf"
+            packages.write_text("".join(f"{line}\n" for line in package_settings()))
+            mounts = [f"{settings}:/etc/pip.conf:ro", f"{packages}:/etc/apt/apt.conf.d/90build:ro"]
             if _CA_BUNDLE.exists():
                 mounts.append(f"{_CA_BUNDLE}:/run/build-certificates.crt:ro")
             volumes = [word for mount in mounts for word in ("--volume", mount)]

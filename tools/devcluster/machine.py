@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from devcluster.commands import run, say, succeeds
-from devcluster.errors import CannotRunError
+from devcluster.errors import CannotRunError, ClusterError
 
 CONTROL_PLANE: Final[Mapping[str, str]] = {
     "openssl": "openssl",
@@ -67,6 +67,16 @@ def install_packages(*, with_node: bool) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "-q"], environment=environment)
     run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing], environment=environment)
+
+
+def package_settings() -> list[str]:
+    """How this machine reaches its package sources, as lines of apt's configuration; nothing where there is no apt."""
+    try:
+        lines = run(["apt-config", "dump"]).splitlines()
+    except ClusterError:
+        return []
+    wanted = ("Acquire::Check-", "Acquire::http::", "Acquire::https::")
+    return [line for line in lines if line.startswith(wanted) and not line.endswith('"";')]
 
 
 def _has(name: str) -> bool:
