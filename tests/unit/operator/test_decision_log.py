@@ -1,0 +1,154 @@
+"""A decision that was written down is read back and made once more, and holds no secret."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bucketingest_operator.decision_log import decode_observation, decode_plan, encode_observation, encode_plan
+from bucketingest_operator.observation import (
+    Claim,
+    Contact,
+    Executors,
+    JobState,
+    Observation,
+    PodReason,
+    PodState,
+    RollbackJob,
+)
+from bucketingest_operator.reconcile import reconcile
+from support.fake_cluster import FakeCluster
+from support.observations import (
+    NOW,
+    UID,
+    after,
+    attempt,
+    bucket_ingest,
+    driver,
+    ended,
+    report,
+    resource,
+    status_with,
+    termination,
+    told_of,
+    well,
+)
+
+
+def again(content: Any) -> Any:
+    return json.loads(json.dumps(content))
+
+
+def everything() -> Observation:
+    wanted = bucket_ingest({"commit": {"trigger": "once"}, "health": {"maxCommitLag": "3m"}})
+    rival = Claim("other", "orders", "u2", NOW - timedelta(days=2), has_driver=True)
+    over = driver(
+        2,
+        PodState.FAILED,
+        reason=PodReason.OOM_KILLED,
+        exit_code=137,
+        report=termination(17),
+        finished_at=NOW,
+        node_gone=True,
+        terminating=True,
+    )
+    return Observation(
+        now=NOW,
+        resource=resource(wanted, status=status_with(attempt(1, ended=5, outcome="Stuck"), attempt(2))),
+        drivers=(driver(1, PodState.SUCCEEDED), over),
+        told={1: told_of(wanted), 2: replace(told_of(wanted, "n"), failures=(NOW,))},
+        jobs=(RollbackJob(1, JobState.FAILED, exit_code=7, message="Denied."),),
+        executors=Executors(1, 2, "too big"),
+        contact=Contact(report(last_commit=None, epoch=None), NOW),
+        claims=(rival,),
+        live=False,
+        namespace_terminating=True,
+    )
+
+
+OBSERVATIONS = {
+    "well": well(),
+    "everything": everything(),
+    "stuck": ended("Stuck", 100),
+    "nothing": Observation(NOW, resource(finalizers=())),
+    "new": Observation(NOW, resource()),
+    "deleting": after(well(), deleting=True),
+}
+
+
+@pytest.mark.parametrize("name", OBSERVATIONS)
+def test_what_is_read_back_is_what_was_written_and_decides_the_same(name: str) -> None:
+    seen = OBSERVATIONS[name]
+    read = decode_observation(again(encode_observation(seen)))
+    assert read == seen
+    plan = reconcile(seen)
+    assert reconcile(read) == plan
+    assert decode_plan(again(encode_plan(plan)), read) == plan
+
+
+def test_every_step_of_a_life_can_be_decided_again() -> None:
+    cluster, kinds = FakeCluster(), set()
+    for step in range(30):
+        seen = cluster.observe()
+        plan = reconcile(seen)
+        read = decode_observation(again(encode_observation(seen)))
+        assert decode_plan(again(encode_plan(plan)), read) == reconcile(read) == plan
+        kinds |= {type(action).__name__ for action in plan.actions}
+        cluster.apply(plan)
+        if step == 10:
+            cluster.edit(suspend=True)
+        if step == 20:
+            cluster.delete()
+        cluster.pass_time(1)
+    assert {"AddFinalizer", "StartAttempt", "WriteStatus", "DeleteDriver", "EmitEvent"} <= kinds
+
+
+SECRET = "hunter2hunter2"
+
+
+def with_secret() -> Observation:
+    kafka = {
+        "bootstrapServers": "kafka:9092",
+        "topics": ["orders"],
+        "options": {"kafka.sasl.jaas.config": f'x.PlainLoginModule required username="u" password="{SECRET}";'},
+    }
+    wanted = bucket_ingest(
+        {
+            "source": {"kafka": kafka},
+            "format": {"type": "json", "schema": "value BIGINT"},
+            "spark": {"conf": {"spark.hadoop.fs.s3a.secret.key": SECRET}},
+        }
+    )
+    seen = well()
+    return replace(seen, resource=replace(seen.resource, wanted=wanted), told={1: told_of(wanted)})
+
+
+def test_a_secret_that_somebody_wrote_into_the_spec_is_not_in_the_log() -> None:
+    text = json.dumps(encode_observation(with_secret())) + json.dumps(encode_plan(reconcile(with_secret())))
+    assert SECRET not in text
+    assert "kafka:9092" in text
+
+
+def test_a_spec_without_its_secrets_still_counts_as_the_one_that_the_attempt_was_told() -> None:
+    seen = with_secret()
+    read = decode_observation(again(encode_observation(seen)))
+    assert reconcile(read).actions == reconcile(seen).actions
+    changed = replace(seen, told={1: replace(seen.told[1], spec_digest="another")})
+    read = decode_observation(again(encode_observation(changed)))
+    names = [type(action).__name__ for action in reconcile(read).actions]
+    assert names == [type(action).__name__ for action in reconcile(changed).actions]
+    assert "DeleteDriver" in names
+
+
+def test_a_log_of_another_version_is_refused() -> None:
+    plan = {"actions": [{"action": "Dance"}], "status": {}, "lookAgainSeconds": 1, "lookLive": False}
+    with pytest.raises(ValueError, match="another version"):
+        decode_plan(plan, well())
+
+
+def test_the_uid_survives() -> None:
+    assert decode_observation(again(encode_observation(well()))).resource.uid == UID

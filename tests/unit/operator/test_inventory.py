@@ -1,0 +1,105 @@
+"""The BucketIngests that are known, and which of them want the same table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bucketingest_operator.inventory import Inventory
+from support.observations import bucket_ingest
+
+
+def body(uid: str, version: int = 1, path: str = "s3://lake/orders") -> dict[str, Any]:
+    spec = bucket_ingest({"table": {"path": path, "recordKey": ["value"]}}).spec.to_document()
+    return {
+        "apiVersion": "bucketingest.dev/v1alpha1",
+        "kind": "BucketIngest",
+        "metadata": {
+            "uid": uid,
+            "name": f"orders-{uid}",
+            "namespace": "ingest",
+            "creationTimestamp": "2026-11-21T11:00:00Z",
+            "resourceVersion": str(version),
+            "generation": version,
+        },
+        "spec": spec,
+    }
+
+
+class Known:
+    """An inventory that notes what it tells."""
+
+    def __init__(self) -> None:
+        self.changed: list[str] = []
+        self.removed: list[str] = []
+        self.inventory = Inventory(self.changed.append, self.removed.append)
+
+    def told(self) -> list[str]:
+        told = sorted(self.changed)
+        self.changed.clear()
+        return told
+
+    def rivals(self, uid: str) -> list[str]:
+        return sorted(each.uid for each in self.inventory.rivals(uid))
+
+
+def test_what_is_new_is_told_and_what_is_known_is_not() -> None:
+    known = Known()
+    known.inventory.take(body("a"))
+    assert known.told() == ["a"]
+    known.inventory.take(body("a"))
+    assert known.told() == []
+    known.inventory.take(body("a", 2))
+    assert known.told() == ["a"]
+
+
+def test_what_is_older_than_what_is_known_is_passed_over() -> None:
+    known = Known()
+    known.inventory.take(body("a", 10))
+    known.inventory.take(body("a", 9))
+    found = known.inventory.get("a")
+    assert found is not None
+    assert found.version == "10"
+
+
+def test_our_own_write_is_no_reason_for_a_pass() -> None:
+    known = Known()
+    known.inventory.take(body("a"))
+    known.told()
+    known.inventory.take(body("a", 2), quiet=True)
+    assert known.told() == []
+
+
+def test_resources_of_one_table_know_of_each_other_however_it_is_spelled() -> None:
+    known = Known()
+    known.inventory.take(body("a"))
+    known.inventory.take(body("b", path="s3a://lake/orders"))
+    known.inventory.take(body("c", path="s3://lake/others"))
+    assert known.rivals("a") == ["b"]
+    assert known.rivals("b") == ["a"]
+    assert known.rivals("c") == []
+    assert known.rivals("unknown") == []
+
+
+def test_who_wants_the_same_table_is_told_when_another_comes_moves_or_goes() -> None:
+    known = Known()
+    known.inventory.take(body("a"))
+    known.told()
+    known.inventory.take(body("b"))
+    assert known.told() == ["a", "b"]
+    known.inventory.take(body("b", 2, path="s3://lake/others"), quiet=True)
+    assert known.told() == ["a"]
+    known.inventory.take(body("b", 3), quiet=True)
+    known.told()
+    known.inventory.forget("b")
+    assert known.told() == ["a"]
+    assert known.removed == ["b"]
+    assert known.rivals("a") == []
+
+
+def test_forgetting_twice_is_forgetting_once() -> None:
+    known = Known()
+    known.inventory.take(body("a"))
+    known.inventory.forget("a")
+    known.inventory.forget("a")
+    assert known.removed == ["a"]
+    assert len(known.inventory) == 0

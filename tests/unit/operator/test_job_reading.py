@@ -1,0 +1,91 @@
+"""What the JSON of rollback Jobs and ConfigMaps means."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from bucketingest_operator.job_reading import read_config, read_job, rollback_jobs
+from bucketingest_operator.observation import JobState, PodState
+from bucketingest_operator.pod_reading import PodSeen
+from bucketingest_operator.resources import told_annotations
+from support.observations import UID, bucket_ingest, termination, told_of
+
+
+def labelled(role: str, **metadata: Any) -> dict[str, Any]:
+    labels = {"bucketingest.dev/uid": UID, "bucketingest.dev/attempt": "2", "bucketingest.dev/role": role}
+    return {"uid": "j", "name": "orders-2-rollback", "namespace": "ingest", "labels": labels, **metadata}
+
+
+def job(*conditions: dict[str, str], **metadata: Any) -> Any:
+    return read_job({"metadata": labelled("rollback", **metadata), "status": {"conditions": list(conditions)}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "state"),
+    [
+        ("Complete", "True", JobState.SUCCEEDED),
+        ("Complete", "False", JobState.RUNNING),
+        ("Failed", "True", JobState.FAILED),
+        # Its pods may still run.
+        ("SuccessCriteriaMet", "True", JobState.RUNNING),
+        ("FailureTarget", "True", JobState.RUNNING),
+        ("Suspended", "True", JobState.RUNNING),
+    ],
+)
+def test_a_job_is_over_when_none_of_its_pods_runs(kind: str, value: str, state: JobState) -> None:
+    assert job({"type": kind, "status": value}).state is state
+
+
+def test_a_job_that_is_being_deleted_says_so() -> None:
+    assert job(deletionTimestamp="2026-11-21T12:00:00Z").terminating
+    assert not job().terminating
+
+
+def pod(minute: int, code: int | None, **fields: Any) -> PodSeen:
+    at = datetime(2026, 11, 21, 12, minute, tzinfo=UTC)
+    return PodSeen(
+        uid=f"p{minute}",
+        namespace="ingest",
+        name=f"p{minute}",
+        role="rollback",
+        attempt=2,
+        created_at=at,
+        phase="Failed",
+        state=PodState.FAILED,
+        exit_code=code,
+        **fields,
+    )
+
+
+def test_the_last_pod_of_a_job_says_how_it_ended() -> None:
+    failed = job({"type": "Failed", "status": "True", "message": "backoff limit"})
+    pods = [pod(3, 7, report=termination(7, "Denied.")), pod(1, 6), pod(5, None)]
+    (found,) = rollback_jobs([failed], pods)
+    assert (found.exit_code, found.message, found.state) == (7, "Denied.", JobState.FAILED)
+
+
+def test_a_job_without_pods_says_what_kubernetes_says() -> None:
+    failed = job({"type": "Failed", "status": "True", "message": "backoff limit"})
+    (found,) = rollback_jobs([failed], [])
+    assert (found.exit_code, found.message) == (None, "backoff limit")
+
+
+def test_jobs_of_others_are_passed_over() -> None:
+    assert read_job({"metadata": labelled("driver")}) is None
+
+
+def test_a_config_map_says_what_its_attempt_was_told() -> None:
+    told = told_of(bucket_ingest())
+    found = read_config({"metadata": labelled("config", annotations=told_annotations(told))})
+    assert found is not None
+    assert (found.attempt, found.told) == (2, told)
+
+
+def test_a_config_map_without_annotations_is_still_an_attempts() -> None:
+    found = read_config({"metadata": labelled("config")})
+    assert found is not None
+    assert found.told is None
+    assert read_config({"metadata": labelled("driver")}) is None

@@ -1,0 +1,162 @@
+"""Metrics of resources: there from the first moment, right, and gone with the resource."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from bucketingest.spec.job_report import InflightReport, LagReport
+from bucketingest.spec.status import Condition, LastCommit
+from bucketingest_operator.counts import RESTART_CLASSES, Counts
+from bucketingest_operator.inventory import Inventory
+from bucketingest_operator.passes import Memory
+from bucketingest_operator.progress_client import Talk
+from bucketingest_operator.resource_metrics import ResourceMetrics
+from support.observations import UID, attempt, bucket_ingest, commit, report, status_with
+
+WHO = {"namespace": "ingest", "name": "orders"}
+
+
+class Shown:
+    """The metrics of one resource, as a scrape sees them."""
+
+    def __init__(self, status: dict[str, Any] | None = None, memory: Memory | None = None) -> None:
+        self.inventory = Inventory(lambda _uid: None, lambda _uid: None)
+        self.memory = memory
+        self.leads = True
+        self.registry = CollectorRegistry()
+        self.registry.register(ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda: self.leads))
+        created = (datetime.now(UTC) - timedelta(seconds=600)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.inventory.take(
+            {
+                "apiVersion": "bucketingest.dev/v1alpha1",
+                "kind": "BucketIngest",
+                "metadata": {**WHO, "uid": UID, "creationTimestamp": created, "resourceVersion": "1", "generation": 1},
+                "spec": bucket_ingest({"slo": {"commitLatency": "45s"}}).spec.to_document(),
+                "status": status or {},
+            }
+        )
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, {**WHO, **labels})
+
+    def count(self) -> int:
+        return sum(len(family.samples) for family in self.registry.collect())
+
+
+def talk(**changes: Any) -> Talk:
+    return Talk("p", report(**changes), time.monotonic())
+
+
+def test_counters_are_zero_before_anything_has_happened() -> None:
+    shown = Shown()
+    for word in RESTART_CLASSES:
+        assert shown.value("bucketingest_restarts_total", **{"class": word}) == 0
+    assert shown.value("bucketingest_rollback_jobs_total", result="failed") == 0
+    assert shown.value("bucketingest_resource_rows_total") == 0
+    assert shown.value("bucketingest_observed_commit_latency_seconds_count") == 0
+    assert shown.value("bucketingest_attempt") == 0
+    assert shown.value("bucketingest_resource_last_commit_timestamp_seconds") == 0
+
+
+def test_phase_and_conditions_come_from_the_status_and_so_are_right_after_a_restart() -> None:
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    conditions = tuple(
+        Condition.model_validate({"type": kind, "status": truth, "reason": "Because", "lastTransitionTime": now})
+        for kind, truth in (("Ready", "True"), ("Stalled", "False"), ("CommitFresh", "Unknown"))
+    )
+    status = status_with(attempt(3), phase="Running", conditions=conditions)
+    shown = Shown(status.to_document())
+    assert shown.value("bucketingest_resource_phase", phase="Running") == 1
+    assert shown.value("bucketingest_resource_phase", phase="Stalled") == 0
+    assert shown.value("bucketingest_resource_info", phase="Running") == 1
+    assert [
+        shown.value("bucketingest_resource_condition", condition=each) for each in ("Ready", "Stalled", "CommitFresh")
+    ] == [1, 0, -1]
+    assert shown.value("bucketingest_attempt") == 3
+
+
+def test_metrics_go_with_the_resource_and_with_the_lead() -> None:
+    shown = Shown()
+    assert shown.count() > 0
+    shown.leads = False
+    assert shown.count() == 0
+    shown.leads = True
+    shown.inventory.forget(UID)
+    assert shown.count() == 0
+
+
+def test_promises_are_those_of_the_spec() -> None:
+    shown = Shown()
+    assert shown.value("bucketingest_slo_commit_latency_seconds") == 45
+    assert shown.value("bucketingest_slo_freshness_seconds") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "least", "most"),
+    [
+        ({"last_commit": commit(100)}, 100, 110),
+        ({"last_commit": commit(100), "idle": True}, 0, 0),
+        ({"last_commit": commit(100), "lag": LagReport(offsets=0, seconds=0)}, 0, 0),
+        ({"last_commit": None, "running_seconds": 50}, 50, 60),
+    ],
+)
+def test_lag_is_the_time_without_commits_while_input_waits(changes: dict[str, Any], least: int, most: int) -> None:
+    value = Shown(memory=Memory(talk(**changes))).value("bucketingest_commit_lag_seconds")
+    assert value is not None
+    assert least <= value <= most
+
+
+def commit_before(seconds: float) -> LastCommit:
+    return LastCommit(instant="20261121115900000", time=datetime.now(UTC) - timedelta(seconds=seconds), rows=1)
+
+
+@pytest.mark.parametrize(("phase", "grows"), [("Recovering", True), ("Stalled", True), ("Suspended", False)])
+def test_without_a_driver_lag_grows_unless_nobody_wants_commits(phase: str, grows: bool) -> None:
+    status = status_with(attempt(1), phase=phase)
+    document = {**status.to_document(), "lastCommit": commit_before(200).to_document()}
+    value = Shown(document).value("bucketingest_commit_lag_seconds")
+    assert value is not None
+    assert (value > 199) is grows
+
+
+def test_a_driver_that_does_not_answer_is_not_believed() -> None:
+    silent = replace(talk(idle=True), silent_since=0.0)
+    value = Shown(memory=Memory(silent)).value("bucketingest_commit_lag_seconds")
+    assert value is not None
+    assert value > 500  # since the resource was made: no commit of it is known
+
+
+def test_the_age_of_the_open_instant_goes_on_between_two_looks() -> None:
+    older = Talk(
+        "p", report(inflight=InflightReport(instant="20261121115950000", age_seconds=9)), time.monotonic() - 30
+    )
+    value = Shown(memory=Memory(older)).value("bucketingest_resource_inflight_age_seconds")
+    assert value is not None
+    assert 39 <= value < 50
+
+
+def test_the_histogram_is_cumulative() -> None:
+    counts = Counts()
+    for latency in (0.5, 20, 20, 10_000):
+        counts.note_report(
+            "p",
+            report(
+                last_commit=commit(1).model_copy(update={"instant": f"{latency:017.0f}", "latency_seconds": latency})
+            ),
+            status_with(attempt(1)),
+            from_its_start=True,
+        )
+        counts._instant = None
+    shown = Shown(memory=Memory(counts=counts))
+    name = "bucketingest_observed_commit_latency_seconds"
+    assert shown.value(f"{name}_bucket", le="1.0") == 1
+    assert shown.value(f"{name}_bucket", le="30.0") == 3
+    assert shown.value(f"{name}_bucket", le="+Inf") == 4
+    assert shown.value(f"{name}_count") == 4
+    assert shown.value(f"{name}_sum") == 10_040.5

@@ -1,0 +1,79 @@
+"""What a BucketIngest's JSON means, also where somebody has written nonsense into it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bucketingest.spec.status import Status
+from bucketingest_operator.resource_reading import read_resource, table_of
+from support.observations import UID, attempt, bucket_ingest, status_with
+
+
+def body(spec: Any = None, status: Any = None, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "bucketingest.dev/v1alpha1",
+        "kind": "BucketIngest",
+        "metadata": {
+            "uid": UID,
+            "name": "orders",
+            "namespace": "ingest",
+            "creationTimestamp": "2026-11-21T11:00:00Z",
+            "resourceVersion": "7",
+            "generation": 2,
+            "managedFields": [{"manager": "kubectl"}],
+            **metadata,
+        },
+        "spec": bucket_ingest().spec.to_document() if spec is None else spec,
+        **({} if status is None else {"status": status}),
+    }
+
+
+def test_a_right_resource_is_read_whole() -> None:
+    written = status_with(attempt(3, ended=5, outcome="Stuck"))
+    found = read_resource(
+        body(status=written.to_document(), finalizers=["bucketingest.dev/driver"], annotations={"a": "b"})
+    )
+    assert found.wanted is not None
+    assert found.wanted.spec == bucket_ingest().spec
+    assert found.status == written
+    assert (found.version, found.generation, found.deleting) == ("7", 2, False)
+    assert found.finalizers == ("bucketingest.dev/driver",)
+    assert found.annotations == {"a": "b"}
+
+
+def test_a_wrong_spec_is_told_as_problems() -> None:
+    found = read_resource(body({"source": {}}))
+    assert found.wanted is None
+    assert any(problem.field == "spec.table" for problem in found.problems)
+
+
+@pytest.mark.parametrize("spec", [None, "text", []])
+def test_no_spec_at_all_is_a_problem_too(spec: Any) -> None:
+    content = body()
+    content["spec"] = spec
+    assert read_resource(content).problems
+
+
+@pytest.mark.parametrize("status", ["text", [], {"phase": "Dancing"}, {"attempts": 7}])
+def test_a_status_that_is_nonsense_is_empty(status: Any) -> None:
+    assert read_resource(body(status=status)).status == Status()
+
+
+def test_what_can_be_used_of_a_status_is_used() -> None:
+    document = {**status_with(attempt(3)).to_document(), "phase": "Dancing", "unknown": 1}
+    assert read_resource(body(status=document)).status == status_with(attempt(3))
+
+
+def test_a_spec_that_has_not_changed_is_not_parsed_again() -> None:
+    first = read_resource(body())
+    again = read_resource(body(resourceVersion="8"), first)
+    assert again.wanted is first.wanted
+    assert read_resource(body(generation=3), first).wanted is not first.wanted
+
+
+def test_the_table_is_known_even_of_a_spec_that_is_wrong() -> None:
+    assert table_of(body({"table": {"path": "s3a://lake/orders/"}, "source": 1})) == "s3://lake/orders"
+    for spec in ({}, {"table": 1}, {"table": {"path": 7}}, "text"):
+        assert table_of(body(spec)) is None

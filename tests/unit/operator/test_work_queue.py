@@ -1,0 +1,108 @@
+"""The queue of resources to look at: each once, at its time, never twice at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from bucketingest_operator.work_queue import WorkQueue
+
+
+def run(body: Callable[[WorkQueue], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(10):
+            await body(WorkQueue())
+
+    asyncio.run(main())
+
+
+async def nothing_comes(queue: WorkQueue) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await queue.take()
+
+
+def test_what_was_added_twice_comes_once() -> None:
+    async def body(queue: WorkQueue) -> None:
+        queue.add("a")
+        queue.add("a")
+        assert await queue.take() == "a"
+        queue.done("a")
+        await nothing_comes(queue)
+
+    run(body)
+
+
+def test_the_sooner_time_counts() -> None:
+    async def body(queue: WorkQueue) -> None:
+        queue.add("a", 1000)
+        queue.add("a", 0.01)
+        queue.add("a", 1000)
+        assert await queue.take() == "a"
+        queue.done("a")
+        assert len(queue) == 0
+
+    run(body)
+
+
+def test_what_is_due_first_comes_first() -> None:
+    async def body(queue: WorkQueue) -> None:
+        queue.add("late", 0.02)
+        queue.add("soon", 0.01)
+        queue.add("now")
+        assert [await queue.take() for _ in range(3)] == ["now", "soon", "late"]
+
+    run(body)
+
+
+def test_a_key_that_somebody_works_on_waits_until_that_is_done() -> None:
+    async def body(queue: WorkQueue) -> None:
+        queue.add("a")
+        assert await queue.take() == "a"
+        queue.add("a")
+        queue.add("b")
+        assert await queue.take() == "b"
+        await nothing_comes(queue)
+        queue.done("a")
+        assert await queue.take() == "a"
+
+    run(body)
+
+
+def test_a_taker_that_waits_is_woken() -> None:
+    async def body(queue: WorkQueue) -> None:
+        queue.add("later", 1000)
+        takers = [asyncio.create_task(queue.take()) for _ in range(3)]
+        await asyncio.sleep(0)
+        for key in "abc":
+            queue.add(key)
+        assert sorted(await asyncio.gather(*takers)) == ["a", "b", "c"]
+
+    run(body)
+
+
+def test_what_is_discarded_does_not_come() -> None:
+    async def body(queue: WorkQueue) -> None:
+        queue.add("a")
+        queue.discard("a")
+        await nothing_comes(queue)
+        queue.add("a")
+        assert await queue.take() == "a"
+
+    run(body)
+
+
+def test_how_late_it_is_counts_only_what_nobody_works_on() -> None:
+    async def body(queue: WorkQueue) -> None:
+        assert queue.overdue == 0
+        queue.add("a")
+        queue.add("b", 1000)
+        await asyncio.sleep(0.01)
+        assert queue.overdue > 0
+        await queue.take()
+        queue.add("a")
+        assert queue.overdue == 0
+
+    run(body)
