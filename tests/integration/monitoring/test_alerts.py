@@ -1,0 +1,89 @@
+"""Every alert as Prometheus evaluates it: fires when it should, silent when it should not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from monitoring.alerts import ALERTS
+from monitoring.model import Alert
+from support.alert_scenarios import SCENARIOS, Scenario
+from support.promtool import promtool, rules_file
+
+RECORDED = re.compile(r"bucketingest:\w+:\w+")
+
+
+def test_promtool_finds_nothing_wrong_with_the_rules() -> None:
+    checked = promtool("check", "rules", "--lint=all", "--lint-fatal", rules_file())
+    assert checked.returncode == 0, checked.stdout
+
+
+def only(alert: str, folder: Path) -> Path:
+    """The checked-in rules without those that the alert does not need: they would be evaluated thousands of times."""
+    groups = yaml.safe_load(rules_file().read_text())["groups"]
+    rules = {rule.get("record", rule.get("alert")): rule for group in groups for rule in group["rules"]}
+    needed, open_ends = {alert}, [alert]
+    while open_ends:
+        for name in RECORDED.findall(rules[open_ends.pop()]["expr"]):
+            if name not in needed:
+                needed.add(name)
+                open_ends.append(name)
+    kept = [
+        {**group, "rules": [rule for name, rule in rules.items() if name in needed and rule in group["rules"]]}
+        for group in groups
+    ]
+    file = folder / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [group for group in kept if group["rules"]]}))
+    return file
+
+
+def rule_test(scenario: Scenario, folder: Path, **judged: Any) -> Path:
+    document = {
+        "rule_files": [str(only(scenario.alert, folder))],
+        "evaluation_interval": "30s",
+        "tests": [
+            {
+                "interval": scenario.step,
+                "input_series": [{"series": name, "values": values} for name, values in scenario.series.items()],
+                **judged,
+            }
+        ],
+    }
+    file = folder / "test.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def firing(scenario: Scenario, times: Iterable[str], *, fires: bool) -> list[dict[str, Any]]:
+    by = ", ".join(scenario.labels)
+    labels = ", ".join(f'{name}="{value}"' for name, value in scenario.labels.items())
+    expr = f'count by ({by}) (ALERTS{{alertname="{scenario.alert}", alertstate="firing"}})'
+    samples = [{"labels": f"{{{labels}}}", "value": 1}] if fires else []
+    return [{"expr": expr, "eval_time": time, "exp_samples": samples} for time in times]
+
+
+@pytest.mark.parametrize("scenario", [pytest.param(each, id=f"{each.alert}: {each.story}") for each in SCENARIOS])
+def test_an_alert_fires_when_it_should_and_not_else(scenario: Scenario, tmp_path: Path) -> None:
+    looks = [*firing(scenario, scenario.fires_at, fires=True), *firing(scenario, scenario.silent_at, fires=False)]
+    assert looks, "a scenario that is never looked at proves nothing"
+    tested = promtool("test", "rules", rule_test(scenario, tmp_path, promql_expr_test=looks))
+    assert tested.returncode == 0, tested.stdout
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_what_an_alert_says_names_the_resource_and_is_whole(alert: Alert, tmp_path: Path) -> None:
+    """Promtool shows what it got when none is expected."""
+    scenario = next(each for each in SCENARIOS if each.alert == alert.name and each.fires_at)
+    none = [{"alertname": alert.name, "eval_time": scenario.fires_at[0], "exp_alerts": []}]
+    shown = promtool("test", "rules", rule_test(scenario, tmp_path, alert_rule_test=none)).stdout
+    assert alert.runbook_url in shown
+    assert "error expanding" not in shown
+    assert "{{" not in shown
+    assert "<no value>" not in shown
+    if "name" in alert.labels:
+        assert 'summary="shop/orders' in shown

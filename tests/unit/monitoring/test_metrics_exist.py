@@ -1,0 +1,64 @@
+"""Whatever a rule or a panel asks for is told by the job or by the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+
+from bucketingest.stream.metrics import JobMetrics
+from bucketingest.stream.progress import Progress
+from bucketingest_operator.inventory import Inventory
+from bucketingest_operator.metrics import Metrics
+from bucketingest_operator.resource_metrics import ResourceMetrics
+from monitoring.alerts import ALERTS
+from monitoring.grafana_dashboards import BOARDS
+from monitoring.model import metrics_of
+from monitoring.slo import RECORDED
+
+ENDINGS = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}
+
+
+def names(families: Iterable[Metric]) -> set[str]:
+    """Names of the series that the families have."""
+    return {f"{each.name}{ending}" for each in families for ending in ENDINGS.get(each.type, ("",))}
+
+
+def of_job() -> set[str]:
+    metrics = JobMetrics(namespace="shop", name="orders", pipeline="shop/orders")
+    metrics.watch(lambda: Progress(0.0))
+    return names(metrics.families())
+
+
+def of_operator() -> set[str]:
+    metrics = Metrics()
+    metrics.watch(leads=lambda: True, resources=lambda: 0, overdue=lambda: 0.0, calls=lambda: 0)
+    of_resources = CollectorRegistry()
+    of_resources.register(ResourceMetrics(Inventory(lambda _: None, lambda _: None), lambda _: None, lambda: True))
+    return names(metrics.registry.collect()) | names(of_resources.collect())
+
+
+TOLD = of_job() | of_operator()
+EXPRESSIONS = {
+    **{f"alert {alert.name}": alert.expr + alert.standalone for alert in ALERTS},
+    **{f"recorded {each.name}": each.expr for each in RECORDED},
+    **{
+        f"{board.uid}: {row.title}: {panel.title}": " ".join(query.expr for query in panel.queries)
+        for board in BOARDS
+        for row in board.rows
+        for panel in row.panels
+    },
+}
+
+
+@pytest.mark.parametrize("where", EXPRESSIONS)
+def test_every_metric_that_is_asked_for_is_told(where: str) -> None:
+    asked = metrics_of(EXPRESSIONS[where])
+    assert asked <= TOLD
+    assert asked or "bucketingest:" in EXPRESSIONS[where]
+
+
+def test_job_and_operator_do_not_tell_different_things_under_one_name() -> None:
+    assert not of_job() & of_operator()
