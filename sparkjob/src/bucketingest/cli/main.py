@@ -15,6 +15,7 @@ import typer
 from bucketingest.cli.exit_codes import ENDINGS, ExitCode, exit_code, exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions
+from bucketingest.cli.plugins import add_commands
 from bucketingest.cli.redaction import redacted
 from bucketingest.cli.signals import StoppedEarly
 from bucketingest.cli.termination import Termination, termination_path
@@ -232,7 +233,9 @@ def call(arguments: list[str]) -> int:
 def _call(arguments: list[str]) -> tuple[ExitCode, str]:
     """Exit code, and what was said about it."""
     try:
-        result = app(_common_first(arguments), prog_name="bucketingest", standalone_mode=False)
+        ordered = _common_first(arguments)
+        _add_others(ordered)
+        result = app(ordered, prog_name="bucketingest", standalone_mode=False)
     except _WrongUsage as error:
         if message := error.format_message():  # without one the help has been shown instead
             _tell(message)
@@ -254,6 +257,16 @@ def _call(arguments: list[str]) -> tuple[ExitCode, str]:
     if result == ExitCode.INTERRUPTED:
         typer.echo("interrupted", err=True)
     return (ExitCode(result) if isinstance(result, int) else ExitCode.OK), ""
+
+
+def _add_others(ordered: list[str]) -> None:
+    """Add commands of other packages, unless the command line begins with one of ours: looking for them takes time."""
+    own = {each.callback.__name__ for each in app.registered_commands if each.callback is not None}
+    rest = ordered
+    while rest and rest[0].startswith("-"):
+        rest = rest[2 if rest[0] == "--log-format" else 1 :]
+    if not rest or rest[0] not in own:
+        add_commands(app)
 
 
 def _common_first(arguments: list[str]) -> list[str]:

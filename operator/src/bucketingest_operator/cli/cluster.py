@@ -1,0 +1,177 @@
+"""Reads from a cluster as the person at the terminal: with their kubeconfig, in bounds, and never changing anything."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Self
+
+import urllib3
+from kubernetes import client, config, stream
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from urllib3.exceptions import HTTPError
+
+from bucketingest_operator.cli.errors import ClusterError, Denied, NotThere
+
+Object = dict[str, Any]
+
+_TIMEOUT: Final = urllib3.Timeout(connect=5, read=30)
+_PAGE: Final = 500
+_ERROR_CHARACTERS: Final = 300
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+class Cluster:
+    """An API server, and who asks it."""
+
+    def __init__(self, configuration: Any, namespace: str) -> None:
+        """Args: `configuration`: of the kubernetes client. `namespace`: where nothing else is said."""
+        self.namespace = namespace
+        self._configuration = configuration
+        options: dict[str, Any] = {
+            "cert_reqs": "CERT_REQUIRED" if configuration.verify_ssl else "CERT_NONE",
+            "ca_certs": configuration.ssl_ca_cert,
+            "cert_file": configuration.cert_file,
+            "key_file": configuration.key_file,
+        }
+        if name := getattr(configuration, "tls_server_name", None):
+            options["server_hostname"] = name
+        proxy = configuration.proxy
+        self._pool = urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
+
+    @classmethod
+    def find(cls, context: str | None = None) -> Self:
+        """The cluster of the kubeconfig (of one of its contexts), or the one that this process runs in.
+
+        Raises ClusterError where there is neither.
+        """
+        configuration = client.Configuration()
+        try:
+            config.load_kube_config(context=context, client_configuration=configuration)  # type: ignore[no-untyped-call]
+            contexts, current = config.list_kube_config_contexts()  # type: ignore[no-untyped-call]
+            chosen = current if context is None else next(each for each in contexts if each["name"] == context)
+            return cls(configuration, chosen["context"].get("namespace") or "default")
+        except ConfigException as error:
+            if context is not None:
+                raise ClusterError(
+                    f"the kubeconfig cannot be used: {error}; see kubectl config get-contexts"
+                ) from error
+            why = str(error)
+        try:
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        except ConfigException:
+            raise ClusterError(f"no cluster: {why}; set KUBECONFIG, or use --context") from None
+        return cls(configuration, "default")
+
+    def get(self, path: str, **parameters: str) -> Object:
+        """One object, or a page of a list. Raises ClusterError, NotThere, Denied."""
+        with self._answer(path, parameters) as answer:
+            try:
+                found = json.loads(answer.read())
+            except ValueError as error:
+                raise ClusterError(f"GET {path}: the answer is no JSON") from error
+        assert isinstance(found, dict), "the API server answers with objects"
+        return found
+
+    def items(self, path: str, **parameters: str) -> list[Object]:
+        """All objects of a list, in pages. Raises as `get`."""
+        found: list[Object] = []
+        following = ""
+        while True:
+            more = {"continue": following} if following else {}
+            page = self.get(path, **{"limit": str(_PAGE), **parameters, **more})
+            found += page.get("items") or []
+            following = page.get("metadata", {}).get("continue") or ""
+            if not following:
+                return found
+
+    def lines(self, path: str, bytes_max: int, **parameters: str) -> Iterator[str]:
+        """The lines of a text such as a log, until so many bytes were read. Raises as `get`."""
+        with self._answer(path, parameters) as answer:
+            rest, read = b"", 0
+            for chunk in answer.stream(_CHUNK_BYTES):
+                read += len(chunk)
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    yield line.decode("utf-8", "replace")
+                if read >= bytes_max:
+                    return
+            if rest:
+                yield rest.decode("utf-8", "replace")
+
+    def run(
+        self, namespace: str, pod: str, container: str, command: list[str], *, seconds: float, bytes_max: int
+    ) -> str:
+        """What a command in a container prints. Raises ClusterError when it fails, is late or says too much."""
+        api = client.CoreV1Api(client.ApiClient(self._configuration))
+        try:
+            running = stream.stream(
+                api.connect_get_namespaced_pod_exec,
+                pod,
+                namespace,
+                container=container,
+                command=command,
+                stderr=True,
+                stdin=False,
+                stdout=True,
+                tty=False,
+                _preload_content=False,
+            )
+        except ApiException as error:
+            raise ClusterError(f"{command[0]} cannot be run in {pod}: {_first_line(error.reason)}") from error
+        told, complaints, deadline = "", "", time.monotonic() + seconds
+        try:
+            while running.is_open():
+                running.update(timeout=1)
+                told += running.read_stdout(timeout=0) if running.peek_stdout() else ""
+                complaints += running.read_stderr(timeout=0) if running.peek_stderr() else ""
+                if time.monotonic() > deadline:
+                    raise ClusterError(f"{command[0]} in {pod} was not done after {seconds:g} s")
+                if len(told) > bytes_max:
+                    raise ClusterError(f"{command[0]} in {pod} printed more than {bytes_max} bytes")
+            if running.returncode:
+                raise ClusterError(f"{command[0]} in {pod} failed with {running.returncode}: {_last_line(complaints)}")
+        finally:
+            running.close()
+        return told
+
+    @contextmanager
+    def _answer(self, path: str, parameters: Mapping[str, str]) -> Iterator[urllib3.BaseHTTPResponse]:
+        headers = {"Accept": "application/json, */*"}
+        for each in self._configuration.auth_settings().values():
+            headers[each["key"]] = each["value"]
+        url = self._configuration.host.rstrip("/") + path
+        try:
+            answer = self._pool.request(
+                "GET", url, fields=parameters, headers=headers, timeout=_TIMEOUT, retries=1, preload_content=False
+            )
+            try:
+                if answer.status >= 400:
+                    raise _refusal(path, answer.status, answer.read(_CHUNK_BYTES))
+                yield answer
+            finally:
+                answer.close()
+        except HTTPError as error:
+            reason = getattr(error, "reason", None) or error
+            raise ClusterError(f"the API server {self._configuration.host} does not answer: {reason}") from error
+
+
+def _refusal(path: str, status: int, body: bytes) -> ClusterError:
+    try:
+        said = str(json.loads(body).get("message", ""))
+    except (ValueError, AttributeError):
+        said = body.decode("utf-8", "replace")
+    message = f"GET {path}: {status}: {said[:_ERROR_CHARACTERS]}"
+    kind = {404: NotThere, 401: Denied, 403: Denied}.get(status, ClusterError)
+    return kind(message)
+
+
+def _first_line(text: object) -> str:
+    return (str(text).strip().splitlines() or [""])[0][:_ERROR_CHARACTERS]
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it said nothing"])[-1][:_ERROR_CHARACTERS]
