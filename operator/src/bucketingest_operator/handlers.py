@@ -15,13 +15,13 @@ from bucketingest_operator.connection import find_connection
 Object = dict[str, Any]
 
 
-def kopf_settings(*, cluster_wide: bool) -> kopf.OperatorSettings:
+def kopf_settings() -> kopf.OperatorSettings:
     """Settings with which Kopf only watches."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.peering.standalone = True
-    # Namespaces are named one by one; in namespaced mode there is no right to look at all of them, nor at CRDs.
-    settings.scanning.disabled = not cluster_wide
+    # Namespaces are named one by one, and the CRD is there: no right is needed to look for new ones.
+    settings.scanning.disabled = True
     settings.watching.connect_timeout = 5
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
@@ -83,9 +83,10 @@ class KopfThread:
             raise self._error
 
     async def stop(self) -> None:
-        """End the watching."""
+        """End the watching, if it has begun."""
         self._stop.set()
-        await self._ended.wait()
+        if self._thread.is_alive():
+            await self._ended.wait()
 
     def _run(self) -> None:
         def hand_over(kind: str | None, body: Object) -> None:
@@ -95,7 +96,7 @@ class KopfThread:
         try:
             kopf.run(
                 registry=watching_registry(hand_over),
-                settings=kopf_settings(cluster_wide=cluster_wide),
+                settings=kopf_settings(),
                 clusterwide=cluster_wide,
                 namespaces=list(self._namespaces),
                 standalone=True,

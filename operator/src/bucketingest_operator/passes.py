@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 WORKERS: Final = 16
 PASS_SECONDS: Final = 60.0
+DRAIN_SECONDS: Final = 8.0
 BACKOFF_CAP: Final = 60.0
 NAMESPACE_TERMINATING_SECONDS: Final = 120.0
 """How long a namespace counts as being deleted after the API server has said so."""
@@ -58,9 +60,8 @@ class Passes:
         api: For reading a resource anew after a conflict.
         inventory: All resources.
         observer: Looks.
-        actor: Acts.
         queue: Says which resource is due.
-        may_act: Whether this process leads.
+        leads: Whether this process leads.
         told: For metrics.
     """
 
@@ -69,19 +70,22 @@ class Passes:
         api: Api,
         inventory: Inventory,
         observer: Observer,
-        actor: Actor,
         queue: WorkQueue,
         *,
-        may_act: Callable[[], bool],
+        leads: Callable[[], bool],
         told: Told,
     ) -> None:
         self._api = api
         self._inventory = inventory
         self._observer = observer
-        self._actor = actor
         self._queue = queue
-        self._may_act = may_act
+        self._leads = leads
         self._told = told
+        self.actor: Actor | None = None
+        """Acts; without one nothing is done."""
+        self._busy = 0
+        self._quiet = asyncio.Event()
+        self._draining = False
         self._memories: dict[str, Memory] = {}
         self._terminating: dict[str, float] = {}
         self._clock = asyncio.get_running_loop()
@@ -100,13 +104,29 @@ class Passes:
         """Make passes, one after the other, for ever."""
         while True:
             uid = await self._queue.take()
+            self._busy += 1
             try:
                 resource = self._inventory.get(uid)
                 # Whoever comes to lead looks at everything.
-                if resource is not None and self._may_act():
+                if resource is not None and self.may_act():
                     await self._pass(resource)
             finally:
+                self._busy -= 1
                 self._queue.done(uid)
+                self._quiet.set()
+
+    def may_act(self) -> bool:
+        """Whether the next action may be begun."""
+        return self._leads() and not self._draining
+
+    async def drain(self) -> None:
+        """Begin no action any more, and wait for those that are under way, though not for ever."""
+        self._draining = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while self._busy:
+                    self._quiet.clear()
+                    await self._quiet.wait()
 
     async def _pass(self, resource: Resource) -> None:
         memory, started = self._memories.setdefault(resource.uid, Memory()), self._clock.time()
@@ -138,7 +158,8 @@ class Passes:
             memory.counts.note_report(talk.pod, talk.report, resource.status, from_its_start=young)
         plan = reconcile(seen)
         self._log(seen, plan)
-        written = await self._actor.act(resource, plan.actions)
+        assert self.actor is not None, "passes have begun before there is somebody to act"
+        written = await self.actor.act(resource, plan.actions)
         if written is not None:
             self._inventory.take(written, quiet=True)
             memory.counts.note_status(resource.status, plan.status)

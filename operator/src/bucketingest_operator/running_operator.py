@@ -111,11 +111,11 @@ class Operator:
         ended = asyncio.create_task(kopf_thread.ended())
         stopping = asyncio.create_task(self._stopping.wait())
         parts += [ended, asyncio.create_task(self._sweep(api)), asyncio.create_task(self._pulse())]
-        kopf_thread.start()
-        starting = asyncio.create_task(self._synced())
+        starting = asyncio.create_task(self._synced(kopf_thread))
         try:
             done, _ = await asyncio.wait([*parts, stopping, starting], return_when=asyncio.FIRST_COMPLETED)
             if starting in done:
+                starting.result()
                 parts.append(asyncio.create_task(leadership.run()))
                 workers += [asyncio.create_task(passes.work()) for _ in range(WORKERS)]
                 log.info("watching", extra={"namespaces": list(self._options.namespaces) or "all"})
@@ -126,6 +126,7 @@ class Operator:
         finally:
             log.info("stopping")
             # Whoever acts ends first; the lease goes to another only when nothing acts any more.
+            await passes.drain()
             await _cancel([*workers, starting, stopping])
             await leadership.release()
             await kopf_thread.stop()
@@ -139,15 +140,12 @@ class Operator:
                 Mirror[ConfigSeen](api, CONFIG_MAPS, namespace, MANAGED, keep=read_config, changed=self._changed),
             )
         observer = Observer(api, progress, self._inventory, self._copies)
-        actor = Actor(
-            api,
-            self._options.settings,
-            may_act=lambda: leadership.held,
-            count=self._metrics.acted,
-            identity=self._identity,
-        )
         told = Told(self._metrics.took, self._metrics.failed)
-        return Passes(api, self._inventory, observer, actor, self._queue, may_act=lambda: leadership.held, told=told)
+        passes = Passes(api, self._inventory, observer, self._queue, leads=lambda: leadership.held, told=told)
+        passes.actor = Actor(
+            api, self._options.settings, may_act=passes.may_act, count=self._metrics.acted, identity=self._identity
+        )
+        return passes
 
     # ------------------------------------------------------------------------------------------------------- what came
     def _event(self, kind: str | None, body: dict[str, Any]) -> None:
@@ -182,11 +180,13 @@ class Operator:
     def _healthy(self) -> bool:
         return time.monotonic() - self._beat < HANGS_SECONDS and self._queue.overdue < HANGS_SECONDS
 
-    async def _synced(self) -> None:
+    async def _synced(self, kopf_thread: KopfThread) -> None:
+        """Wait until everything was read once. Kopf begins when there is a CRD: it looks for it only at its start."""
+        await self._listed.wait()
+        kopf_thread.start()
         for copies in self._copies.values():
             for mirror in copies.mirrors():
                 await mirror.synced.wait()
-        await self._listed.wait()
 
     async def _pulse(self) -> None:
         while True:

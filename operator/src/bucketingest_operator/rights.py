@@ -1,0 +1,41 @@
+"""The least rights with which the operator works, as RBAC rules: what charts grant, and what tests run it with."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bucketingest.spec.model import API_GROUP
+from bucketingest_operator.leadership import LEASE_NAME
+
+Rule = dict[str, list[str]]
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+def _rule(group: str, resources: str, verbs: str, *names: str) -> Rule:
+    rule: dict[str, Any] = {"apiGroups": [group], "resources": resources.split(), "verbs": verbs.split()}
+    return {**rule, "resourceNames": list(names)} if names else rule
+
+
+NAMESPACED: Final[tuple[Rule, ...]] = (
+    _rule(API_GROUP, "bucketingests", "get list watch patch"),
+    _rule(API_GROUP, "bucketingests/status", "update"),
+    # `get` and `patch` only because nobody can give a driver rights that they have not.
+    _rule("", "pods", "create delete deletecollection get list patch watch"),
+    _rule("", "configmaps", "create delete list watch"),
+    _rule("", "services", "create delete"),
+    _rule("", "serviceaccounts", "create"),
+    _rule("", "events", "create"),
+    _rule("batch", "jobs", "create delete list watch"),
+    _rule(_RBAC, "roles rolebindings", "create"),
+)
+"""In each namespace with BucketIngests, or in the whole cluster."""
+
+LEASE: Final[tuple[Rule, ...]] = (
+    _rule("coordination.k8s.io", "leases", "create"),
+    _rule("coordination.k8s.io", "leases", "get update", LEASE_NAME),
+)
+"""In the operator's own namespace."""
+
+CLUSTER: Final[tuple[Rule, ...]] = (_rule("", "nodes", "get"),)
+"""In the whole cluster, if it may be: without it a driver on a lost node is waited for until Kubernetes removes it."""
