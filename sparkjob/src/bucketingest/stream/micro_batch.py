@@ -4,14 +4,12 @@ tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-
-import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from bucketingest.stream.arrow_map import Stage, map_in_arrow
 from bucketingest.write.bucket_writer import write_task
 from bucketingest.write.dead_letter_writer import write_dead_letters
 from bucketingest.write.errors import ConflictingAttempt
@@ -22,28 +20,25 @@ from bucketingest.write.write_status import STATUS_DDL, WriteStatus, statuses_fr
 
 def write_micro_batch(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
     """Write the rows (the plan's columns) and return what every write task reports."""
-    packed = rows.mapInArrow(_pack(plan), SHUFFLE_DDL)
+    packed = map_in_arrow(rows, _pack(plan), SHUFFLE_DDL)
     shuffled = packed.repartitionById(plan.tasks, F.col("route")).sortWithinPartitions(*SHUFFLE_ORDER)
-    return _collect(shuffled.mapInArrow(_write(plan), STATUS_DDL))
+    return _collect(map_in_arrow(shuffled, _write(plan), STATUS_DDL))
 
 
 def write_undecodable(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
     """Stage rows that could not be decoded (columns of the dead-letter table) and return what was written."""
-    return _collect(rows.mapInArrow(_write_dead_letters(plan), STATUS_DDL))
+    return _collect(map_in_arrow(rows, _write_dead_letters(plan), STATUS_DDL))
 
 
-_Stage = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def _pack(plan: WritePlan) -> _Stage:
+def _pack(plan: WritePlan) -> Stage:
     return lambda batches: pack(batches, plan, _task())
 
 
-def _write(plan: WritePlan) -> _Stage:
+def _write(plan: WritePlan) -> Stage:
     return lambda batches: write_task(batches, plan, _task())
 
 
-def _write_dead_letters(plan: WritePlan) -> _Stage:
+def _write_dead_letters(plan: WritePlan) -> Stage:
     return lambda batches: write_dead_letters(batches, plan, _task())
 
 

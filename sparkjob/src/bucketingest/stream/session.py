@@ -42,6 +42,7 @@ _DEFAULT_CONF: Final = {
     # certain in a JVM that ran out of memory, so it ends, and its exit code says why.
     "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.python.daemon.module": "bucketingest.stream.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.minBatchesToRetain": "100",
