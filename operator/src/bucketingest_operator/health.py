@@ -24,11 +24,13 @@ class Health:
         stuck: Why it must be stopped; None when it need not.
         fresh: Whether commits come in time; Unknown when nobody can say.
         fresh_message: The reason in words.
+        limit_in: Time until a limit is broken, if nothing changes; None when none is in sight.
     """
 
     stuck: str | None
     fresh: Truth
     fresh_message: str
+    limit_in: timedelta | None = None
 
 
 def judge(spec: BucketIngestSpec, driver: Driver, contact: Contact, executors: Executors, now: datetime) -> Health:
@@ -40,10 +42,10 @@ def judge(spec: BucketIngestSpec, driver: Driver, contact: Contact, executors: E
         silence = now - since
         allowed = limit if report is not None else limit + START_ALLOWANCE
         stuck = f"/progress has not answered for {_words(silence)}." if silence > allowed else None
-        return Health(stuck, "Unknown", "The driver does not answer.")
+        return Health(stuck, "Unknown", "The driver does not answer.", allowed - silence)
     late = _late(spec, report)
     if late is None:
-        return Health(None, *_freshness(report))
+        return Health(None, *_freshness(report), _limit_in(spec, report))
     if executors.running == 0 and executors.pending > 0:
         # Another driver would wait for the same executors.
         return Health(None, "False", f"Executors do not start. {executors.message}".rstrip())
@@ -80,6 +82,23 @@ def _late(spec: BucketIngestSpec, report: ProgressReport) -> str | None:
     if without > limit + allowance:
         return f"There was no commit for {_words(without)}, and there is input."
     return None
+
+
+def _limit_in(spec: BucketIngestSpec, report: ProgressReport) -> timedelta | None:
+    """The shortest time until `_late` has something to say about a driver of which nothing more is heard."""
+    running = timedelta(seconds=report.running_seconds)
+    limit = spec.health.max_commit_lag
+    allowance = timedelta(0) if report.commits else START_ALLOWANCE
+    trigger = spec.commit.trigger if isinstance(spec.commit.trigger, timedelta) else timedelta(0)
+    left = [limit + trigger + allowance - timedelta(seconds=report.last_report_age_seconds or 0)]
+    if report.inflight is not None:
+        age = min(timedelta(seconds=report.inflight.age_seconds), running)
+        left.append(spec.health.max_inflight_age + allowance - age)
+    if not report.idle and report.lag.seconds is not None:
+        commit = report.last_commit
+        without = running if commit is None else min(running, timedelta(seconds=commit.age_seconds))
+        left.append(max(limit - timedelta(seconds=report.lag.seconds), limit + allowance - without))
+    return min((each for each in left if each > timedelta(0)), default=None)
 
 
 def _has_lag(report: ProgressReport, limit: timedelta) -> bool:

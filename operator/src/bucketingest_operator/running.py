@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
 from bucketingest_operator.claims import holder_before
@@ -167,6 +169,8 @@ def _running(work: Pass, pod: Driver) -> None:
     if health.stuck is not None:
         stop(work, Failure.STUCK.value, health.stuck, pod)
         return
+    if health.limit_in is not None:
+        work.look(health.limit_in + timedelta(seconds=1))
     _tell_health(work, resource, health.fresh, health.fresh_message)
 
 

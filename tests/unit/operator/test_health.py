@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from bucketingest.spec.job_report import InflightReport, LagReport, ProgressReport
 from bucketingest_operator.health import Health, judge
@@ -19,7 +22,22 @@ def judged(progress: ProgressReport, executors: Executors = TWO) -> Health:
 
 
 def test_commits_in_time_are_well() -> None:
-    assert judged(report()) == Health(None, "True", "Commits come within health.maxCommitLag.")
+    found = judged(report())
+    assert (found.stuck, found.fresh, found.fresh_message) == (None, "True", "Commits come within health.maxCommitLag.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        ({"inflight": InflightReport(instant="20261121110000000", age_seconds=597)}, 3),
+        ({"last_report_age_seconds": 290}, 12),  # the trigger's time is allowed too
+        ({"inflight": None, "lag": LagReport(offsets=5, seconds=280), "last_commit": commit(290)}, 20),
+        ({"inflight": None, "lag": LagReport(offsets=5, seconds=299), "last_commit": commit(290)}, 10),
+        ({"inflight": None, "lag": LagReport(offsets=0, seconds=299), "idle": True}, 301),
+    ],
+)
+def test_the_time_until_a_limit_is_known_so_that_nobody_looks_too_late(changes: dict[str, Any], seconds: int) -> None:
+    assert judged(report(**changes)).limit_in == timedelta(seconds=seconds)
 
 
 def test_idle_for_hours_is_not_stuck() -> None:

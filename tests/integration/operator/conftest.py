@@ -1,0 +1,68 @@
+"""A real API server with its controllers, without a node: tests play the node, and the operator is a real process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster import machine
+from devcluster.cluster import EmbeddedCluster
+from devcluster.instance import instance
+from support.cluster.kube import Kube
+from support.operator.played import PlayedNode
+from support.operator.process import OperatorProcess
+from support.operator.scene import Scene
+
+CRD = Path(__file__).parents[3] / "crds" / "bucketingests.yaml"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def kube() -> Iterator[Kube]:
+    """The API of a control plane of its own."""
+    if (reason := machine.why_not()) is not None:
+        message = f"NO OPERATOR TESTS: {reason}"
+        if os.environ.get("CI") or os.environ.get("BUCKETINGEST_REQUIRE_CLUSTER"):
+            pytest.fail(message)
+        pytest.skip(message)
+    cluster = EmbeddedCluster(instance("control"))
+    was_up = cluster.instance.running() is not None
+    cluster.up(with_node=False)
+    kube = Kube(cluster.kubeconfig)
+    kube.kubectl("apply", "--server-side", "-f", str(CRD))
+    kube.kubectl("wait", "--for=condition=Established", "crd/bucketingests.bucketingest.dev", "--timeout=30s")
+    PlayedNode(cluster.kubeconfig).appear()
+    yield kube
+    if not was_up:
+        cluster.down()
+
+
+@pytest.fixture
+def scene(kube: Kube) -> Scene:
+    """A namespace of the test's own."""
+    number = next(_numbers)
+    namespace = f"t{os.getpid()}-{number}"
+    kube.kubectl("create", "namespace", namespace)
+    return Scene(kube, PlayedNode(kube.kubeconfig), namespace)
+
+
+@pytest.fixture
+def start(kube: Kube, scene: Scene, tmp_path: Path) -> Iterator[Callable[..., OperatorProcess]]:
+    """Starts operators for the namespace, and ends them."""
+    started: list[OperatorProcess] = []
+
+    def start(name: str = "operator", kubeconfig: Path | None = None) -> OperatorProcess:
+        where = ["--namespace", scene.namespace, "--leader-election-namespace", scene.namespace]
+        operator = OperatorProcess(kubeconfig or kube.kubeconfig, tmp_path / f"{name}.log", *where)
+        started.append(operator)
+        operator.start()
+        return operator
+
+    yield start
+    for operator in started:
+        if operator.runs:
+            operator.kill()

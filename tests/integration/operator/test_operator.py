@@ -1,0 +1,280 @@
+"""The operator's acts against a real API server: what it makes, what it waits for, what it never does."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from bucketingest.spec.job_report import InflightReport
+from support.cluster.kube import condition, wait_for
+from support.observations import termination
+from support.operator.process import OperatorProcess
+from support.operator.scene import FINALIZER, Scene
+
+Start = Callable[..., OperatorProcess]
+STUCK = InflightReport(instant="20261121115950000", age_seconds=3600)
+
+
+def test_a_resource_gets_its_driver_and_nothing_of_anybody_else(scene: Scene, start: Start) -> None:
+    start()
+    begun = time.monotonic()
+    scene.apply()
+    pod = scene.driver()
+    assert time.monotonic() - begun < 5
+    labels = f"bucketingest.dev/uid={scene.resource()['metadata']['uid']}"
+    kinds = "serviceaccount,role,rolebinding,configmap,service,pod"
+    made = scene.kube.kubectl("get", kinds, "-n", scene.namespace, "-l", labels, "-o", "name").split()
+    assert len(made) == 6
+    metadata = scene.resource()["metadata"]
+    assert metadata["finalizers"] == [FINALIZER]
+    # kubectl's own is all there is: Kopf keeps nothing in the resource.
+    assert set(metadata["annotations"]) == {"kubectl.kubernetes.io/last-applied-configuration"}
+    status = scene.resource()["status"]
+    assert (status["attempt"], status["attempts"][0]["pod"]) == (1, pod)
+    wait_for(lambda: "AttemptStarting" in scene.events(), within=5, telling="an event")
+
+
+def test_a_driver_that_answers_is_told_in_status_and_metrics(scene: Scene, start: Start) -> None:
+    operator = start()
+    scene.apply()
+    _, job = scene.run()
+    with job:
+        scene.await_condition("Ready", "True")
+        status = scene.resource()["status"]
+        assert status["lastCommit"]["instant"] == "20261121115900000"
+        assert status["lag"]["offsets"] == 100
+        who = {"namespace": scene.namespace, "name": "orders"}
+        assert operator.metric("bucketingest_resource_phase", phase="Running", **who) == 1
+        assert operator.metric("bucketingest_restarts_total", **who) == 0
+        assert operator.metric("bucketingest_operator_leader") == 1
+        assert operator.metric("bucketingest_operator_resources") == 1
+        assert (operator.metric("bucketingest_operator_actions_total", action="StartAttempt", result="done") or 0) >= 1
+        # A new operator knows at once what the old one knew.
+        operator.kill()
+        operator.start()
+        wait_for(
+            lambda: operator.metric("bucketingest_resource_phase", phase="Running", **who) == 1,
+            within=30,
+            telling="the metric after a restart",
+            state=operator.log_text,
+        )
+        assert operator.metric("bucketingest_attempt", **who) == 1
+
+
+def test_a_driver_that_is_lost_is_followed_by_another_at_once(scene: Scene, start: Start) -> None:
+    operator = start()
+    scene.apply()
+    pod, job = scene.run()
+    with job:
+        scene.await_condition("Ready", "True")
+        scene.node.remove(scene.namespace, pod)
+        scene.driver(2)
+    wait_for(
+        lambda: operator.metric("bucketingest_restarts_total", **{"class": "DriverLost"}) == 1,
+        within=5,
+        telling="the restart is counted",
+    )
+
+
+def test_a_failure_is_told_and_waits_its_time(scene: Scene, start: Start) -> None:
+    start()
+    scene.apply()
+    pod, job = scene.run()
+    with job:
+        scene.node.end(scene.namespace, pod, 9, termination(9, "Spark ended the query."))
+        found = scene.await_condition("Ready", "False", "QueryFailed")
+    assert "Spark ended the query." in found["message"]
+    assert len(scene.pods()) == 1
+    assert "QueryFailed" in scene.events()
+
+
+def test_a_wrong_credential_stalls_until_a_person_changes_something(scene: Scene, start: Start) -> None:
+    start()
+    scene.apply()
+    scene.node.bind(scene.namespace, scene.driver())
+    scene.node.end(scene.namespace, scene.driver(), 7, termination(7, "Access is denied."))
+    scene.await_condition("Stalled", "True", "AccessDenied")
+    scene.kube.patch(scene.namespace, "orders", {"metadata": {"annotations": {"bucketingest.dev/restart": "1"}}})
+    scene.driver(2)
+
+
+def test_a_stuck_driver_is_ended_waited_for_and_its_instant_taken_back_before_another_starts(
+    scene: Scene, start: Start
+) -> None:
+    start()
+    scene.apply()
+    pod, job = scene.run(inflight=STUCK)
+    with job:
+        scene.await_terminating(pod)
+        scene.await_condition("Ready", "False", "Stuck")
+        # Its process may still run: nothing else may.
+        time.sleep(1.5)
+        assert len(scene.pods()) == 1
+        assert scene.pods(role="rollback") == []
+        scene.node.remove(scene.namespace, pod)
+    rollback = wait_for(lambda: scene.pods(role="rollback"), within=10, telling="a rollback", state=scene.state)
+    assert len(scene.pods()) == 0
+    name = rollback[0]["metadata"]["name"]
+    scene.node.bind(scene.namespace, name)
+    scene.node.end(scene.namespace, name, 0, termination(0, error_class="Ok"))
+    scene.driver(2, within=30)
+    assert condition(scene.resource(), "TimelineClean")["reason"] == "RolledBack"
+
+
+def test_a_deletion_waits_for_the_driver_and_leaves_nothing(scene: Scene, start: Start) -> None:
+    operator = start()
+    scene.apply()
+    pod, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+        scene.kube.delete(scene.namespace, "orders")
+        scene.await_terminating(pod)
+        assert scene.kube.resource(scene.namespace, "orders") is not None
+        scene.node.remove(scene.namespace, pod)
+    scene.await_gone()
+    wait_for(
+        lambda: operator.metric("bucketingest_resource_info") is None, within=5, telling="metrics go with the resource"
+    )
+    wait_for(
+        lambda: (
+            not scene.kube.kubectl(
+                "get", "configmap,service,role", "-n", scene.namespace, "-l", "bucketingest.dev/uid", "-o", "name"
+            )
+        ),
+        within=20,
+        telling="what it owned is collected",
+    )
+
+
+def test_a_driver_on_a_node_that_is_no_more_is_not_waited_for(scene: Scene, start: Start) -> None:
+    start()
+    node = f"lost-{scene.namespace}"
+    scene.node.appear(node)
+    scene.apply(suspend=False)
+    pod = scene.driver()
+    scene.node.run(scene.namespace, pod, "127.77.1.1", node)
+    scene.kube.delete(scene.namespace, "orders")
+    scene.await_terminating(pod)
+    scene.node.vanish(node)
+    scene.await_gone()
+
+
+def test_one_table_has_one_driver_and_the_next_comes_when_the_first_goes(scene: Scene, start: Start) -> None:
+    start()
+    scene.apply("first")
+    scene.driver(name="first")
+    scene.paths["second"] = scene.paths["first"]
+    scene.apply("second")
+    found = scene.await_condition("Ready", "False", "TableTaken", name="second")
+    assert f"{scene.namespace}/first" in found["message"]
+    assert scene.pods("second") == []
+    scene.kube.delete(scene.namespace, "first")
+    scene.await_gone("first")
+    scene.driver(name="second", within=15)
+
+
+def test_suspend_and_resume(scene: Scene, start: Start) -> None:
+    start()
+    scene.apply()
+    pod, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+        scene.apply(suspend=True)
+        scene.await_terminating(pod)
+        scene.node.remove(scene.namespace, pod)
+        wait_for(lambda: scene.resource()["status"]["phase"] == "Suspended", within=10, telling="it is suspended")
+        assert scene.pods() == []
+        scene.apply(suspend=False)
+        scene.driver(2)
+
+
+def test_a_spec_that_only_the_operator_can_judge_stalls_with_its_reason(scene: Scene, start: Start) -> None:
+    start()
+    scene.apply(spark={"conf": {"spark.kubernetes.authenticate.driver.serviceAccountName": "admin"}})
+    found = scene.await_condition("Stalled", "True", "SpecInvalid")
+    assert "serviceAccountName" in found["message"]
+    assert scene.pods() == []
+
+
+def test_a_resource_that_was_there_before_the_operator_is_found(scene: Scene, start: Start) -> None:
+    scene.apply()
+    start()
+    scene.driver()
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6])
+def test_an_operator_that_dies_at_any_moment_leaves_one_driver(scene: Scene, start: Start, delay: float) -> None:
+    operator = start()
+    scene.apply()
+    time.sleep(delay)
+    operator.kill()
+    operator.start()
+    pod, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True", within=20)
+        assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
+        scene.kube.delete(scene.namespace, "orders")
+        time.sleep(delay)
+        operator.kill()
+        operator.start()
+        scene.await_terminating(pod)
+        scene.node.remove(scene.namespace, pod)
+    scene.await_gone()
+
+
+def test_another_operator_takes_over_from_one_that_hangs_which_then_does_nothing(scene: Scene, start: Start) -> None:
+    first, second = start("first"), start("second")
+    wait_for(lambda: first.metric("bucketingest_operator_leader") == 1, within=10, telling="the first leads")
+    assert second.metric("bucketingest_operator_leader") == 0
+    assert second.metric("bucketingest_operator_reconcile_seconds_count") == 0
+    first.send(signal.SIGSTOP)
+    wait_for(lambda: second.metric("bucketingest_operator_leader") == 1, within=40, telling="the second leads")
+    scene.apply()
+    first.send(signal.SIGCONT)
+    pod, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+        assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
+    assert first.metric("bucketingest_operator_leader") == 0
+    assert first.metric("bucketingest_resource_info") is None
+    assert first.lines("decision") == []
+
+
+def test_an_operator_that_is_told_to_end_lets_another_lead_at_once(scene: Scene, start: Start) -> None:
+    first, second = start("first"), start("second")
+    wait_for(lambda: first.metric("bucketingest_operator_leader") == 1, within=10, telling="the first leads")
+    assert first.end() == 0
+    wait_for(lambda: second.metric("bucketingest_operator_leader") == 1, within=6, telling="the second leads")
+
+
+def test_what_somebody_else_writes_meanwhile_is_seen(scene: Scene, start: Start) -> None:
+    start()
+    scene.apply()
+    _, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+        for number in range(20):
+            scene.kube.patch(scene.namespace, "orders", {"metadata": {"annotations": {"count": str(number)}}})
+            job.report = scene.well(inflight=None, rows=number)
+        scene.kube.patch(scene.namespace, "orders", {"metadata": {"annotations": {"bucketingest.dev/pause": "true"}}})
+        wait_for(
+            lambda: condition(scene.resource(), "Reconciling").get("reason") == "Paused",
+            within=10,
+            telling="it is paused",
+            state=scene.state,
+        )
+
+
+def test_no_driver_is_made_in_a_namespace_that_goes(scene: Scene, start: Start) -> None:
+    start()
+    scene.apply()
+    pod, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+        scene.kube.kubectl("delete", "namespace", scene.namespace, "--wait=false")
+        scene.await_terminating(pod)
+        scene.node.remove(scene.namespace, pod)
+    scene.await_gone()

@@ -1,0 +1,119 @@
+"""One namespace with BucketIngests, and what tests of the operator ask and do there."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+from bucketingest.spec.job_report import ProgressReport
+from support.cluster.kube import Kube, Manifest, condition, outline, wait_for
+from support.observations import report
+from support.operator.played import PlayedJob, PlayedNode
+
+FINALIZER = "bucketingest.dev/driver"
+_addresses = itertools.count(2)
+
+
+@dataclass
+class Scene:
+    """A namespace."""
+
+    kube: Kube
+    node: PlayedNode
+    namespace: str
+    within: float = 10.0
+    """Seconds to wait for anything; what the operator waits for itself is longer only where a test says so."""
+    paths: dict[str, str] = field(default_factory=dict)
+
+    def apply(self, name: str = "orders", **spec: Any) -> None:
+        """Create or change a BucketIngest."""
+        path = self.paths.setdefault(name, f"s3://lake/{self.namespace}/{name}")
+        document = {"source": {"rate": {"rowsPerSecond": 10}}, "table": {"path": path, "recordKey": ["value"]}, **spec}
+        self.kube.apply(
+            {
+                "apiVersion": "bucketingest.dev/v1alpha1",
+                "kind": "BucketIngest",
+                "metadata": {"name": name, "namespace": self.namespace},
+                "spec": document,
+            }
+        )
+
+    def resource(self, name: str = "orders") -> Manifest:
+        """The BucketIngest."""
+        found = self.kube.resource(self.namespace, name)
+        assert found is not None
+        return found
+
+    def pods(self, name: str = "orders", role: str = "driver") -> list[Manifest]:
+        """Pods of a BucketIngest."""
+        labels = {"app.kubernetes.io/instance": name, "bucketingest.dev/role": role}
+        return self.kube.pods(self.namespace, labels)
+
+    def driver(self, attempt: int = 1, name: str = "orders", within: float | None = None) -> str:
+        """Wait for the driver pod of an attempt; its name."""
+
+        def find() -> str:
+            label = "bucketingest.dev/attempt"
+            names = [
+                str(pod["metadata"]["name"])
+                for pod in self.pods(name)
+                if pod["metadata"]["labels"][label] == str(attempt)
+            ]
+            return names[0] if names else ""
+
+        telling = f"a driver pod of attempt {attempt} of {name}"
+        return wait_for(find, within=within or self.within, telling=telling, state=lambda: self.state(name))
+
+    def run(self, attempt: int = 1, name: str = "orders", **changes: Any) -> tuple[str, PlayedJob]:
+        """Wait for the driver pod of an attempt, and have it run a well job; the job is to be entered as a context."""
+        pod = self.driver(attempt, name)
+        ip = f"127.77.0.{next(_addresses)}"
+        self.node.run(self.namespace, pod, ip)
+        return pod, PlayedJob(ip, self.well(name, **changes))
+
+    def well(self, name: str = "orders", **changes: Any) -> ProgressReport:
+        """What a well job of this namespace answers."""
+        return report(name=name, namespace=self.namespace, pipeline=f"{self.namespace}/{name}", **changes)
+
+    def await_condition(
+        self, kind: str, value: str, reason: str | None = None, name: str = "orders", within: float | None = None
+    ) -> dict[str, str]:
+        """Wait for a condition."""
+
+        def find() -> dict[str, str]:
+            found = condition(self.kube.resource(self.namespace, name), kind)
+            wanted = found.get("status") == value and reason in {None, found.get("reason")}
+            return found if wanted else {}
+
+        telling = f"{kind}={value} {reason or ''}"
+        return wait_for(find, within=within or self.within, telling=telling, state=lambda: self.state(name))
+
+    def await_terminating(self, pod: str) -> None:
+        """Wait until somebody has asked a pod to end."""
+        wait_for(
+            lambda: any(
+                each["metadata"]["name"] == pod and "deletionTimestamp" in each["metadata"] for each in self.pods()
+            ),
+            within=self.within,
+            telling=f"{pod} is asked to end",
+            state=self.state,
+        )
+
+    def await_gone(self, name: str = "orders") -> None:
+        """Wait until the BucketIngest is no more."""
+        wait_for(
+            lambda: self.kube.resource(self.namespace, name) is None,
+            within=self.within,
+            telling=f"{name} is gone",
+            state=lambda: self.state(name),
+        )
+
+    def events(self, name: str = "orders") -> list[str]:
+        """Reasons of the events about a BucketIngest."""
+        return [str(each["reason"]) for each in self.kube.events(self.namespace, name)]
+
+    def state(self, name: str = "orders") -> str:
+        """All there is, for a message."""
+        pods = [(pod["metadata"]["name"], pod["status"].get("phase")) for pod in self.pods(name)]
+        return f"{outline(self.kube.resource(self.namespace, name))}\npods {pods}"
