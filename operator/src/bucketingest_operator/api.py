@@ -81,19 +81,19 @@ class Api:
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object:
         """One object. Raises NotFound."""
-        return await self._call("GET", kind.path(namespace, name))
+        return await self.call("GET", kind.path(namespace, name))
 
-    async def create(self, kind: Kind, namespace: str, content: Object) -> Object:
+    async def create(self, kind: Kind, namespace: str | None, content: Object) -> Object:
         """Create an object. Raises AlreadyExists."""
-        return await self._call("POST", kind.path(namespace), body=content)
+        return await self.call("POST", kind.path(namespace), body=content)
 
     async def replace(self, kind: Kind, namespace: str, name: str, content: Object, part: str | None = None) -> Object:
         """Replace an object, or its part `status`, if its version is still that of the content. Raises Conflict."""
-        return await self._call("PUT", kind.path(namespace, name, part), body=content)
+        return await self.call("PUT", kind.path(namespace, name, part), body=content)
 
     async def patch(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
         """Merge into an object. Raises Conflict when the content names another version."""
-        return await self._call("PATCH", kind.path(namespace, name), body=content)
+        return await self.call("PATCH", kind.path(namespace, name), body=content)
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
         """Delete an object, what it owns after it.
@@ -107,11 +107,11 @@ class Api:
         options: Object = {"propagationPolicy": "Background"}
         if now:
             options["gracePeriodSeconds"] = 0
-        await self._call("DELETE", kind.path(namespace, name), body=options)
+        await self.call("DELETE", kind.path(namespace, name), body=options)
 
     async def delete_all(self, kind: Kind, namespace: str, labels: str) -> None:
         """Delete the objects that have these labels."""
-        await self._call(
+        await self.call(
             "DELETE", kind.path(namespace), params={"labelSelector": labels}, body={"propagationPolicy": "Background"}
         )
 
@@ -121,7 +121,7 @@ class Api:
         params = {"limit": str(_PAGE), **({"labelSelector": labels} if labels else {})}
         while True:
             accept = _METADATA_ONLY if kind.metadata_only else None
-            page = await self._call("GET", kind.path(namespace), params=params, accept=accept, seconds=LIST_SECONDS)
+            page = await self.call("GET", kind.path(namespace), params=params, accept=accept, seconds=LIST_SECONDS)
             found += page.get("items") or []
             metadata = page.get("metadata", {})
             if not metadata.get("continue"):
@@ -163,7 +163,7 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise ApiError(f"Watching {kind.plural} broke off: {_words(error)}.") from error
 
-    async def _call(
+    async def call(
         self,
         method: str,
         path: str,
@@ -173,6 +173,7 @@ class Api:
         accept: str | None = None,
         seconds: float = CALL_SECONDS,
     ) -> Object:
+        """Any call. Raises ApiError, or the one of its kinds that fits."""
         timeout = aiohttp.ClientTimeout(total=seconds)
         try:
             async with self._send(method, path, params=params, body=body, accept=accept, timeout=timeout) as answer:

@@ -1,0 +1,160 @@
+"""Plays the node of all driver pods: binds them, says that they run, answers `/progress` for each at its address."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aiohttp import web
+
+from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport
+from bucketingest_operator.api import Api, ApiError, Object
+from bucketingest_operator.kinds import NODES, PODS
+from bucketingest_operator.pods import HTTP_PORT
+from bucketingest_operator.resources import MANAGED
+
+NODE = "played-fleet"
+_PART = 65_536 * 2
+
+
+class Fleet:
+    """All driver pods of a cluster that has no node. `seen` tells when a resource's first pod was there.
+
+    Args:
+        api: As an administrator.
+        commit_seconds: Each job commits so often, so that its status changes.
+    """
+
+    def __init__(self, api: Api, commit_seconds: float) -> None:
+        self._api = api
+        self._commit_seconds = commit_seconds
+        self._began = time.time()
+        self._by_address: dict[str, tuple[str, str]] = {}
+        self._bound: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._limit = asyncio.Semaphore(8)
+        self.seen: dict[str, float] = {}
+        self.asked = 0
+        """How often `/progress` was asked for."""
+
+    @property
+    def running(self) -> int:
+        """Pods that were given an address."""
+        return len(self._by_address)
+
+    async def run(self) -> None:
+        """Play, for ever."""
+        try:
+            await self._api.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
+        except ApiError as error:
+            if error.code != 409:
+                raise
+        runner = web.AppRunner(self._application(), access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "0.0.0.0", HTTP_PORT).start()
+        try:
+            while True:
+                pods, version = await self._api.list(PODS, None, MANAGED)
+                for pod in pods:
+                    self._take(pod)
+                try:
+                    async for kind, pod in self._api.watch(PODS, None, MANAGED, since=version, seconds=3600):
+                        if kind == "ADDED":
+                            self._take(pod)
+                except ApiError:
+                    continue
+        finally:
+            await runner.cleanup()
+
+    def _take(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        if metadata["labels"].get("bucketingest.dev/role") != "driver" or metadata["uid"] in self._bound:
+            return
+        name = metadata["labels"]["app.kubernetes.io/instance"]
+        self.seen.setdefault(f"{metadata['namespace']}/{name}", time.monotonic())
+        self._bound.add(metadata["uid"])
+        task = asyncio.create_task(self._start(metadata["namespace"], metadata["name"], name))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _start(self, namespace: str, pod: str, name: str) -> None:
+        number = len(self._by_address) + 1
+        address = f"127.80.{number // 250}.{number % 250 + 1}"
+        self._by_address[address] = (namespace, name)
+        target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+        container: dict[str, Any] = {
+            "name": "driver",
+            "image": "played",
+            "imageID": "",
+            "ready": True,
+            "started": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": _text(datetime.now(UTC))}},
+        }
+        status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "containerStatuses": [container]}
+        async with self._limit:
+            await self._api.call("POST", PODS.path(namespace, pod, "binding"), body=binding)
+            await self._api.call("PATCH", PODS.path(namespace, pod, "status"), body={"status": status})
+
+    def _application(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/progress", self._progress)
+        return app
+
+    async def _progress(self, request: web.Request) -> web.Response:
+        self.asked += 1
+        assert request.transport is not None
+        namespace, name = self._by_address[request.transport.get_extra_info("sockname")[0]]
+        report = self._report(namespace, name)
+        return web.Response(text=report.model_dump_json(by_alias=True), content_type="application/json")
+
+    def _report(self, namespace: str, name: str) -> ProgressReport:
+        """A well job that commits at its own beat."""
+        shift = hash(name) % 1000 / 1000 * self._commit_seconds
+        since = time.time() - self._began + shift
+        commits = int(since // self._commit_seconds) + 1
+        age = since % self._commit_seconds
+        at = datetime.now(UTC) - timedelta(seconds=age)
+        instant = at.strftime("%Y%m%d%H%M%S") + "000"
+        return ProgressReport(
+            pipeline=f"{namespace}/{name}",
+            namespace=namespace,
+            name=name,
+            phase="running",
+            epoch=1,
+            verdict="new",
+            verdict_reason="there was nothing",
+            running_seconds=since,
+            last_commit=CommitReport(
+                instant=instant,
+                completion_time=instant,
+                at=at,
+                rows=1000 * commits,
+                micro_batches=3,
+                latency_seconds=self._commit_seconds,
+                age_seconds=age,
+            ),
+            inflight=InflightReport(instant=instant, age_seconds=age),
+            lag=LagReport(offsets=int(age * 100), seconds=age),
+            idle=False,
+            batch=commits,
+            batches=commits,
+            commits=commits,
+            rows=1000 * commits,
+            deletes=0,
+            dead_letters=0,
+            bytes=_PART * commits,
+            rows_per_second=100,
+            skew=1.1,
+            rollbacks=0,
+            position_losses=0,
+            last_report_at=at,
+            last_report_age_seconds=1,
+        )
+
+
+def _text(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
