@@ -70,7 +70,7 @@ class Api:
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=64, ssl=self._info.as_ssl_context()),
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._info.as_ssl_context()),
             headers={"User-Agent": "bucketingest-operator"},
         )
         return self

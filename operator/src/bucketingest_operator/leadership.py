@@ -54,6 +54,8 @@ class Leadership:
             asked = self._clock.time()
             try:
                 if await self._try():
+                    # What was due in a gap was dropped: whoever leads after one looks at everything.
+                    self._was_leader = self._was_leader and self.held
                     self._trusted_until = asked + TRUSTED_SECONDS
             except ApiError as error:
                 log.warning("the lease cannot be renewed or read", extra={"error": str(error)})

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 300.0
 """So often the list of BucketIngests is compared with the API server's, whatever the watch has told."""
-HANGS_SECONDS: Final = 120.0
+HANGS_SECONDS: Final = 60.0
 EXECUTOR_SECONDS: Final = 1.0
 """Executors come and go in crowds: one pass for all of them."""
 
@@ -178,7 +178,7 @@ class Operator:
         )
 
     def _healthy(self) -> bool:
-        return time.monotonic() - self._beat < HANGS_SECONDS and self._queue.overdue < HANGS_SECONDS
+        return time.monotonic() - self._beat < HANGS_SECONDS
 
     async def _synced(self, kopf_thread: KopfThread) -> None:
         """Wait until everything was read once. Kopf begins when there is a CRD: it looks for it only at its start."""
