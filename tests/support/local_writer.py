@@ -78,22 +78,12 @@ class LocalWriter:
 
     def write(self, rows: pa.Table, assignment: Assignment) -> list[WriteStatus]:
         """What the tasks of a micro-batch do: pack, shuffle, write."""
-        plan = self._plan(assignment)
-        packed = pa.Table.from_batches(self._packed(rows, plan), SHUFFLE_SCHEMA)
-        statuses: list[WriteStatus] = []
-        for task in range(self.write_tasks):
-            share = packed.filter(pc.field("route") == task).sort_by([(name, "ascending") for name in SHUFFLE_ORDER])
-            statuses += statuses_from_arrow(pa.Table.from_batches(write_task(share.to_batches(), plan, task)))
-        return statuses
-
-    def _packed(self, rows: pa.Table, plan: WritePlan) -> Iterator[pa.RecordBatch]:
         if self.deleted is not None:
             rows = rows.append_column(DELETE_COLUMN, rows[self.deleted])
-        share = -(-rows.num_rows // self.map_tasks)
-        for task in range(self.map_tasks):
-            yield from pack(rows.slice(task * share, share).to_batches(self.batch_rows), plan, task)
+        return run_tasks(rows, self.plan(assignment), map_tasks=self.map_tasks, batch_rows=self.batch_rows)
 
-    def _plan(self, assignment: Assignment) -> WritePlan:
+    def plan(self, assignment: Assignment) -> WritePlan:
+        """What the tasks of a micro-batch are given."""
         return WritePlan(
             table_url=str(self.path),
             dead_letters_url=None,
@@ -110,3 +100,19 @@ class LocalWriter:
             file_ids=assignment.file_ids,
             partitions=assignment.partitions,
         )
+
+
+def run_tasks(rows: pa.Table, plan: WritePlan, *, map_tasks: int = 2, batch_rows: int = 10_000) -> list[WriteStatus]:
+    """All tasks of a micro-batch, one after the other; what the write tasks report. Columns of the rows: the plan's."""
+    packed = pa.Table.from_batches(_packed(rows, plan, map_tasks, batch_rows), SHUFFLE_SCHEMA)
+    statuses: list[WriteStatus] = []
+    for task in range(plan.tasks):
+        share = packed.filter(pc.field("route") == task).sort_by([(name, "ascending") for name in SHUFFLE_ORDER])
+        statuses += statuses_from_arrow(pa.Table.from_batches(write_task(share.to_batches(), plan, task)))
+    return statuses
+
+
+def _packed(rows: pa.Table, plan: WritePlan, map_tasks: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    share = -(-rows.num_rows // map_tasks)
+    for task in range(map_tasks):
+        yield from pack(rows.slice(task * share, share).to_batches(batch_rows), plan, task)
