@@ -1,0 +1,53 @@
+"""What docs/operator.md says is all there is: options, metrics, failures, conditions, rights."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bucketingest_operator import rights
+from bucketingest_operator.failures import Failure
+from bucketingest_operator.inventory import Inventory
+from bucketingest_operator.main import _parser
+from bucketingest_operator.metrics import Metrics
+from bucketingest_operator.resource_metrics import ResourceMetrics
+from bucketingest_operator.status import CONDITIONS
+
+TEXT = (Path(__file__).parents[3] / "docs" / "operator.md").read_text(encoding="utf-8")
+NAMED = set(re.findall(r"[A-Za-z_]+", TEXT))
+
+
+def metrics() -> set[str]:
+    own = Metrics()
+    own.watch(leads=lambda: True, resources=lambda: 0, overdue=lambda: 0.0, calls=lambda: 0)
+    nothing = Inventory(lambda _uid: None, lambda _uid: None)
+    own.registry.register(ResourceMetrics(nothing, lambda _uid: None, lambda: True))
+    families = [each for each in own.registry.collect() if each.name.startswith("bucketingest")]
+    return {f"{each.name}_total" if each.type == "counter" else each.name for each in families}
+
+
+@pytest.mark.parametrize("name", sorted(metrics()))
+def test_every_metric_is_described(name: str) -> None:
+    assert name in NAMED
+
+
+def test_every_metric_that_is_described_exists() -> None:
+    described = {word for word in NAMED if word.startswith("bucketingest_") and word != "bucketingest_operator"}
+    assert described == metrics()
+
+
+@pytest.mark.parametrize("word", [*(each.value for each in Failure), *CONDITIONS])
+def test_every_failure_and_condition_is_described(word: str) -> None:
+    assert f"`{word}`" in TEXT
+
+
+def test_every_option_is_described() -> None:
+    options = [name for action in _parser({})._actions for name in action.option_strings if name.startswith("--")]
+    assert [name for name in options if name != "--help" and f"`{name}" not in TEXT] == []
+
+
+def test_every_right_is_described() -> None:
+    rules = (*rights.NAMESPACED, *rights.LEASE, *rights.CLUSTER)
+    assert [each for rule in rules for each in rule["resources"] if f"`{each}`" not in TEXT] == []
