@@ -110,10 +110,21 @@ format: $(READY) ## let ruff format and fix what it can
 	$(BIN)/ruff check --fix .
 
 .PHONY: crds
-crds: $(READY) ## generate crds/ from the spec model
+crds: $(READY) ## generate crds/, the chart's copy of it and docs/reference.md from the spec model
 	mkdir -p crds
 	$(BIN)/python -m bucketingest.spec.crd > crds/.bucketingests.yaml
 	mv crds/.bucketingests.yaml crds/bucketingests.yaml
+	cp crds/bucketingests.yaml charts/bucketingest/files/bucketingests.yaml
+	PYTHONPATH=tools $(BIN)/python -m docsite.reference > docs/.reference.md
+	mv docs/.reference.md docs/reference.md
+
+.PHONY: docs
+docs: $(READY) ## the documentation site, into build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=tools $(BIN)/python -m mkdocs --quiet build --strict
+
+.PHONY: docs-serve
+docs-serve: $(READY) ## the documentation site on 127.0.0.1:8000, built anew when a page changes
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=tools $(BIN)/python -m mkdocs serve
 
 .PHONY: monitoring
 monitoring: $(READY) ## generate alerts and dashboards into charts/bucketingest/files/ from tools/monitoring

@@ -9,6 +9,7 @@ import yaml
 from bucketingest.spec.crd import custom_resource_definition, to_yaml
 
 CHECKED_IN = Path(__file__).parents[3] / "crds" / "bucketingests.yaml"
+IN_CHART = Path(__file__).parents[3] / "charts" / "bucketingest" / "files" / "bucketingests.yaml"
 Node = dict[str, Any]
 
 
@@ -35,7 +36,8 @@ def rules(schema: Node, path: str) -> list[str]:
 
 
 def test_what_is_checked_in_is_what_the_model_makes() -> None:
-    assert CHECKED_IN.read_text() == to_yaml(), "run: python -m bucketingest.spec.crd > crds/bucketingests.yaml"
+    assert CHECKED_IN.read_text() == to_yaml(), "run: make crds"
+    assert IN_CHART.read_text() == to_yaml(), "run: make crds"
     assert yaml.safe_load(CHECKED_IN.read_text()) == custom_resource_definition()
 
 

@@ -39,7 +39,13 @@ def custom_resource_definition() -> dict[str, Any]:
         "spec": {
             "group": API_GROUP,
             "scope": "Namespaced",
-            "names": {"kind": KIND, "plural": PLURAL, "singular": KIND.lower(), "shortNames": ["bi"]},
+            "names": {
+                "kind": KIND,
+                "plural": PLURAL,
+                "singular": KIND.lower(),
+                "shortNames": ["bi"],
+                "categories": ["all"],
+            },
             "versions": [
                 {
                     "name": API_VERSION,
