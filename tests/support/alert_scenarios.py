@@ -296,6 +296,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             {
                 of("bucketingest_job_info", verdict=verdict, pod="d", version="1"): "1x200",
                 of("bucketingest_running_seconds", pod="d"): "0+30x200",
+                of("bucketingest_checkpoint_stays", pod="d"): "1x200",
             },
             fires_at=("1m", "20m"),
             silent_at=("31m", "90m"),
@@ -314,6 +315,26 @@ SCENARIOS: tuple[Scenario, ...] = (
             silent_at=("5m",),
         )
         for verdict in ("new", "in step", "resumed")
+    ),
+    Scenario(
+        "BucketIngestCheckpointRebuilt",
+        "the checkpoint is on the driver's disk: it is made anew at each start",
+        {
+            of("bucketingest_job_info", verdict="rebuilt", pod="d", version="1"): "1x60",
+            of("bucketingest_running_seconds", pod="d"): "0+30x60",
+            of("bucketingest_checkpoint_stays", pod="d"): "0x60",
+        },
+        silent_at=("5m",),
+    ),
+    Scenario(
+        "BucketIngestCheckpointRebuilt",
+        "the operator has taken an instant back, so its rows are ingested again",
+        {
+            of("bucketingest_job_info", verdict="rewound", pod="d", version="1"): "_x20 1x60",
+            of("bucketingest_running_seconds", pod="d"): "_x20 0+30x60",
+            of("bucketingest_rollback_jobs_total", result="succeeded"): "0x10 1x70",
+        },
+        silent_at=("12m", "20m"),
     ),
     # -- the table
     Scenario(

@@ -19,6 +19,7 @@ def _limit(metric: str) -> str:
     return f"max {_BY} (last_over_time({metric}[1d]))"
 
 
+_VERDICT: Final = 'max by (namespace, name, verdict) (bucketingest_job_info{verdict="%s"})'
 _PLANNED: Final = "SpecChanged|RestartAsked|Suspended|Deleted|Completed|TableTaken|SpecInvalid"
 """Ends of attempts that somebody wanted."""
 
@@ -125,7 +126,9 @@ HEALING: Final = (
     Alert(
         "BucketIngestCheckpointRebuilt",
         Severity.WARNING,
-        'max by (namespace, name, verdict) (bucketingest_job_info{verdict=~"rebuilt|rewound"}) '
+        f"(\n  {_VERDICT % 'rebuilt'} and on (namespace, name) max {_BY} (bucketingest_checkpoint_stays) == 1\n"
+        f"  or\n  {_VERDICT % 'rewound'} unless on (namespace, name) "
+        f'sum {_BY} (increase(bucketingest_rollback_jobs_total{{result="succeeded"}}[1h])) > 0.5\n)\n'
         f"and on (namespace, name) max {_BY} (bucketingest_running_seconds) < 1800",
         "0s",
         f"{_WHO} started from a table and a checkpoint that did not fit: {{{{ $labels.verdict }}}}",

@@ -161,7 +161,10 @@ def test_what_figures_are_compared_with_is_the_resources() -> None:
     }
     document["spec"]["table"]["memoryPerTask"] = "64Mi"
     targets = Targets.of(BucketIngest.model_validate(document))
-    assert targets == Targets(45.0, 120.0, 180.0, 64 * 1024**2, buckets=4)
+    assert targets == Targets(45.0, 120.0, 180.0, 64 * 1024**2, buckets=4, checkpoint_stays=True)
+    document["spec"]["table"]["path"] = "s3://lake/rates"
+    document["spec"]["checkpoint"] = {"path": "/var/lib/bucketingest/checkpoint"}
+    assert not Targets.of(BucketIngest.model_validate(document)).checkpoint_stays
     found = scrape(watching(Progress(0.0), targets))
     assert found["bucketingest_commit_lag_limit_seconds", ""] == 120
     assert found["bucketingest_inflight_age_limit_seconds", ""] == 180

@@ -72,6 +72,10 @@ class Targets:
     inflight_age_limit: float = 600.0
     buffer_bytes_limit: int = 256 * 1024**2
     buckets: int = 1
+    checkpoint_stays: bool = True
+    """Whether a checkpoint that is gone at the next start is a surprise: one on the driver's disk is not that of an
+    object store's table.
+    """
 
     @classmethod
     def of(cls, resource: BucketIngest) -> Targets:
@@ -83,6 +87,7 @@ class Targets:
             inflight_age_limit=spec.health.max_inflight_age.total_seconds(),
             buffer_bytes_limit=spec.table.memory_per_task,
             buckets=spec.table.index.buckets,
+            checkpoint_stays=_is_local(resource.checkpoint_path) == _is_local(spec.table.path),
         )
 
 
@@ -90,7 +95,12 @@ _LIMITS: Final[tuple[tuple[str, str, Callable[[Targets], float]], ...]] = (
     ("commit_lag_limit_seconds", "health.maxCommitLag of the resource.", lambda wanted: wanted.commit_lag_limit),
     ("inflight_age_limit_seconds", "health.maxInflightAge of the resource.", lambda wanted: wanted.inflight_age_limit),
     ("buffer_limit_bytes", "table.memoryPerTask of the resource.", lambda wanted: wanted.buffer_bytes_limit),
+    ("checkpoint_stays", "0 if Spark's checkpoint goes with the driver.", lambda wanted: wanted.checkpoint_stays),
 )
+
+
+def _is_local(path: str) -> bool:
+    return "://" not in path or path.startswith("file:")
 
 
 class JobMetrics:

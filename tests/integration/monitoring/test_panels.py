@@ -1,0 +1,139 @@
+"""A real Prometheus scrapes a real job, and the operator's own metrics of it: no panel is empty, and no alert fires."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import start_http_server
+
+from bucketingest.spec.job_report import ProgressReport
+from bucketingest.spec.status import Attempt, Condition, LastCommit, Status
+from bucketingest_operator.inventory import Inventory
+from bucketingest_operator.metrics import Metrics
+from bucketingest_operator.passes import Memory
+from bucketingest_operator.progress_client import Talk
+from bucketingest_operator.resource_metrics import ResourceMetrics
+from devservers.kafka import KafkaBroker
+from devservers.process import free_ports
+from devservers.produce import produce
+from devservers.prometheus import Prometheus
+from support.command_process import CommandProcess
+from support.panel_queries import without_data
+from support.promtool import rules_file
+
+NAMESPACE, NAME = "shop", "orders"
+TOPIC = "monitored"
+DATA_WITHIN_SECONDS = 90.0
+
+
+def send(broker: KafkaBroker) -> None:
+    """Some hundred messages, one of which does not decode."""
+    rows = [{"id": number % 50, "text": "x", "gone": number % 7 == 0} for number in range(500)]
+    messages = [(str(row["id"]).encode(), json.dumps(row).encode()) for row in rows]
+    produce(broker.bootstrap_servers, TOPIC, [*messages, (b"1", b"no json")])
+
+
+class OfOperator:
+    """The metrics that the operator would tell of one resource, from the real job's real `/progress`."""
+
+    def __init__(self, document: dict[str, object], job: str) -> None:
+        self.metrics = Metrics()
+        self._job = job
+        self.memory = Memory()
+        self.inventory = Inventory(lambda _uid: None, lambda _uid: None)
+        self.metrics.watch(
+            leads=lambda: True, resources=lambda: len(self.inventory), overdue=lambda: 0.0, calls=lambda: 0
+        )
+        self.metrics.registry.register(ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda: True))
+        self._document = document
+
+    def look(self) -> None:
+        """Ask the job once, as a pass does."""
+        began = time.monotonic()
+        with urllib.request.urlopen(f"http://{self._job}/progress", timeout=5) as answer:
+            report = ProgressReport.model_validate(json.load(answer))
+        now = datetime.now(UTC).replace(microsecond=0)
+        commit = report.last_commit
+        last = None if commit is None else LastCommit(instant=commit.instant, time=commit.at, rows=commit.rows)
+        ready = Condition(type="Ready", status="True", reason="Running", lastTransitionTime=now)
+        status = Status(phase="Running", attempt=1, attempts=(Attempt(number=1),), conditions=(ready,), lastCommit=last)
+        metadata = {
+            "namespace": NAMESPACE,
+            "name": NAME,
+            "uid": "0-1",
+            "creationTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "resourceVersion": "1",
+            "generation": 1,
+        }
+        self.inventory.take({**self._document, "metadata": metadata, "status": status.to_document()})
+        self.memory.counts.note_report("pod", report, status, from_its_start=True)
+        self.memory.talk = Talk("pod", report, time.monotonic())
+        self.metrics.took(time.monotonic() - began)
+
+
+@pytest.fixture
+def pipeline(kafka_broker: KafkaBroker, tmp_path: Path) -> Path:
+    """A BucketIngest with input that keeps its promises, some rows of which do not decode."""
+    kafka_broker.create_topic(TOPIC, partitions=2)
+    send(kafka_broker)
+    spec = {
+        "source": {"kafka": {"bootstrapServers": kafka_broker.bootstrap_servers, "topics": [TOPIC]}},
+        "format": {"type": "json", "schema": "id BIGINT, text STRING, gone BOOLEAN"},
+        "table": {
+            "path": str(tmp_path / "table"),
+            "recordKey": ["id"],
+            "deleteWhen": "gone",
+            "index": {"buckets": 4},
+        },
+        "commit": {"interval": "2s", "trigger": "1s"},
+        "slo": {"commitLatency": "60s", "freshness": "5m"},
+    }
+    document = {
+        "apiVersion": "bucketingest.dev/v1alpha1",
+        "kind": "BucketIngest",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": spec,
+    }
+    file = tmp_path / "orders.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+@pytest.fixture
+def job(pipeline: Path, tmp_path: Path) -> Iterator[str]:
+    """host:port of the endpoints of a running job that has committed."""
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    with CommandProcess("run", pipeline, "--listen", address, log=tmp_path / "run.log") as process:
+        process.wait_until(lambda: '"event": "committed"' in process.output)
+        yield address
+
+
+@pytest.mark.kafka
+def test_every_panel_shows_data_and_a_healthy_pipeline_alerts_nobody(
+    job: str, pipeline: Path, kafka_broker: KafkaBroker
+) -> None:
+    operator = OfOperator(yaml.safe_load(pipeline.read_text()), job)
+    operator.look()
+    server, thread = start_http_server(0, addr="127.0.0.1", registry=operator.metrics.registry)
+    try:
+        with Prometheus([job, f"127.0.0.1:{server.server_port}"], [rules_file()]) as prometheus:
+            deadline = time.monotonic() + DATA_WITHIN_SECONDS
+            while empty := without_data(prometheus, NAMESPACE, NAME):
+                assert time.monotonic() < deadline, f"no data: {empty}"
+                send(kafka_broker)
+                time.sleep(1)
+                operator.look()
+            firing = [each["labels"]["alertname"] for each in prometheus.alerts() if each["state"] == "firing"]
+            # Its rows that do not decode are told: that one is right.
+            assert set(firing) <= {"BucketIngestDeadLetters"}
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
