@@ -96,6 +96,13 @@ def test_an_intent_is_read_back(coordination: Coordination) -> None:
     assert coordination.intent(INSTANT, 1) == INTENT
 
 
+def test_of_two_attempts_that_chose_one_time_only_one_has_it_though_their_rows_are_the_same(
+    storage: Storage,
+) -> None:
+    claims = [Coordination(storage, "shop/orders").claim(INSTANT, INTENT) for _ in range(2)]
+    assert claims == [True, False]
+
+
 def test_an_intent_may_be_repeated_but_not_with_other_rows_or_file_names(coordination: Coordination) -> None:
     coordination.put_intent(INSTANT, 1, INTENT)
     coordination.put_intent(INSTANT, 1, Intent(SourceRange("kafka", RANGE.start, RANGE.end, "other", 7), "file ids"))

@@ -116,9 +116,18 @@ class Coordination:
         directories = self._storage.list_level(f"{self._root}/instants").directories
         return sorted(path.rpartition("/")[2] for path in directories)
 
+    def claim(self, instant: str, intent: Intent) -> bool:
+        """Take an instant by the intent of its first micro-batch; False if any attempt has, this very intent too.
+
+        Two attempts that chose one time must not both go on with it: what one takes back would be the other's.
+        """
+        return self._create(self._path(instant, "intent/1"), _encoded(intent)) is None
+
     def put_intent(self, instant: str, sequence: int, intent: Intent) -> None:
-        """Say which rows the micro-batch consists of, before any is written."""
-        content = json.dumps({"range": intent.source_range.to_json(), "fileIds": intent.file_ids}).encode()
+        """Say which rows a further micro-batch of an instant, or one that comes again, consists of, before any is
+        written.
+        """
+        content = _encoded(intent)
         existing = self._create(self._path(instant, f"intent/{sequence}"), content)
         if existing == _CLOSED:
             raise PositionLost(f"instant {instant} was closed for its commit before micro-batch {sequence} began")
@@ -250,6 +259,10 @@ class Coordination:
 def directory_name(pipeline: str) -> str:
     """A pipeline's name as one directory level: namespace/name becomes namespace~name; no Kubernetes name has a ~."""
     return "lease~" if pipeline == "lease" else pipeline.replace("/", "~")  # the table's lease has that name
+
+
+def _encoded(intent: Intent) -> bytes:
+    return json.dumps({"range": intent.source_range.to_json(), "fileIds": intent.file_ids}).encode()
 
 
 def _intent_of(content: bytes) -> Intent:

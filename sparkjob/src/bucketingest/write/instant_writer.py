@@ -89,12 +89,13 @@ class InstantWriter:
                 self._shared.check_taken_back(timeline)
                 self._shared.fold_in(timeline)
                 instant = self._next_time(timeline.times | set(self._coordination.instants()))
-                self._coordination.put_intent(instant, 1, self._intent(source_range))
+                if not self._coordination.claim(instant, self._intent(source_range)):
+                    continue
                 heartbeat.beat(self._storage, instant)
                 try:
                     create_requested(self._storage, instant)
                 except InstantExists:
-                    self._coordination.forget([instant])
+                    # Whoever has it on the timeline may be an attempt that needs the intent; a start forgets ours.
                     continue
                 self._create_inflight(instant)
             self._check_not_aborted(instant)
