@@ -121,7 +121,11 @@ class Coordination:
 
         Two attempts that chose one time must not both go on with it: what one takes back would be the other's.
         """
-        return self._create(self._path(instant, "intent/1"), _encoded(intent)) is None
+        try:
+            self._storage.create(self._path(instant, "intent/1"), _encoded(intent))
+        except AlreadyExists:
+            return False
+        return True
 
     def put_intent(self, instant: str, sequence: int, intent: Intent) -> None:
         """Say which rows a further micro-batch of an instant, or one that comes again, consists of, before any is
