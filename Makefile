@@ -120,11 +120,7 @@ crds: $(READY) ## generate crds/, the chart's copy of it and docs/reference.md f
 
 .PHONY: docs
 docs: $(READY) ## the documentation site, into build/site; a warning is an error
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=tools $(BIN)/python -m mkdocs --quiet build --strict
-
-.PHONY: docs-serve
-docs-serve: $(READY) ## the documentation site on 127.0.0.1:8000, built anew when a page changes
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=tools $(BIN)/python -m mkdocs serve
+	PYTHONPATH=tools $(BIN)/python -m docsite
 
 .PHONY: monitoring
 monitoring: $(READY) ## generate alerts and dashboards into charts/bucketingest/files/ from tools/monitoring
