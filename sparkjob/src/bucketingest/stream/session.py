@@ -44,7 +44,7 @@ _DEFAULT_CONF: Final = {
     "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
     "spark.python.daemon.module": "bucketingest.stream.worker_daemon",
     # Spark's own, and names of Kafka's and clouds' secrets that it misses: plans and messages show a source's options.
-    "spark.redaction.regex": "(?i)secret|passw|token|credential|jaas|(access|account|api|private|sas|keystore)[._-]?key",
+    "spark.redaction.regex": "(?i)secret|passw|token|credential|jaas|(access|account|api|private|keystore)[._-]?key",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.minBatchesToRetain": "100",
