@@ -15,6 +15,7 @@ import typer
 import yaml
 
 from bucketingest.cli.main import app
+from bucketingest.cli.plugins import add_commands
 from bucketingest.spec.load import load_text
 from bucketingest.spec.model import BucketIngest
 from docsite.measured import NotMeasured, filled
@@ -22,9 +23,18 @@ from docsite.reference import reference
 from monitoring.alerts import ALERTS
 from support.pages import ROOT, Command, anchors, blocks, commands, links, pages
 
+
+def with_commands_of_others() -> typer.Typer:
+    """`bucketingest` as it is where the operator's package is installed too; the real one stays as it is."""
+    everything = typer.Typer()
+    everything.registered_commands = [*app.registered_commands]
+    add_commands(everything)
+    return everything
+
+
 PAGES = pages()
 SHOWN = {str(command): command for page in PAGES for command in commands(page)}
-GROUP: Any = typer.main.get_command(app)
+GROUP: Any = typer.main.get_command(with_commands_of_others())
 TARGETS = set(re.findall(r"^([a-z0-9.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 BASE: dict[str, Any] = {
     "apiVersion": "bucketingest.dev/v1alpha1",
