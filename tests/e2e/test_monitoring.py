@@ -1,0 +1,132 @@
+"""What people on call see: panels with data, an alert that comes and goes, runbooks whose commands work."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from devcluster.binaries import find_tool
+from devcluster.cluster import Cluster, EmbeddedCluster
+from devservers.prometheus import Prometheus
+from support.cluster.faults import stop_processes
+from support.cluster.kube import Kube, wait_for
+from support.cluster.pipeline import Pipeline
+from support.pages import ROOT, blocks
+from support.panel_queries import without_data
+from support.promtool import rules_file
+
+NewPipeline = Callable[..., Pipeline]
+STUCK = {"BucketIngestStuckInflight", "BucketIngestCommitsLate"}
+ALERT_SECONDS = 240.0
+CHANGES = {
+    "commit": {"interval": "10s", "trigger": "1s"},
+    "health": {"maxCommitLag": "30s", "maxInflightAge": "30s"},
+    "slo": {"commitLatency": "30s", "freshness": "2m"},
+}
+_CHANGING = re.compile(r"kubectl .*\b(patch|annotate)\b")
+
+
+@pytest.fixture
+def prometheus(cluster: Cluster, release: Cluster, tmp_path: Path) -> Iterator[Prometheus]:
+    """Scrapes the cluster's pods, with the chart's rules, whose alerts wait for seconds instead of minutes."""
+    assert release is cluster
+    if not isinstance(cluster, EmbeddedCluster):
+        pytest.skip("only the embedded node has pods that this machine can reach")
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(re.sub(r"(?m)^(\s+for:) .*$", r"\1 3s", rules_file().read_text()))
+    assert yaml.safe_load(rules.read_text())["groups"]
+    with Prometheus(rules=[rules], kubeconfig=cluster.kubeconfig) as server:
+        yield server
+
+
+def firing(prometheus: Prometheus, pipeline: Pipeline) -> set[str]:
+    return {
+        each["labels"]["alertname"]
+        for each in prometheus.alerts()
+        if each["state"] == "firing" and each["labels"].get("name") == pipeline.name
+    }
+
+
+def test_panels_have_data_and_the_alert_for_a_stuck_job_comes_and_goes(
+    on_volume: NewPipeline, prometheus: Prometheus, kube: Kube
+) -> None:
+    watched = on_volume("watched")
+    watched.load(seed=21)
+    applied = time.time()
+    kube.apply(watched.manifest(CHANGES))
+    watched.wait_for_commit(applied, "apply")
+
+    def all_have_data() -> bool:
+        return not without_data(prometheus, watched.namespace, watched.name)
+
+    wait_for(
+        all_have_data,
+        within=ALERT_SECONDS,
+        telling="every panel has data",
+        state=lambda: str(without_data(prometheus, watched.namespace, watched.name)),
+    )
+    assert not firing(prometheus, watched) & STUCK
+
+    # Nobody heals: the operator is told to watch only, and the driver hangs with an open instant.
+    kube.kubectl(
+        "annotate", "bi", watched.name, "--namespace", watched.namespace, "bucketingest.dev/pause=true", "--overwrite"
+    )
+    watched.wait("an open instant in the status", lambda: ((watched.get() or {}).get("status") or {}).get("inflight"))
+    stop_processes(watched.drivers()[-1])
+    watched.wait("SIGSTOP -> alert", lambda: firing(prometheus, watched) & STUCK, within=ALERT_SECONDS)
+
+    freed = time.time()
+    kube.kubectl("annotate", "bi", watched.name, "--namespace", watched.namespace, "bucketingest.dev/pause-")
+    watched.wait_for_commit(freed, "operator may heal", within=ALERT_SECONDS)
+    watched.wait("alert resolved", lambda: not firing(prometheus, watched) & STUCK, within=ALERT_SECONDS)
+    watched.judge()
+
+
+def test_the_commands_of_every_runbook_work_as_written(on_volume: NewPipeline, kube: Kube, tmp_path: Path) -> None:
+    """Those that change a resource are only tried by the API server (`--dry-run=server`)."""
+    orders = on_volume("orders")
+    orders.load(seed=22)
+    applied = time.time()
+    kube.apply(orders.manifest())
+    orders.wait_for_commit(applied, "apply")
+    orders.wait_for_condition("Ready", "True")
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(kube.kubeconfig),
+        "PATH": f"{_tools(tmp_path)}{os.pathsep}{os.environ['PATH']}",
+        "NAMESPACE": orders.namespace,
+        "NAME": orders.name,
+    }
+    begin = "\n".join(code for code in blocks(ROOT / "docs" / "runbooks" / "index.md", "sh") if "$(" in code)
+    failed = []
+    for page in sorted((ROOT / "docs" / "runbooks").glob("*.md")):
+        for line in (line for code in blocks(page, "sh") for line in code.splitlines()):
+            if not line.startswith("kubectl"):
+                continue
+            # `grep` finds nothing where nothing is wrong, and that is no failure of the command.
+            command = line.partition(" | ")[0]
+            if _CHANGING.search(command):
+                command += " --dry-run=server"
+            script = f"set -eu\n{begin}\n{command}"
+            done = subprocess.run(
+                ["bash", "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=120
+            )
+            if done.returncode:
+                failed.append(f"{page.name}: {command}\n{done.stderr}")
+    assert not failed, "\n".join(failed)
+    orders.judge()
+
+
+def _tools(folder: Path) -> Path:
+    """A folder in which `kubectl` is the one that the tests use."""
+    path = folder / "bin"
+    path.mkdir()
+    (path / "kubectl").symlink_to(find_tool("kubectl"))
+    return path
