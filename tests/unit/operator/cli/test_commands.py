@@ -1,7 +1,6 @@
 """`diagnose` and `top` as a person runs them, against an API server that answers from a table."""
 
 import json
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from bucketingest_operator.decision_log import EVENT, encode_observation, encode
 from bucketingest_operator.observation import Observation
 from bucketingest_operator.reconcile import reconcile
 from support.api_server import TOKEN, ApiServer, api_server
+from support.cluster.people import unpacked
 from support.observations import NAMES, NOW, UID, resource
 
 RESOURCES = "/apis/bucketingest.dev/v1alpha1/namespaces/ingest/bucketingests"
@@ -108,12 +108,6 @@ def in_the_pod(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(Cluster, "run", run)
     return ran
-
-
-def unpacked(path: Path) -> dict[str, str]:
-    with tarfile.open(path) as archive:
-        members = {each.name.partition("/")[2]: archive.extractfile(each) for each in archive.getmembers()}
-        return {name: stream.read().decode() for name, stream in members.items() if stream is not None}
 
 
 def test_a_bundle_has_all_that_explains_a_pipeline_and_no_secret(
