@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from bucketingest_operator.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
 from bucketingest_operator.kinds import LEASES
@@ -22,6 +22,14 @@ TRUSTED_SECONDS: Final = 9.0
 RETRY_SECONDS: Final = 2.0
 
 
+class Clock(Protocol):
+    """A clock that is never put back, as an event loop has one."""
+
+    def time(self) -> float:
+        """Seconds since whenever."""
+        ...
+
+
 class Leadership:
     """Holds the Lease, or waits for it.
 
@@ -30,14 +38,17 @@ class Leadership:
         namespace: Of the Lease.
         identity: Of this process, different from that of any other, also of an earlier one in the same pod.
         gained: Called each time when this process has become the leader.
+        clock: The event loop's by default.
     """
 
-    def __init__(self, api: Api, namespace: str, identity: str, gained: Callable[[], None]) -> None:
+    def __init__(
+        self, api: Api, namespace: str, identity: str, gained: Callable[[], None], clock: Clock | None = None
+    ) -> None:
         self._api = api
         self._namespace = namespace
         self._identity = identity
         self._gained = gained
-        self._clock = asyncio.get_running_loop()
+        self._clock: Clock = clock or asyncio.get_running_loop()
         self._trusted_until = 0.0
         self._was_leader = False
         self._seen: tuple[str, float] = ("", 0.0)
@@ -51,16 +62,20 @@ class Leadership:
     async def run(self) -> None:
         """Get the Lease and keep it, for ever."""
         while True:
-            asked = self._clock.time()
-            try:
-                if await self._try():
-                    # What was due in a gap was dropped: whoever leads after one looks at everything.
-                    self._was_leader = self._was_leader and self.held
-                    self._trusted_until = asked + TRUSTED_SECONDS
-            except ApiError as error:
-                log.warning("the lease cannot be renewed or read", extra={"error": str(error)})
-            self._tell()
+            await self.step()
             await asyncio.sleep(RETRY_SECONDS * random.uniform(0.9, 1.1))  # noqa: S311
+
+    async def step(self) -> None:
+        """Try once to get the Lease, or to keep it."""
+        asked = self._clock.time()
+        try:
+            if await self._try():
+                # What was due in a gap was dropped: whoever leads after one looks at everything.
+                self._was_leader = self._was_leader and self.held
+                self._trusted_until = asked + TRUSTED_SECONDS
+        except ApiError as error:
+            log.warning("the lease cannot be renewed or read", extra={"error": str(error)})
+        self._tell()
 
     async def release(self) -> None:
         """Let another one have it at once. Call it when nothing is being done any more."""
