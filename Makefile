@@ -66,7 +66,7 @@ test-unit: $(READY) ## the fast tests: no JVM, no server
 
 # PYTEST_ARGS='-k hangs'; BUCKETINGEST_KEEP_CLUSTER=1 leaves the cluster up. Where there can be none it says so, and in CI fails.
 .PHONY: test-e2e
-test-e2e: $(READY) java connectors kafka-broker versitygw ## the operator on a Kubernetes cluster: apply, run, kill, heal
+test-e2e: $(READY) java connectors kafka-broker versitygw prometheus ## the operator on a Kubernetes cluster: apply, run, kill, heal
 	$(BIN)/pytest tests/e2e $(PYTEST_ARGS)
 
 .PHONY: test-alerts

@@ -115,7 +115,7 @@ class _Families:
 
 _PLAIN: Final = {
     "bucketingest_attempt": "Number of the newest attempt.",
-    "bucketingest_commit_lag_seconds": "Since the last commit, while input waits; 0 when idle or suspended.",
+    "bucketingest_commit_lag_seconds": "For how long input waits without a commit; 0 when idle or suspended.",
     "bucketingest_resource_inflight_age_seconds": "Age of the open instant; 0 without one.",
     "bucketingest_resource_last_commit_timestamp_seconds": "Unix time of the last commit; 0 before the first.",
     "bucketingest_resource_lag_offsets": "Offsets that are not committed; absent while not known.",
@@ -162,7 +162,14 @@ def _progress(resource: Resource, talk: Talk | None, now: datetime, clock: float
         return values
     old = max(0.0, clock - talk.read_at)
     waits = not report.idle and (report.lag.seconds or report.lag.offsets)
-    without = report.running_seconds if report.last_commit is None else report.last_commit.age_seconds
+    if report.last_commit is not None:
+        # Input that came just now, after a quiet night, has not waited since the evening.
+        waiting = report.lag.seconds
+        age = report.last_commit.age_seconds
+        without = age if waiting is None else min(age, waiting)
+    else:
+        # What drivers before it did not commit waits on.
+        without = report.running_seconds if commit is None else max(0.0, (now - commit.time).total_seconds())
     values["bucketingest_commit_lag_seconds"] = without + old if waits else 0
     values["bucketingest_resource_inflight_age_seconds"] = (
         0 if report.inflight is None else report.inflight.age_seconds + old

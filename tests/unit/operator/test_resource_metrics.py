@@ -100,7 +100,9 @@ def test_promises_are_those_of_the_spec() -> None:
 @pytest.mark.parametrize(
     ("changes", "least", "most"),
     [
-        ({"last_commit": commit(100)}, 100, 110),
+        ({"last_commit": commit(100), "lag": LagReport(offsets=9, seconds=120)}, 100, 110),
+        ({"last_commit": commit(100), "lag": LagReport(offsets=9, seconds=None)}, 100, 110),
+        ({"last_commit": commit(30_000), "lag": LagReport(offsets=9, seconds=5)}, 5, 15),
         ({"last_commit": commit(100), "idle": True}, 0, 0),
         ({"last_commit": commit(100), "lag": LagReport(offsets=0, seconds=0)}, 0, 0),
         ({"last_commit": None, "running_seconds": 50}, 50, 60),
@@ -110,6 +112,17 @@ def test_lag_is_the_time_without_commits_while_input_waits(changes: dict[str, An
     value = Shown(memory=Memory(talk(**changes))).value("bucketingest_commit_lag_seconds")
     assert value is not None
     assert least <= value <= most
+
+
+def test_a_new_driver_takes_over_the_lag_of_those_before_it() -> None:
+    document = {
+        **status_with(attempt(2), phase="Running").to_document(),
+        "lastCommit": commit_before(200).to_document(),
+    }
+    fresh = talk(last_commit=None, running_seconds=5)
+    value = Shown(document, Memory(fresh)).value("bucketingest_commit_lag_seconds")
+    assert value is not None
+    assert value > 199
 
 
 def commit_before(seconds: float) -> LastCommit:
