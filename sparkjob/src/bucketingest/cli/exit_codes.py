@@ -74,7 +74,9 @@ _BY_TEXT: Final[tuple[tuple[re.Pattern[str], ExitCode], ...]] = (
     ),
     (
         re.compile(
-            r"OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|OOMKilled|exit (?:code|status):? 137|out of memory:"
+            # 3: a JVM with -XX:+ExitOnOutOfMemoryError; 52: Spark's own handler; 137: the kernel, for a pod's limit
+            r"OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|OOMKilled|out of memory:"
+            r"|exit(?:ed with)? (?:code|status):? (?:3|52|137)\b"
         ),
         ExitCode.OUT_OF_MEMORY,
     ),
