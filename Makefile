@@ -138,7 +138,7 @@ lock: | $(UV) ## lock requirements/*.txt anew, keeping versions that still fit (
 
 .PHONY: clean
 clean: ## remove what running leaves in the work tree, .venv too
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: clean-cache
