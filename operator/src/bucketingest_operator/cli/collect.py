@@ -47,6 +47,8 @@ class Wanted:
     since_seconds: int
     operator_namespace: str | None = None
     """None: every namespace, as far as that may be seen."""
+    timeline: bool = True
+    """Whether the table is looked at too, which takes some memory of the driver's pod for a moment."""
 
 
 class Collector:
@@ -83,7 +85,8 @@ class Collector:
             bundle.missing["progress.json, timeline.txt"] = "no driver pod is running"
         else:
             self._progress(driver)
-            self._timeline(driver, str(resource["spec"]["table"]["path"]))
+            if self._wanted.timeline:
+                self._timeline(driver, str(resource["spec"]["table"]["path"]))
         with self._noting(DECISIONS):
             self._told("the operator's decisions")
             self._decisions()

@@ -33,6 +33,9 @@ def diagnose(
     operator_namespace: Annotated[
         str | None, typer.Option(help="Namespace of the operator.", show_default="looked for in all", metavar="NAME")
     ] = None,
+    timeline: Annotated[
+        bool, typer.Option(help="Whether the table is looked at, for which the driver's pod needs 120 MB for a moment.")
+    ] = True,
     bundle: Annotated[
         Path | None,
         typer.Option(
@@ -65,7 +68,7 @@ def diagnose(
     from bucketingest_operator.cli.collect import Wanted
 
     cluster = Cluster.find(context)
-    wanted = Wanted(namespace or cluster.namespace, name, max(1, seconds), operator_namespace)
+    wanted = Wanted(namespace or cluster.namespace, name, max(1, seconds), operator_namespace, timeline=timeline)
     diagnose_resource(within(cluster, wanted), cluster, output)
 
 

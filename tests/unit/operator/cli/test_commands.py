@@ -149,6 +149,14 @@ def test_who_may_not_use_the_proxy_asks_the_driver_from_within(
     assert any("/progress" in " ".join(command) for command in in_the_pod)
 
 
+def test_a_driver_that_is_short_of_memory_is_left_alone_where_that_is_wished(
+    full: ApiServer, in_the_pod: list[list[str]], tmp_path: Path
+) -> None:
+    commands.diagnose("orders", output=tmp_path / "b.tar.gz", timeline=False)
+    assert in_the_pod == []
+    assert "timeline.txt" not in unpacked(tmp_path / "b.tar.gz")
+
+
 def test_what_cannot_be_read_is_noted_and_the_rest_is_there(
     full: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], in_the_pod: list[list[str]]
 ) -> None:
