@@ -90,6 +90,17 @@ def test_on_a_cluster_nothing_of_the_operators_defaults_is_set_again() -> None:
     assert theirs.keys() & conf.keys() == set()
 
 
+def test_on_a_cluster_the_number_of_write_tasks_is_the_specs_however_many_executors_are_there_yet() -> None:
+    wanted = {"executor": {"instances": 3, "cores": "2500m", "memory": "1Gi"}}
+    conf = session.session_conf(resource(**wanted), CLUSTER, [])
+
+    assert conf["spark.default.parallelism"] == "6"
+    assert conf["spark.scheduler.minRegisteredResourcesRatio"] == "0"
+    chosen = {**wanted, "conf": {"spark.default.parallelism": "9"}}
+    assert session.session_conf(resource(**chosen), CLUSTER, [])["spark.default.parallelism"] == "9"
+    assert "spark.default.parallelism" not in session.session_conf(resource(**wanted), None, [])
+
+
 def test_executors_take_connectors_from_their_own_image() -> None:
     wanted = resource(conf={"spark.jars": "https://jars.example/mine.jar"})
     conf = session.session_conf(wanted, CLUSTER, ["/opt/jars/a.jar", "/opt/jars/b.jar"])

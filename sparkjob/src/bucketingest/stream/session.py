@@ -78,6 +78,10 @@ def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) ->
     conf["spark.master"] = master or "local[*]"
     if master is None:
         conf |= {f"spark.driver.{name}": "127.0.0.1" for name in ("bindAddress", "host")}
+    if master is not None and master.startswith("k8s://"):
+        # Executors come while the driver looks at the table. How many tasks write does not depend on who was first.
+        conf["spark.scheduler.minRegisteredResourcesRatio"] = "0"
+        conf["spark.default.parallelism"] = str(spark.executor.instances * max(1, spark.executor.cores // 1000))
     # In local mode the driver's JVM does the executors' work too.
     heap = max(spark.driver.memory, spark.executor.memory) if is_local else spark.driver.memory
     conf |= {"spark.driver.memory": f"{heap // 1024**2}m", **spark.conf, **REQUIRED_CONF}
