@@ -12,7 +12,9 @@ from bucketingest.spec.scalars import SmallText, Whole
 
 Phase = Literal["Pending", "Starting", "Running", "Idle", "Recovering", "Suspended", "Stalled", "Completed"]
 Sentence = Annotated[str, Field(max_length=4096)]
-Count = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
+COUNT_MAX = 2**53
+"""The API server holds bounds as floating point numbers, and refuses every object where a larger one is rounded up."""
+Count = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
 InstantTime = Annotated[str, Field(pattern=r"^[0-9]{17}$", max_length=17)]
 
 ATTEMPTS_MAX = 10
@@ -94,7 +96,7 @@ class Status(SpecModel):
     )
     inflight: Inflight | None = Field(default=None, description="The instant that is open now.")
     lag: Lag | None = Field(default=None, description="Input that is not yet visible in the table.")
-    attempt: Whole | None = Field(default=None, description="Number of the newest attempt.", ge=0, le=2**63 - 1)
+    attempt: Whole | None = Field(default=None, description="Number of the newest attempt.", ge=0, le=COUNT_MAX)
     attempts: tuple[Attempt, ...] | None = Field(
         default=None,
         description=f"The newest attempts, at most {ATTEMPTS_MAX}, oldest first.",
