@@ -152,11 +152,12 @@ def test_who_leads_again_after_a_gap_is_told_so(world: World) -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.integers(0, 2),
-        st.sampled_from([None, None, None, "before", "after"]),
-        st.floats(0, CALL_SECONDS, allow_nan=False),
-        st.sampled_from([0.0, 1.0, 2.0, 5.0, 9.0, 15.0, 60.0]),
+        st.integers(0, 1),
+        st.sampled_from([None, None, None, None, None, None, "before", "after"]),
+        st.sampled_from([0.0, 0.0, 0.0, CALL_SECONDS]),
+        st.sampled_from([0.0, 1.0, 2.0, 8.0, 14.0, 16.0]),
     ),
+    min_size=20,
     max_size=60,
 )
 
@@ -165,7 +166,7 @@ STEPS = st.lists(
 @settings(max_examples=300, deadline=None)
 def test_two_never_lead_at_the_same_time(steps: list[tuple[int, str | None, float, float]]) -> None:
     world = World()
-    candidates = [Candidate(world, name) for name in "abc"]
+    candidates = [Candidate(world, name) for name in "ab"]
     for who, fails, seconds, pause in steps:
         acting = candidates[who]
         acting.api.fails, acting.api.seconds = fails, seconds
