@@ -60,11 +60,13 @@ RUN mkdir -p /usr/share/man/man1 \
 
 FROM tools AS job-dependencies
 COPY requirements/job.txt /build/
-# PySpark comes as source: it becomes a wheel first, by the locked tools.
+# PySpark comes as source: it becomes a wheel first, by the locked tools. Spark puts its archive of PySpark before the
+# installed package, and Python workers would compile that at each start.
 RUN /opt/tools/bin/pip wheel --quiet --no-cache-dir --require-hashes --no-deps --no-build-isolation --wheel-dir /build/wheels \
       -r /build/job.txt \
  && /opt/tools/bin/pip --python /opt/bucketingest/bin/python install --quiet --no-index --no-deps /build/wheels/*.whl \
  && rm -rf /build/wheels \
+ && rm /opt/bucketingest/lib/python3*/site-packages/pyspark/python/lib/pyspark.zip \
  && ln -s "$(/opt/bucketingest/bin/python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')" /opt/bucketingest/spark
 # Driver and executors find the Kafka source among Spark's own jars, so nobody has to send it.
 COPY --from=connectors / /build/connectors/
