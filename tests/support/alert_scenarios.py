@@ -140,6 +140,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "BucketIngestFreshnessFastBurn",
+        "two minutes in each hour",
+        _freshness(_repeated("0x115 300x3", 10)),
+        silent_at=("5h", "5h10m", "8h5m"),
+    ),
+    Scenario(
+        "BucketIngestFreshnessFastBurn",
         "nothing was promised",
         {of("bucketingest_commit_lag_seconds"): "9000x400"},
         silent_at=("1h",),
@@ -223,7 +229,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "the operator gives up, a person repairs it",
         _condition("Stalled", "0x10 1x20 0x20"),
         fires_at=("8m", "15m"),
-        silent_at=("4m", "5m", "16m"),
+        silent_at=("4m", "6m", "16m"),
     ),
     Scenario("BucketIngestStalled", "Unknown is no stall", _condition("Stalled", "-1x60"), silent_at=("20m",)),
     Scenario(
@@ -369,7 +375,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "BucketIngestLockContention",
         "a moment now and then is normal",
         {
-            of("bucketingest_lock_wait_seconds_total", pod="d"): "0+0.5x100",
+            of("bucketingest_lock_wait_seconds_total", pod="d"): "0+2x100",
             of("bucketingest_lease_wait_seconds_total", pod="d"): "0x10 20x90",
         },
         silent_at=("30m",),
@@ -395,8 +401,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "BucketIngestDeadLetters",
-        "three rows do not decode",
-        {of("bucketingest_dead_letters_total", pod="d"): "0x10 3x100"},
+        "one row does not decode",
+        {of("bucketingest_dead_letters_total", pod="d"): "0x10 1x100"},
         fires_at=("6m", "30m"),
         silent_at=("4m", "40m"),
     ),
@@ -408,13 +414,13 @@ SCENARIOS: tuple[Scenario, ...] = (
             of("bucketingest_rows_total", pod="d"): "0+3000x180",
         },
         fires_at=("25m", "40m"),
-        silent_at=("9m", "70m"),
+        silent_at=("9m", "19m", "70m"),
     ),
     Scenario(
         "BucketIngestManyDeadLetters",
-        "one row in a hundred",
+        "three rows in a hundred",
         {
-            of("bucketingest_dead_letters_total", pod="d"): "0+30x100",
+            of("bucketingest_dead_letters_total", pod="d"): "0+90x100",
             of("bucketingest_rows_total", pod="d"): "0+3000x100",
         },
         silent_at=("30m",),
@@ -443,7 +449,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "BucketIngestOperatorErrors",
         "conflicts with somebody's edit now and then",
-        {'bucketingest_operator_reconcile_errors_total{pod="a"}': "0x20 1x20 2x20 3x20"},
+        {'bucketingest_operator_reconcile_errors_total{pod="a"}': " ".join(f"{count}x7" for count in range(20))},
         silent_at=("39m",),
         labels={},
     ),
