@@ -89,7 +89,7 @@ until curl -s -o /dev/null --fail --cacert "$PKI/ca.crt" --cert "$PKI/admin.crt"
 start kube-controller-manager "$BIN/kube-controller-manager" --kubeconfig="$PKI/controllers.kubeconfig" \
   --authentication-kubeconfig="$PKI/controllers.kubeconfig" --authorization-kubeconfig="$PKI/controllers.kubeconfig" \
   --service-account-private-key-file="$PKI/sa.key" --root-ca-file="$PKI/ca.crt" --kube-api-qps=1000 --kube-api-burst=2000 \
-  --leader-elect=false --bind-address=127.0.0.1 --cluster-signing-cert-file="$PKI/ca.crt" \
+  --use-service-account-credentials=true --leader-elect=false --bind-address=127.0.0.1 --cluster-signing-cert-file="$PKI/ca.crt" \
   --cluster-signing-key-file="$PKI/ca.key" --profiling=false
 
 if [ "$WITH_NODE" = 1 ]; then
