@@ -58,11 +58,14 @@ images: $(READY) connectors ## container images of job and operator
 
 .PHONY: test
 test: $(READY) test-deps ## all tests: unit, and integration with Spark, Kafka, S3 and Hudi's own reader
-	$(BIN)/pytest tests/unit tests/simulation tests/integration $(PYTEST_ARGS)
+	failed=0; \
+	$(BIN)/pytest tests/unit tests/simulation --numprocesses auto $(PYTEST_ARGS) || failed=1; \
+	$(BIN)/pytest tests/integration $(PYTEST_ARGS) || failed=1; \
+	exit $$failed
 
 .PHONY: test-unit
 test-unit: $(READY) ## the fast tests: no JVM, no server
-	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
+	$(BIN)/pytest tests/unit --numprocesses auto $(PYTEST_ARGS)
 
 # PYTEST_ARGS='-k hangs'; BUCKETINGEST_KEEP_CLUSTER=1 leaves the cluster up. Where there can be none it says so, and in CI fails.
 .PHONY: test-e2e
