@@ -10,6 +10,8 @@ from monitoring.panel_parts import PHASE_WORDS, YES_NO, condition, over, phase_n
 from monitoring.slo import GOOD, TOTAL
 
 _WHO: Final = 'namespace="$namespace", name="$name"'
+_EITHER: Final = '__name__=~"bucketingest_resource_info|bucketingest_job_info"'
+"""A job on one machine has no operator, and half of the panels all the same."""
 
 
 def _of(metric: str) -> str:
@@ -247,8 +249,8 @@ RESOURCE: Final = Board(
     "bucketingest: one resource",
     "One BucketIngest: commits, input, writers, attempts.",
     {
-        "namespace": "label_values(bucketingest_resource_info, namespace)",
-        "name": 'label_values(bucketingest_resource_info{namespace="$namespace"}, name)',
+        "namespace": f"label_values({{{_EITHER}}}, namespace)",
+        "name": f'label_values({{{_EITHER}, namespace="$namespace"}}, name)',
     },
     (NOW, COMMITS, INPUT, WRITERS, ATTEMPTS),
 )

@@ -40,8 +40,10 @@ def of_operator() -> set[str]:
     return names(metrics.registry.collect()) | names(of_resources.collect())
 
 
+VARIABLES = {f"{board.uid}: ${name}": query for board in BOARDS for name, query in board.variables.items()}
 TOLD = of_job() | of_operator()
 EXPRESSIONS = {
+    **VARIABLES,
     **{f"alert {alert.name}": alert.expr + alert.standalone for alert in ALERTS},
     **{f"recorded {each.name}": each.expr for each in RECORDED},
     **{
