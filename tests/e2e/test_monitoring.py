@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -16,9 +15,8 @@ import yaml
 from devcluster.binaries import find_tool
 from devcluster.cluster import Cluster, EmbeddedCluster
 from devservers.prometheus import Prometheus
-from monitoring.grafana_dashboards import BOARDS
 from support.cluster.faults import stop_processes
-from support.cluster.kube import Kube, Manifest, wait_for
+from support.cluster.kube import Kube, wait_for
 from support.cluster.pipeline import Pipeline
 from support.pages import ROOT, blocks
 from support.panel_queries import without_data
@@ -54,46 +52,6 @@ def firing(prometheus: Prometheus, pipeline: Pipeline) -> set[str]:
         for each in prometheus.alerts()
         if each["state"] == "firing" and each["labels"].get("name") == pipeline.name
     }
-
-
-def rendered(*values: str) -> dict[tuple[str, str], Manifest]:
-    """What the chart makes of these values: (kind, name) → manifest. No cluster is asked."""
-    command = [find_tool("helm"), "template", "x", str(ROOT / "charts" / "bucketingest")]
-    command += [word for value in values for word in ("--set", f"monitoring.{value}")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr
-    manifests = filter(None, yaml.safe_load_all(done.stdout))
-    return {(each["kind"], each["metadata"]["name"]): each for each in manifests}
-
-
-def test_the_chart_has_rules_and_dashboards_for_those_who_want_them() -> None:
-    rules, boards, alerts = (
-        ("PrometheusRule", "x-bucketingest"),
-        ("ConfigMap", "x-bucketingest-dashboards"),
-        ("ConfigMap", "x-bucketingest-alerts"),
-    )
-    assert not {rules, boards, alerts} & rendered().keys()
-    made = rendered(
-        "prometheusRule.enabled=true",
-        "prometheusRule.labels.release=prom",
-        "dashboards.enabled=true",
-        "grafanaAlerts.enabled=true",
-        "grafanaAlerts.datasourceUid=p1",
-        "docsUrl=https://docs.example.org/here/",
-    )
-    assert made[rules]["metadata"]["labels"]["release"] == "prom"
-    texts = [
-        rule["annotations"] for group in made[rules]["spec"]["groups"] for rule in group["rules"] if "alert" in rule
-    ]
-    assert texts
-    assert all(each["runbook_url"].startswith("https://docs.example.org/here/runbooks/") for each in texts)
-    assert all("{{" in each["summary"] for each in texts if "operator" not in each["summary"])
-    assert {json.loads(text)["uid"] for text in made[boards]["data"].values()} == {board.uid for board in BOARDS}
-    (provisioning,) = made[alerts]["data"].values()
-    queries = [rule["data"][0] for group in yaml.safe_load(provisioning)["groups"] for rule in group["rules"]]
-    assert {query["datasourceUid"] for query in queries} == {"p1"}
-    (deletion,) = rendered("grafanaAlerts.enabled=true", "grafanaAlerts.delete=true")[alerts]["data"].values()
-    assert len(yaml.safe_load(deletion)["deleteRules"]) == len(queries)
 
 
 def test_panels_have_data_and_the_alert_for_a_stuck_job_comes_and_goes(
