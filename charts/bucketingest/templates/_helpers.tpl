@@ -45,31 +45,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- toYaml (mustMergeOverwrite $given (dict "image" $image)) -}}
 {{- end -}}
 
-{{/* What the operator does in a namespace with BucketIngests; docs/operator.md says why. */}}
+{{/* The rules of bucketingest_operator.rights; a test holds them in sync, docs/operator.md says what each is for. */}}
 {{- define "bucketingest.namespacedRules" -}}
-- apiGroups: [bucketingest.dev]
-  resources: [bucketingests]
-  verbs: [get, list, watch, patch]
-- apiGroups: [bucketingest.dev]
-  resources: [bucketingests/status]
-  verbs: [get, patch, update]
-- apiGroups: [bucketingest.dev]
-  resources: [bucketingests/finalizers]
-  verbs: [update]
-# Drivers, and executors that they leave. A driver is given these verbs by a Role, and nobody can give what they lack.
-- apiGroups: [""]
-  resources: [pods]
-  verbs: [create, get, list, watch, patch, delete, deletecollection]
-- apiGroups: [""]
-  resources: [configmaps, services, serviceaccounts]
-  verbs: [create, get, list, watch, patch, delete]
-- apiGroups: [rbac.authorization.k8s.io]
-  resources: [roles, rolebindings]
-  verbs: [create, get, list, watch, patch, delete]
-- apiGroups: [batch]
-  resources: [jobs]
-  verbs: [create, get, list, watch, delete]
-- apiGroups: ["", events.k8s.io]
-  resources: [events]
-  verbs: [create, get, patch]
+- {apiGroups: [bucketingest.dev], resources: [bucketingests], verbs: [get, list, watch, patch]}
+- {apiGroups: [bucketingest.dev], resources: [bucketingests/status], verbs: [update]}
+# A driver is given these verbs by a Role, and nobody can give what they lack.
+- {apiGroups: [""], resources: [pods], verbs: [create, delete, deletecollection, get, list, patch, watch]}
+- {apiGroups: [""], resources: [configmaps], verbs: [create, delete, list, watch]}
+- {apiGroups: [""], resources: [services], verbs: [create, delete]}
+- {apiGroups: [""], resources: [serviceaccounts], verbs: [create]}
+- {apiGroups: [""], resources: [events], verbs: [create]}
+- {apiGroups: [batch], resources: [jobs], verbs: [create, delete, list, watch]}
+- {apiGroups: [rbac.authorization.k8s.io], resources: [roles, rolebindings], verbs: [create]}
 {{- end -}}

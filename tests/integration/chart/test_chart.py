@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from bucketingest.spec.crd import custom_resource_definition
+from bucketingest_operator import rights
 from bucketingest_operator.settings_file import load_settings
 from devcluster.binaries import find_tool
 from devcluster.release import CHART
@@ -110,24 +111,17 @@ def test_with_namespaces_the_operator_can_change_nothing_outside_of_them(tmp_pat
     assert {role["metadata"]["namespace"] for role in of_kind(manifests, "Role")} == {"system", "ingest", "orders"}
 
 
-def test_the_operator_holds_the_rights_that_it_gives_to_drivers(tmp_path: Path) -> None:
-    """Kubernetes lets nobody give what they lack."""
-    from bucketingest.spec.model import BucketIngest
-    from bucketingest_operator.resources import Manifests
-    from bucketingest_operator.settings import JobSettings
+def test_the_operator_has_the_rights_that_it_needs_and_no_others(tmp_path: Path) -> None:
+    def plain(found: list[dict[str, Any]]) -> list[str]:
+        return sorted(
+            json.dumps({name: sorted(words) for name, words in rule.items()}, sort_keys=True) for rule in found
+        )
 
-    resource = {
-        "apiVersion": "bucketingest.dev/v1alpha1",
-        "kind": "BucketIngest",
-        "metadata": {"name": "orders"},
-        "spec": {"source": {"rate": {"rowsPerSecond": 1}}, "table": {"path": "/t", "recordKey": ["value"]}},
-    }
-    given = Manifests(BucketIngest.model_validate(resource), "ns", "uid", JobSettings()).role()["rules"]
-    held = rules(rendered(tmp_path, {}), "ClusterRole")
-    for rule in given:
-        for resource_name in rule["resources"]:
-            verbs = {verb for each in held if resource_name in each["resources"] for verb in each["verbs"]}
-            assert set(rule["verbs"]) <= verbs
+    manifests = rendered(tmp_path, {})
+    bound = {each["roleRef"]["name"] for each in of_kind(manifests, "ClusterRoleBinding")}
+    roles = [each for each in of_kind(manifests, "ClusterRole") if each["metadata"]["name"] in bound]
+    assert plain(rules(roles, "ClusterRole")) == plain([*rights.NAMESPACED, *rights.CLUSTER])
+    assert plain(rules(manifests, "Role")) == plain([*rights.LEASE])
 
 
 def test_every_pod_fits_the_restricted_security_standard(tmp_path: Path) -> None:
