@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from bucketingest_operator.observation import Resource
 from bucketingest_operator.resource_reading import read_resource, table_of
 
 Object = dict[str, Any]
+
+_GONE_MAX: Final = 10_000
 
 
 class Inventory:
@@ -26,6 +28,7 @@ class Inventory:
         self._resources: dict[str, Resource] = {}
         self._tables: dict[str, str] = {}
         self._rivals: dict[str, set[str]] = defaultdict(set)
+        self._gone: OrderedDict[str, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._resources)
@@ -45,6 +48,8 @@ class Inventory:
             quiet: It comes from a write of ours, and is no reason for a pass.
         """
         uid = body["metadata"]["uid"]
+        if uid in self._gone:
+            return  # an answer that was under way, or an event that was queued
         before = self._resources.get(uid)
         if before is not None and not _newer(body["metadata"]["resourceVersion"], before.version):
             return
@@ -54,7 +59,10 @@ class Inventory:
             self._changed(uid)
 
     def forget(self, uid: str) -> None:
-        """The resource is no more."""
+        """The resource is no more, and never comes back: another of its name has another UID."""
+        self._gone[uid] = None
+        if len(self._gone) > _GONE_MAX:
+            self._gone.popitem(last=False)
         if self._resources.pop(uid, None) is not None:
             self._name_table(uid, None)
             self._removed(uid)

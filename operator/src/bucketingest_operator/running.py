@@ -178,6 +178,7 @@ def _tell_health(work: Pass, resource: BucketIngest, fresh: Truth, message: str)
     contact = work.seen.contact
     report = contact.report
     if report is None or report.phase == "starting":
+        work.look(SOON)
         work.say("Starting", "False", "JobStarting", message, working=True)
     elif contact.unreachable_since is not None:
         work.say("Running", "Unknown", "DriverUnreachable", message, working=False)

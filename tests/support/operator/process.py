@@ -82,7 +82,7 @@ class OperatorProcess:
         """Ask its HTTP server."""
         return requests.get(f"http://127.0.0.1:{self._port}{path}", timeout=10)
 
-    def metric(self, name: str, **labels: str) -> float | None:
+    def metric(self, name: str, /, **labels: str) -> float | None:
         """The sum of a metric's samples with these labels; None when there is none."""
         values = [
             sample.value

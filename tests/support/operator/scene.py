@@ -69,8 +69,9 @@ class Scene:
         """Wait for the driver pod of an attempt, and have it run a well job; the job is to be entered as a context."""
         pod = self.driver(attempt, name)
         ip = f"127.77.0.{next(_addresses)}"
+        job = PlayedJob(ip, self.well(name, **changes))
         self.node.run(self.namespace, pod, ip)
-        return pod, PlayedJob(ip, self.well(name, **changes))
+        return pod, job
 
     def well(self, name: str = "orders", **changes: Any) -> ProgressReport:
         """What a well job of this namespace answers."""

@@ -96,6 +96,18 @@ def test_who_wants_the_same_table_is_told_when_another_comes_moves_or_goes() -> 
     assert known.rivals("a") == []
 
 
+def test_what_is_gone_does_not_come_back_with_an_answer_that_was_under_way() -> None:
+    known = Known()
+    known.inventory.take(body("a"))
+    known.inventory.take(body("b"))
+    known.inventory.forget("a")
+    known.told()
+    known.inventory.take(body("a", 2), quiet=True)
+    assert known.inventory.get("a") is None
+    assert known.rivals("b") == []
+    assert known.told() == []
+
+
 def test_forgetting_twice_is_forgetting_once() -> None:
     known = Known()
     known.inventory.take(body("a"))
