@@ -124,10 +124,11 @@ def _start(instance: Instance, *, with_node: bool) -> Running:
 
 def _start_process(instance: Instance, network: Network, pki: Path, *, with_node: bool) -> subprocess.Popen[bytes]:
     binaries = instance.run / "bin"
+    shutil.rmtree(binaries, ignore_errors=True)  # of a start that failed
     binaries.mkdir()
     for module in (KUBE, REGISTRY) if with_node else (KUBE,):
-        for program in module.folder.iterdir():
-            (binaries / program.name).symlink_to(program)
+        for program in {*module.programs, *module.aliases}:
+            (binaries / program).symlink_to(module.folder / program)
     environment = {
         **os.environ,
         "RUN": str(instance.run),
