@@ -74,6 +74,15 @@ def test_a_local_master_of_the_environment_has_no_executors_beside_the_driver() 
     assert session.session_conf(resource(), "local[2]", [])["spark.driver.memory"] == "4096m"
 
 
+@pytest.mark.parametrize(("memory", "young"), [("512Mi", 128), ("1Gi", 256), ("2Gi", 512), ("6Gi", 512)])
+def test_the_young_generation_is_small_and_leaves_a_small_heap_to_spark(memory: str, young: int) -> None:
+    conf = session.session_conf(resource(driver={"memory": memory}, executor={"memory": memory}), CLUSTER, [])
+
+    for role in ("driver", "executor"):
+        assert f"-XX:MaxNewSize={young}m " in conf[f"spark.{role}.extraJavaOptions"]
+        assert "-XX:+ExitOnOutOfMemoryError" in conf[f"spark.{role}.extraJavaOptions"]
+
+
 def test_on_a_cluster_nothing_of_the_operators_defaults_is_set_again() -> None:
     conf = session.session_conf(resource(), CLUSTER, [])
 

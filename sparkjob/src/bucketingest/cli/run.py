@@ -64,10 +64,11 @@ def run_resource(resource: BucketIngest, *, stop_when: StopWhen) -> Progress:
 def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) -> Progress:
     check_java()
     try:
-        from py4j.protocol import Py4JError
+        from py4j.protocol import Py4JError, Py4JJavaError
 
         from bucketingest.stream import Pipeline, ingest_resource
-        from bucketingest.stream.errors import JvmFailed
+        from bucketingest.stream.errors import JvmFailed, QueryFailed
+        from bucketingest.stream.failures import essence
         from bucketingest.stream.jvm import has_jvm, jvm_end, kill_jvm, stop_jvm
         from bucketingest.stream.session import build_session
     except ImportError as error:
@@ -91,6 +92,9 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
                     f"Spark's JVM is gone ({how}; spark.driver.memory); the next start finishes or takes back what was "
                     "begun"
                 ) from error
+            if isinstance(error, Py4JJavaError):  # its text is in the JVM, which ends below
+                message, cause = essence(error)
+                raise QueryFailed(f"Spark did not start: {message}", cause, str(error)) from error
             raise
         finally:
             if ends_with_us:

@@ -35,13 +35,9 @@ REQUIRED_CONF: Final = {
     "spark.sql.streaming.fileSource.log.compactInterval": "10",
 }
 
-_JAVA_OPTIONS: Final = "-XX:+UseParallelGC -XX:MaxNewSize=512m -XX:+ExitOnOutOfMemoryError"
+_MIB: Final = 1024**2
+_YOUNG_MAX_MIB: Final = 512
 _DEFAULT_CONF: Final = {
-    # Rows are garbage as soon as they are sent on. A small young generation is used again and again; a large one is
-    # memory touched for the first time, which took as long as the work itself (2M rows, heap of 6 GiB). Nothing is
-    # certain in a JVM that ran out of memory, so it ends, and its exit code says why.
-    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
-    "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
     "spark.python.daemon.module": "bucketingest.stream.worker_daemon",
     # Spark's own, and names of Kafka's and clouds' secrets that it misses: plans and messages show a source's options.
     "spark.redaction.regex": "(?i)secret|passw|token|credential|jaas|(access|account|api|private|keystore)[._-]?key",
@@ -84,12 +80,27 @@ def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) ->
         conf["spark.default.parallelism"] = str(spark.executor.instances * max(1, spark.executor.cores // 1000))
     # In local mode the driver's JVM does the executors' work too.
     heap = max(spark.driver.memory, spark.executor.memory) if is_local else spark.driver.memory
-    conf |= {"spark.driver.memory": f"{heap // 1024**2}m", **spark.conf, **REQUIRED_CONF}
+    conf["spark.driver.memory"] = f"{heap // _MIB}m"
+    conf["spark.driver.extraJavaOptions"] = java_options(heap)
+    conf["spark.executor.extraJavaOptions"] = java_options(spark.executor.memory)
+    conf |= {**spark.conf, **REQUIRED_CONF}
     if master is not None and master.startswith("k8s://"):  # executors have the image too: nothing need travel
         jars = [f"local://{path}" for path in jars]
     if listed := [*filter(None, [conf.get("spark.jars")]), *jars]:
         conf["spark.jars"] = ",".join(listed)
     return conf
+
+
+def java_options(heap: int) -> str:
+    """Options of a JVM with a heap of so many bytes.
+
+    Rows are garbage as soon as they are sent on. A small young generation is used again and again; a large one is
+    memory touched for the first time, which took as long as the work itself (2M rows, heap of 6 GiB). And Spark does
+    not count what the young generation may set apart: with too large a share it refuses a heap of 512 MiB. Nothing is
+    certain in a JVM that ran out of memory, so it ends, and its exit code says why.
+    """
+    young = min(_YOUNG_MAX_MIB, heap // _MIB // 4)
+    return f"-XX:+UseParallelGC -XX:MaxNewSize={young}m -XX:+ExitOnOutOfMemoryError"
 
 
 def connector_jars() -> list[str]:
