@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_people_see_a_pipeline_and_what_was_decided_is_decided_again(
     assert "odd" not in yaml.safe_load(files["resource.yaml"])["spec"]["source"]["kafka"]["options"].values()
 
     found = OperatorLog(scene.namespace, "orders")
-    found.take(operator.log_text().splitlines())
+    found.take(json.dumps(line) for line in operator.lines())
     replayed = list(replay(found.ordered()))
     assert [each.difference for each in replayed] == [()] * len(replayed)
     assert not any(each.unreadable for each in replayed)
