@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from bucketingest.cli.exit_codes import ExitCode
 from bucketingest.hudi.table import TableDefinition, create_table
@@ -134,3 +135,32 @@ def test_values_of_the_sources_secret_are_in_no_message_of_the_run(
     assert "the broker does not know ***" in ended.err
     assert "the broker does not know ***" in (tmp_path / "message").read_text()
     assert "who-we-really-are" not in ended.err + ended.out + (tmp_path / "message").read_text()
+
+
+class SaidByTheJvm(Py4JJavaError):  # type: ignore[misc] - it has no types
+    """Its text is asked of the JVM, each time."""
+
+    gone = False
+
+    def __init__(self) -> None:
+        Exception.__init__(self)
+
+    def __str__(self) -> str:
+        if SaidByTheJvm.gone:
+            raise ConnectionRefusedError("the JVM is gone")
+        return "An error occurred while calling None.x\n: org.apache.spark.SparkException: 450 MiB at least\n\tat x"
+
+
+def test_why_spark_does_not_start_is_told_although_its_jvm_has_ended_by_then(
+    command: Command, resource_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise SaidByTheJvm
+
+    monkeypatch.setattr(SaidByTheJvm, "gone", False)
+    monkeypatch.setattr("bucketingest.stream.session.build_session", fail)
+    monkeypatch.setattr("bucketingest.stream.jvm.stop_jvm", lambda: setattr(SaidByTheJvm, "gone", True))
+    ended = command("run", resource_file)
+    assert SaidByTheJvm.gone
+    assert ended.err == "error: Spark did not start: org.apache.spark.SparkException: 450 MiB at least\n"
+    assert ended.code == ExitCode.QUERY_FAILED
