@@ -152,7 +152,7 @@ clean-cache: ## remove what was downloaded and built into the cache folder
 ##@ Download and build, into ~/.cache/bucketingest
 
 .PHONY: test-deps
-test-deps: java connectors kafka-broker versitygw prometheus oracle ## everything below that tests need
+test-deps: java connectors kafka-broker versitygw prometheus oracle helm ## everything below that tests need
 
 .PHONY: connectors
 connectors: $(CONNECTORS)/.ready ## jars: Kafka source and Avro for PySpark 4.2
@@ -171,6 +171,10 @@ versitygw: $(VERSITYGW) ## an S3 server, built with Go
 
 .PHONY: prometheus
 prometheus: $(PROMETHEUS)/.ready ## Prometheus and promtool, from Debian's package; nothing is installed or started
+
+.PHONY: helm
+helm: $(READY) ## Helm, built with Go
+	$(DEVCLUSTER) setup --tools
 
 .PHONY: oracle oracle-venv
 oracle: oracle-venv hudi-bundle ## Hudi's own reader and writer: its bundle, and PySpark 3.5 in an environment of its own

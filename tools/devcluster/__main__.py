@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from devcluster import embedded
-from devcluster.binaries import find_tool
+from devcluster.binaries import HELM, build, find_tool
 from devcluster.cluster import Cluster, EmbeddedCluster, choose
 from devcluster.errors import ClusterError
 from devcluster.images import TARGETS, Image, builder
@@ -23,6 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         cluster = choose(options.instance)
         match options.command:
+            case "setup" if options.tools:
+                build([HELM])
             case "setup":
                 embedded.setup(with_node=not options.no_node)
             case "up":
@@ -58,6 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=help_text)
         command.add_argument("--no-node", action="store_true", help="a control plane only: enough for the API")
+        if name == "setup":
+            command.add_argument("--tools", action="store_true", help="nothing but helm, for which no root is needed")
     commands.add_parser("down", help="end the cluster")
     commands.add_parser("status", help="kubeconfig, addresses and nodes; code 1 if the cluster is not up")
     building = commands.add_parser("build-image", help="build images from the Dockerfile")
