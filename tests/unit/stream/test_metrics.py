@@ -137,7 +137,7 @@ def test_durations_fall_into_their_buckets() -> None:
 
 def test_each_scrape_looks_anew() -> None:
     now = [Progress(0.0)]
-    metrics = JobMetrics(**LABELS)
+    metrics = JobMetrics(**LABELS, targets=None)
     metrics.watch(lambda: now[0])
     scrape(metrics)
     now[0] = replace(now[0], rows=5)
