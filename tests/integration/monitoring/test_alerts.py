@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from bucketingest.spec.quantity import parse_duration
 from monitoring.alerts import ALERTS
 from monitoring.model import Alert
 from support.alert_scenarios import SCENARIOS, Scenario
@@ -72,6 +74,22 @@ def test_an_alert_fires_when_it_should_and_not_else(scenario: Scenario, tmp_path
     looks = [*firing(scenario, scenario.fires_at, fires=True), *firing(scenario, scenario.silent_at, fires=False)]
     assert looks, "a scenario that is never looked at proves nothing"
     tested = promtool("test", "rules", rule_test(scenario, tmp_path, promql_expr_test=looks))
+    assert tested.returncode == 0, tested.stdout
+
+
+INLINE = {alert.name: alert.inline for alert in ALERTS if alert.inline}
+
+
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(each, id=f"{each.alert}: {each.story}") for each in SCENARIOS if each.alert in INLINE]
+)
+def test_grafanas_expressions_say_the_same_without_recorded_series(scenario: Scenario, tmp_path: Path) -> None:
+    # What holds for a moment only is no alert yet, though the expression is true.
+    silent = [time for time in scenario.silent_at if parse_duration(time) > timedelta(minutes=20)]
+    looks = [*firing(scenario, scenario.fires_at, fires=True), *firing(scenario, silent, fires=False)]
+    expr = f"count by ({', '.join(scenario.labels)}) ({INLINE[scenario.alert]})"
+    asked = [{**look, "expr": expr} for look in looks]
+    tested = promtool("test", "rules", rule_test(scenario, tmp_path, promql_expr_test=asked))
     assert tested.returncode == 0, tested.stdout
 
 
