@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
@@ -22,6 +25,35 @@ TRUSTED_SECONDS: Final = 9.0
 RETRY_SECONDS: Final = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who holds a Lease: different for each process, also for one after the other in the same pod.
+
+    Attributes:
+        host: Name of the pod, or of the machine.
+        in_pod: It is a pod's, so an earlier process of that name is dead: a container starts when the one before ended.
+        process: Of this process alone.
+    """
+
+    host: str
+    in_pod: bool
+    process: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+
+    def __str__(self) -> str:
+        return f"{self.host}_{self.process}"
+
+    @property
+    def predecessor(self) -> str | None:
+        """How identities of earlier processes begin that are surely dead."""
+        return f"{self.host}_" if self.in_pod else None
+
+
+def own_identity(environment: Mapping[str, str]) -> Identity:
+    """Of this process; `POD_NAME` is to be the name of its pod."""
+    pod = environment.get("POD_NAME")
+    return Identity(pod or os.uname().nodename, in_pod=bool(pod))
+
+
 class Clock(Protocol):
     """A clock that is never put back, as an event loop has one."""
 
@@ -36,17 +68,18 @@ class Leadership:
     Args:
         api: The API server.
         namespace: Of the Lease.
-        identity: Of this process, different from that of any other, also of an earlier one in the same pod.
+        identity: Of this process.
         gained: Called each time when this process has become the leader.
         clock: The event loop's by default.
     """
 
     def __init__(
-        self, api: Api, namespace: str, identity: str, gained: Callable[[], None], clock: Clock | None = None
+        self, api: Api, namespace: str, identity: Identity, gained: Callable[[], None], clock: Clock | None = None
     ) -> None:
         self._api = api
         self._namespace = namespace
-        self._identity = identity
+        self._identity = str(identity)
+        self._predecessor = identity.predecessor
         self._gained = gained
         self._clock: Clock = clock or asyncio.get_running_loop()
         self._trusted_until = 0.0
@@ -98,7 +131,8 @@ class Leadership:
             return await self._create()
         spec: dict[str, Any] = lease.setdefault("spec", {})
         holder = spec.get("holderIdentity") or ""
-        if holder != self._identity and holder and not self._expired(lease):
+        dead = self._predecessor is not None and holder.startswith(self._predecessor)
+        if holder not in {"", self._identity} and not dead and not self._expired(lease):
             return False
         if holder != self._identity:
             spec["acquireTime"] = _now()

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import time
-import uuid
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from bucketingest_operator.http_server import serving
 from bucketingest_operator.inventory import Inventory
 from bucketingest_operator.job_reading import ConfigSeen, JobSeen, read_config, read_job
 from bucketingest_operator.kinds import BUCKET_INGESTS, CONFIG_MAPS, JOBS, PODS
-from bucketingest_operator.leadership import Leadership
+from bucketingest_operator.leadership import Leadership, own_identity
 from bucketingest_operator.metrics import Metrics
 from bucketingest_operator.mirror import Mirror
 from bucketingest_operator.observe import Copies, Observer
@@ -63,7 +62,7 @@ class Operator:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._identity = f"{os.uname().nodename}_{uuid.uuid4().hex[:8]}"
+        self._identity = own_identity(os.environ)
         self._stopping = asyncio.Event()
         self._queue = WorkQueue()
         self._metrics = Metrics()
@@ -143,7 +142,7 @@ class Operator:
         told = Told(self._metrics.took, self._metrics.failed)
         passes = Passes(api, self._inventory, observer, self._queue, leads=lambda: leadership.held, told=told)
         passes.actor = Actor(
-            api, self._options.settings, may_act=passes.may_act, count=self._metrics.acted, identity=self._identity
+            api, self._options.settings, may_act=passes.may_act, count=self._metrics.acted, identity=str(self._identity)
         )
         return passes
 

@@ -44,7 +44,7 @@ class OperatorProcess:
         skipped = self._log.stat().st_size if self._log.exists() else 0
         command = [sys.executable, "-m", "bucketingest_operator", "--listen", "127.0.0.1:0", *self._arguments]
         with self._log.open("ab") as log:
-            environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig)}
+            environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig), "POD_NAME": self._log.stem}
             self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         self._port = 0
         if wait:

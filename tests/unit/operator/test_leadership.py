@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketingest_operator.api import CALL_SECONDS, AlreadyExists, ApiError, Conflict, NotFound
-from bucketingest_operator.leadership import LEASE_SECONDS, TRUSTED_SECONDS, Leadership
+from bucketingest_operator.leadership import LEASE_SECONDS, TRUSTED_SECONDS, Identity, Leadership
 
 
 class World:
@@ -78,10 +78,11 @@ class LeaseApi:
 
 
 class Candidate:
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, *, in_pod: bool = False) -> None:
         self.gained = 0
         self.api = LeaseApi(world)
-        self.leadership = Leadership(self.api, "ops", name, self._gain, clock=world)  # type: ignore[arg-type]
+        identity = Identity(name, in_pod)
+        self.leadership = Leadership(self.api, "ops", identity, self._gain, clock=world)  # type: ignore[arg-type]
 
     def _gain(self) -> None:
         self.gained += 1
@@ -131,6 +132,17 @@ def test_who_releases_is_followed_at_once(world: World) -> None:
     assert not first.held
     second.step()
     assert second.held
+
+
+def test_a_process_that_follows_another_in_its_pod_need_not_wait_for_it(world: World) -> None:
+    first, other, same = Candidate(world, "a", in_pod=True), Candidate(world, "b", in_pod=True), Candidate(world, "a")
+    first.step()
+    other.step()
+    same.step()  # of the same machine, and perhaps beside the first
+    assert (other.held, same.held) == (False, False)
+    next_one = Candidate(world, "a", in_pod=True)
+    next_one.step()
+    assert next_one.held
 
 
 def test_a_lease_of_somebody_else_is_not_released(world: World) -> None:
