@@ -137,7 +137,7 @@ def test_values_of_the_sources_secret_are_in_no_message_of_the_run(
     assert "who-we-really-are" not in ended.err + ended.out + (tmp_path / "message").read_text()
 
 
-class SaidByTheJvm(Py4JJavaError):  # type: ignore[misc] - it has no types
+class SaidByTheJvm(Py4JJavaError):  # type: ignore[misc]
     """Its text is asked of the JVM, each time."""
 
     gone = False
