@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -37,6 +38,8 @@ from bucketingest_operator.plan import (
 )
 from bucketingest_operator.resources import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL, Manifests
 from bucketingest_operator.settings import JobSettings
+
+log = logging.getLogger(__name__)
 
 COMPONENT: Final = "bucketingest-operator"
 _EVENT_MESSAGE_MAX: Final = 1024
@@ -208,6 +211,8 @@ class Actor:
             # People are told by the status too, and a namespace that is being deleted takes no events.
             if error.code != 403:
                 raise
+            if not error.namespace_terminating:
+                log.warning("an event was refused", extra={"namespace": resource.namespace, "error": str(error)})
 
 
 def _selector(resource: Resource, number: int, role: str) -> str:

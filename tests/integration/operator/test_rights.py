@@ -1,0 +1,90 @@
+"""The rights that the operator names are all it needs: a whole life of a resource with them, and nothing was denied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bucketingest.spec.job_report import InflightReport
+from bucketingest_operator import rights
+from support.cluster.kube import Kube, wait_for
+from support.observations import termination
+from support.operator.process import OperatorProcess
+from support.operator.scene import Scene
+
+ACCOUNT = "operator"
+RBAC = "rbac.authorization.k8s.io"
+
+
+def role(kind: str, name: str, namespace: str | None, rules: tuple[rights.Rule, ...]) -> dict[str, Any]:
+    metadata = {"name": name, **({} if namespace is None else {"namespace": namespace})}
+    return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": metadata, "rules": list(rules)}
+
+
+def bound(made: dict[str, Any], namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{made['kind']}Binding",
+        "metadata": made["metadata"],
+        "roleRef": {"apiGroup": RBAC, "kind": made["kind"], "name": made["metadata"]["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+    }
+
+
+def kubeconfig_of_account(kube: Kube, namespace: str, folder: Path) -> Path:
+    """Who has the operator's rights and no others."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": namespace}}
+    roles = [
+        role("Role", "operator", namespace, (*rights.NAMESPACED, *rights.LEASE)),
+        role("ClusterRole", f"operator-{namespace}", None, rights.CLUSTER),
+    ]
+    kube.apply(account, *roles, *(bound(each, namespace) for each in roles))
+    token = kube.kubectl("create", "token", ACCOUNT, "-n", namespace).strip()
+    content = yaml.safe_load(kube.kubeconfig.read_text(encoding="utf-8"))
+    content["users"] = [{"name": content["contexts"][0]["context"]["user"], "user": {"token": token}}]
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+def test_a_whole_life_needs_no_other_rights(
+    kube: Kube, scene: Scene, start: Callable[..., OperatorProcess], tmp_path: Path
+) -> None:
+    operator = start(kubeconfig=kubeconfig_of_account(kube, scene.namespace, tmp_path))
+    scene.apply()
+    pod, job = scene.run(inflight=InflightReport(instant="20261121115950000", age_seconds=3600))
+    with job:
+        scene.await_condition("Ready", "False", "Stuck")
+        scene.await_terminating(pod)
+        scene.node.remove(scene.namespace, pod)
+    rollback = wait_for(lambda: scene.pods(role="rollback"), within=20, telling="a rollback", state=scene.state)
+    name = rollback[0]["metadata"]["name"]
+    scene.node.bind(scene.namespace, name)
+    scene.node.end(scene.namespace, name, 0, termination(0, error_class="Ok"))
+    # Attempts 2 to 4 are lost, so that what attempt 1 left is swept.
+    for attempt in (2, 3):
+        scene.node.remove(scene.namespace, scene.driver(attempt, within=60))
+        scene.await_condition("Ready", "False", "DriverLost", within=20)
+        scene.kube.patch(
+            scene.namespace, "orders", {"metadata": {"annotations": {"bucketingest.dev/restart": str(attempt)}}}
+        )
+    node = f"lost-{scene.namespace}"
+    scene.node.appear(node)
+    last = scene.driver(4, within=60)
+    wait_for(
+        lambda: "-1\n" not in kube.kubectl("get", "configmap", "-n", scene.namespace, "-o", "name"),
+        within=20,
+        telling="what the first attempt left is swept",
+    )
+    scene.node.run(scene.namespace, last, "127.77.2.1", node)
+    scene.kube.delete(scene.namespace, "orders")
+    scene.await_terminating(last)
+    scene.node.vanish(node)
+    scene.await_gone()
+    assert operator.end() == 0
+    text = "\n".join(str(line.get("error", "")) for line in operator.lines())
+    assert "forbidden" not in text.lower(), text
+    assert [line for line in operator.lines() if "nodes cannot be read" in str(line.get("event"))] == []
