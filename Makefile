@@ -102,6 +102,11 @@ bench: $(READY) java connectors kafka-broker kafka-spark-3.5 oracle ## benchmark
 	PYTHONPATH=benchmarks:tools:tests $(BIN)/python -m bench $(if $(CASES),--cases $(CASES)) $(if $(ROWS),--rows $(ROWS)) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(NAME),--name $(NAME)) $(BENCH_ARGS)
 
+.PHONY: bench-operator
+bench-operator: $(READY) ## the operator with 1,000 resources against a real API server (RESOURCES=100 NAME=quick)
+	PYTHONPATH=benchmarks:tools $(BIN)/python -m operator_bench $(if $(RESOURCES),--resources $(RESOURCES)) \
+	  $(if $(NAME),--name $(NAME)) $(BENCH_ARGS)
+
 ##@ Change it
 
 .PHONY: venv
