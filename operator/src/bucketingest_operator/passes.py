@@ -15,7 +15,7 @@ from bucketingest.spec.status import Status
 from bucketingest_operator.act import Actor, NotLeader
 from bucketingest_operator.api import Api, ApiError, Conflict, NotFound
 from bucketingest_operator.counts import Counts
-from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan
+from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan, without_secrets
 from bucketingest_operator.inventory import Inventory
 from bucketingest_operator.kinds import BUCKET_INGESTS
 from bucketingest_operator.observation import Observation, Resource
@@ -207,13 +207,15 @@ class Passes:
         """Log a decision that people may ask about: not each new commit in the status."""
         before, after = seen.resource.status, plan.status
         if any(not isinstance(action, WriteStatus) for action in plan.actions) or _matters(before) != _matters(after):
+            shown = without_secrets(seen)
             log.info(
                 EVENT,
                 extra={
                     "namespace": seen.resource.namespace,
                     "resource": seen.resource.name,
-                    "observation": encode_observation(seen),
-                    "plan": encode_plan(plan),
+                    "observation": encode_observation(shown),
+                    # What is decided of a spec without its secrets: the same, but for the digest of the spec.
+                    "plan": encode_plan(plan if shown is seen else reconcile(shown)),
                 },
             )
 

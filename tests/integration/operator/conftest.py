@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bucketingest_operator.decision_log import decode_observation, decode_plan
+from bucketingest_operator.reconcile import reconcile
 from devcluster import machine
 from devcluster.cluster import EmbeddedCluster
 from devcluster.instance import instance
@@ -66,3 +68,7 @@ def start(kube: Kube, scene: Scene, tmp_path: Path) -> Iterator[Callable[..., Op
     for operator in started:
         if operator.runs:
             operator.kill()
+    for operator in started:
+        for line in operator.lines("decision"):
+            seen = decode_observation(line["observation"])
+            assert reconcile(seen) == decode_plan(line["plan"], seen), "a decision in the log cannot be made once more"
