@@ -74,30 +74,33 @@ class Actor:
         self._count = count
         self._identity = identity
 
-    async def act(self, resource: Resource, actions: Sequence[Action]) -> Object | None:
+    async def act(self, resource: Resource, actions: Sequence[Action], wrote: Callable[[Action, Object], None]) -> None:
         """Carry out actions in order.
 
-        Returns:
-            The resource as the last write of ours left it; None when none of the actions wrote it.
+        Args:
+            resource: As it was observed.
+            actions: What to do.
+            wrote: Told of each action that wrote to the resource, and what it is now.
 
         Raises:
             NotLeader: The lease is lost.
             Conflict: The resource has changed since it was observed: look again.
             ApiError: An action failed; those after it were not tried.
         """
-        written: Object | None = None
+        version = resource.version
         for action in actions:
             if not self._may_act():
                 raise NotLeader(f"{resource.namespace}/{resource.name}: another operator leads now.")
             name = type(action).__name__
             try:
-                version = resource.version if written is None else written["metadata"]["resourceVersion"]
-                written = await self._do(resource, action, version) or written
+                written = await self._do(resource, action, version)
             except ApiError:
                 self._count(name, "failed")
                 raise
             self._count(name, "done")
-        return written
+            if written is not None:
+                version = written["metadata"]["resourceVersion"]
+                wrote(action, written)
 
     async def _do(self, resource: Resource, action: Action, version: str) -> Object | None:
         """Carry out one action; the resource as it left it, where it wrote it."""

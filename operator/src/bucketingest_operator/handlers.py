@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import kopf
@@ -28,6 +29,8 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.watching.chunk_size = 500
     settings.networking.request_timeout = 60
     settings.networking.connect_timeout = 5
+    # After these it gives up, and we end: better begun anew than blind.
+    settings.networking.error_backoffs = (1, 1, 2, 3, 5, 8)
     settings.queueing.idle_timeout = 1
     settings.process.ultimate_exiting_timeout = None
     return settings
@@ -67,13 +70,15 @@ class KopfThread:
         self._loop = asyncio.get_running_loop()
         self._event = event
         self._namespaces = namespaces
-        self._stop = threading.Event()
-        self._ended = asyncio.Event()
+        self._stop: Callable[[], None] | None = None
+        self._started = False
+        self._begun, self._ended = asyncio.Event(), asyncio.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="kopf", daemon=True)
 
     def start(self) -> None:
         """Begin to watch."""
+        self._started = True
         self._thread.start()
 
     async def ended(self) -> None:
@@ -84,25 +89,41 @@ class KopfThread:
 
     async def stop(self) -> None:
         """End the watching, if it has begun."""
-        self._stop.set()
-        if self._thread.is_alive():
-            await self._ended.wait()
+        if not self._started:
+            return
+        await self._begun.wait()
+        if self._stop is not None:
+            self._stop()
+        await self._ended.wait()
 
     def _run(self) -> None:
-        def hand_over(kind: str | None, body: Object) -> None:
-            self._loop.call_soon_threadsafe(self._event, kind, body)
-
-        cluster_wide = not self._namespaces
         try:
-            kopf.run(
-                registry=watching_registry(hand_over),
-                settings=kopf_settings(),
-                clusterwide=cluster_wide,
-                namespaces=list(self._namespaces),
-                standalone=True,
-                stop_flag=self._stop,
-            )
+            asyncio.run(self._watch())
         except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits for it
             self._error = error
         finally:
-            self._loop.call_soon_threadsafe(self._ended.set)
+            for event in (self._begun, self._ended):
+                self._loop.call_soon_threadsafe(event.set)
+
+    async def _watch(self) -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+
+        def end() -> None:
+            # The loop is closed when Kopf has ended meanwhile.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(stop.set)
+
+        def hand_over(kind: str | None, body: Object) -> None:
+            self._loop.call_soon_threadsafe(self._event, kind, body)
+
+        self._stop = end
+        self._loop.call_soon_threadsafe(self._begun.set)
+        await kopf.operator(
+            registry=watching_registry(hand_over),
+            settings=kopf_settings(),
+            clusterwide=not self._namespaces,
+            namespaces=list(self._namespaces),
+            standalone=True,
+            # A flag of this loop: Kopf would wait for one of threads in a thread, which nothing can end.
+            stop_flag=stop,
+        )

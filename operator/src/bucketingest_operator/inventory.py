@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from bucketingest_operator.observation import Resource
@@ -28,6 +29,7 @@ class Inventory:
         self._resources: dict[str, Resource] = {}
         self._tables: dict[str, str] = {}
         self._rivals: dict[str, set[str]] = defaultdict(set)
+        self._held: dict[str, Object | None] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -50,6 +52,9 @@ class Inventory:
         uid = body["metadata"]["uid"]
         if uid in self._gone:
             return  # an answer that was under way, or an event that was queued
+        if uid in self._held and not quiet:
+            self._held[uid] = body
+            return
         before = self._resources.get(uid)
         if before is not None and not _newer(body["metadata"]["resourceVersion"], before.version):
             return
@@ -57,6 +62,17 @@ class Inventory:
         self._name_table(uid, table_of(body))
         if not quiet:
             self._changed(uid)
+
+    @contextmanager
+    def holding(self, uid: str) -> Iterator[None]:
+        """Put off what is told of a resource while we write to it: an event may come before the answer to our write."""
+        self._held[uid] = None
+        try:
+            yield
+        finally:
+            body = self._held.pop(uid)
+            if body is not None:
+                self.take(body)
 
     def forget(self, uid: str) -> None:
         """The resource is no more, and never comes back: another of its name has another UID."""

@@ -13,14 +13,14 @@ from typing import Final
 
 from bucketingest.spec.status import Status
 from bucketingest_operator.act import Actor, NotLeader
-from bucketingest_operator.api import Api, ApiError, Conflict, NotFound
+from bucketingest_operator.api import Api, ApiError, Conflict, NotFound, Object
 from bucketingest_operator.counts import Counts
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan, without_secrets
 from bucketingest_operator.inventory import Inventory
 from bucketingest_operator.kinds import BUCKET_INGESTS
 from bucketingest_operator.observation import Observation, Resource
 from bucketingest_operator.observe import Observer
-from bucketingest_operator.plan import AddFinalizer, Plan, WriteStatus
+from bucketingest_operator.plan import Action, AddFinalizer, Plan, WriteStatus
 from bucketingest_operator.progress_client import Talk
 from bucketingest_operator.reconcile import reconcile
 from bucketingest_operator.work_queue import WorkQueue
@@ -159,10 +159,14 @@ class Passes:
         plan = reconcile(seen)
         self._log(seen, plan)
         assert self.actor is not None, "passes have begun before there is somebody to act"
-        written = await self.actor.act(resource, plan.actions)
-        if written is not None:
-            self._inventory.take(written, quiet=True)
-            memory.counts.note_status(resource.status, plan.status)
+
+        def wrote(action: Action, body: Object) -> None:
+            self._inventory.take(body, quiet=True)
+            if isinstance(action, WriteStatus):
+                memory.counts.note_status(resource.status, plan.status)
+
+        with self._inventory.holding(resource.uid):
+            await self.actor.act(resource, plan.actions, wrote)
         if any(isinstance(action, AddFinalizer) for action in plan.actions):
             return 0
         memory.look_live = plan.look_live

@@ -34,11 +34,13 @@ def bound(made: dict[str, Any], namespace: str) -> dict[str, Any]:
     }
 
 
-def kubeconfig_of_account(kube: Kube, namespace: str, folder: Path) -> Path:
+def kubeconfig_of_account(
+    kube: Kube, namespace: str, folder: Path, rules: tuple[rights.Rule, ...] = rights.NAMESPACED
+) -> Path:
     """Who has the operator's rights and no others."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": namespace}}
     roles = [
-        role("Role", "operator", namespace, (*rights.NAMESPACED, *rights.LEASE)),
+        role("Role", "operator", namespace, (*rules, *rights.LEASE)),
         role("ClusterRole", f"operator-{namespace}", None, rights.CLUSTER),
     ]
     kube.apply(account, *roles, *(bound(each, namespace) for each in roles))
@@ -88,3 +90,19 @@ def test_a_whole_life_needs_no_other_rights(
     text = "\n".join(str(line.get("error", "")) for line in operator.lines())
     assert "forbidden" not in text.lower(), text
     assert [line for line in operator.lines() if "nodes cannot be read" in str(line.get("event"))] == []
+
+
+def test_an_operator_that_cannot_watch_ends_instead_of_being_blind(kube: Kube, scene: Scene, tmp_path: Path) -> None:
+    blind = tuple(
+        {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "watch"]}
+        if "bucketingests" in rule["resources"]
+        else rule
+        for rule in rights.NAMESPACED
+    )
+    where = ["--namespace", scene.namespace, "--leader-election-namespace", scene.namespace]
+    kubeconfig = kubeconfig_of_account(kube, scene.namespace, tmp_path, blind)
+    operator = OperatorProcess(kubeconfig, tmp_path / "blind.log", *where)
+    operator.start(wait=False)
+    wait_for(lambda: not operator.runs, within=40, telling="it ends", state=operator.log_text)
+    assert operator.exit_code == 1
+    assert operator.lines("the operator has failed")

@@ -73,10 +73,10 @@ class OperatorProcess:
         return self._process is not None and self._process.poll() is None
 
     @property
-    def pid(self) -> int:
-        """Of the process."""
+    def exit_code(self) -> int | None:
+        """None while it runs."""
         assert self._process is not None
-        return self._process.pid
+        return self._process.poll()
 
     def get(self, path: str) -> requests.Response:
         """Ask its HTTP server."""

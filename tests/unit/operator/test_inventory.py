@@ -69,6 +69,32 @@ def test_our_own_write_is_no_reason_for_a_pass() -> None:
     assert known.told() == []
 
 
+def test_an_event_of_our_own_write_that_comes_before_its_answer_is_no_reason_either() -> None:
+    known = Known()
+    known.inventory.take(body("a"))
+    known.told()
+    with known.inventory.holding("a"):
+        known.inventory.take(body("a", 2))
+        known.inventory.take(body("a", 2), quiet=True)
+    assert known.told() == []
+    with known.inventory.holding("a"):
+        known.inventory.take(body("a", 3), quiet=True)
+        known.inventory.take(body("a", 4))
+    assert known.told() == ["a"]
+    found = known.inventory.get("a")
+    assert found is not None
+    assert found.version == "4"
+
+
+def test_a_deletion_is_not_put_off() -> None:
+    known = Known()
+    known.inventory.take(body("a"))
+    with known.inventory.holding("a"):
+        known.inventory.take(body("a", 2))
+        known.inventory.forget("a")
+    assert known.inventory.get("a") is None
+
+
 def test_resources_of_one_table_know_of_each_other_however_it_is_spelled() -> None:
     known = Known()
     known.inventory.take(body("a"))
