@@ -7,6 +7,7 @@ run (`CI`, or BUCKETINGEST_REQUIRE_CLUSTER=1) that is an error.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -147,9 +148,10 @@ NewPipeline = Callable[..., Pipeline]
 def on_volume(kube: Kube, kafka_broker: KafkaBroker, tables: Path) -> Iterator[NewPipeline]:
     """Makes pipelines whose tables lie on the volume; they are removed after the test."""
     made: list[Pipeline] = []
+    run = secrets.token_hex(3)  # a cluster that is kept has tables of earlier runs
 
     def make(name: str, table: str | None = None) -> Pipeline:
-        folder = table or name
+        folder = f"{table or name}-{run}"
         pipeline = Pipeline(kube, kafka_broker, NAMESPACE, name, f"{TABLES}/{folder}", tables / folder)
         made.append(pipeline)
         return pipeline

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import pytest
-
 from devcluster.cluster import Cluster
 from devcluster.release import helm
 from support.cluster.faults import kill_first_process, stop_processes
@@ -93,24 +91,24 @@ def _outcome(pipeline: Pipeline) -> str | None:
     return None if outcome is None else str(outcome)
 
 
-@pytest.mark.parametrize("again", ["same resource", "resource made anew"])
-def test_what_was_committed_is_continued(on_volume: NewPipeline, again: str) -> None:
-    visits = on_volume("visits" if again == "same resource" else "returns")
+def test_what_was_committed_is_continued_by_the_resource_and_by_one_made_anew(on_volume: NewPipeline) -> None:
+    visits = on_volume("visits")
     visits.load(seed=4)
     applied = time.time()
     visits.kube.apply(visits.manifest())
     visits.wait_for_commit(applied, "apply")
-    if again == "same resource":
-        visits.change({"suspend": True})
-        visits.wait("suspended", lambda: (visits.get() or {})["status"].get("phase") == "Suspended")
-        assert not visits.executors()
-        resumed = time.time()
-        visits.change({"suspend": False})
-    else:
-        visits.remove()  # in the middle of the load
-        resumed = time.time()
-        visits.kube.apply(visits.manifest())
-    visits.wait_for_commit(resumed, f"{again} started again")
+
+    visits.change({"suspend": True})
+    visits.wait("suspended", lambda: (visits.get() or {})["status"].get("phase") == "Suspended")
+    assert not visits.executors()
+    resumed = time.time()
+    visits.change({"suspend": False})
+    visits.wait_for_commit(resumed, "resumed")
+
+    visits.remove()  # in the middle of the load
+    again = time.time()
+    visits.kube.apply(visits.manifest())
+    visits.wait_for_commit(again, "deleted and applied again")
     visits.judge()
 
 

@@ -75,7 +75,7 @@ def test_nothing_is_lost_with_the_checkpoint_the_operator_or_an_upgrade(
 ) -> None:
     trips = on_volume("trips")
     trips.load(seed=8)
-    checkpoint = trips.table.with_name("trips_checkpoint")
+    checkpoint = trips.table.with_name(f"{trips.table.name}_checkpoint")
     applied = time.time()
     trips.kube.apply(trips.manifest({"checkpoint": {"path": f"/tables/{checkpoint.name}"}}))
     trips.wait_for_commit(applied, "apply")

@@ -19,8 +19,8 @@ class S3Server:
     """One S3 server with one account. Use it as a context manager, or call `start` and `stop`."""
 
     region = "us-east-1"
-    access_key = "bucketingest"
-    secret_key = "bucketingest-secret"  # noqa: S105 - a server of a test, reachable from this machine only
+    access_key = "devserver-access"
+    secret_key = "devserver-secret"  # noqa: S105 - a server of a test, reachable from this machine only
 
     def __init__(self, folder: Path | None = None, *, host: str = "127.0.0.1") -> None:
         """Keep data and log in `folder` and leave it behind; by default in a temporary one that `stop` removes."""

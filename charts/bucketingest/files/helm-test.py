@@ -4,6 +4,7 @@ import json
 import os
 import ssl
 import sys
+import time
 import urllib.request
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -24,7 +25,9 @@ def ask(path, body=None):
 def may(verb, resource, group=""):
     wanted = {"namespace": NAMESPACE, "verb": verb, "resource": resource, "group": group}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
-    answer = ask("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {**review, "spec": {"resourceAttributes": wanted}})
+    answer = ask(
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {**review, "spec": {"resourceAttributes": wanted}}
+    )
     if not answer["status"].get("allowed"):
         sys.exit(f"the operator may not {verb} {resource} in {NAMESPACE}")
 
@@ -41,5 +44,13 @@ for verb, resource, group in (
 ):
     may(verb, resource, group)
 print("the operator may do what it must")
-with urllib.request.urlopen(f"{os.environ['OPERATOR']}/readyz", timeout=10) as answer:
-    print(f"the operator answers: {answer.status}")
+for _ in range(15):  # right after an upgrade the Service may still lead to the pod before
+    try:
+        with urllib.request.urlopen(f"{os.environ['OPERATOR']}/readyz", timeout=2) as answer:
+            print(f"the operator answers: {answer.status}")
+            break
+    except OSError as error:
+        print(f"the operator does not answer yet: {error}")
+        time.sleep(0.5)
+else:
+    sys.exit("the operator does not answer")
