@@ -14,6 +14,7 @@ import yaml
 
 from devcluster.binaries import find_tool
 from devcluster.cluster import Cluster, EmbeddedCluster
+from devcluster.release import NAMESPACE as OPERATORS
 from devservers.prometheus import Prometheus
 from support.cluster.faults import stop_processes
 from support.cluster.kube import Kube, wait_for
@@ -25,6 +26,7 @@ from support.promtool import rules_file
 NewPipeline = Callable[..., Pipeline]
 STUCK = {"BucketIngestStuckInflight", "BucketIngestCommitsLate"}
 ALERT_SECONDS = 240.0
+DRIVER_PORT, OPERATOR_PORT = 9808, 9810
 CHANGES = {
     "commit": {"interval": "10s", "trigger": "1s"},
     "health": {"maxCommitLag": "30s", "maxInflightAge": "30s"},
@@ -42,11 +44,20 @@ def prometheus(cluster: Cluster, release: Cluster, tmp_path: Path) -> Iterator[P
     rules = tmp_path / "rules.yaml"
     rules.write_text(re.sub(r"(?m)^(\s+for:) .*$", r"\1 3s", rules_file().read_text()))
     assert yaml.safe_load(rules.read_text())["groups"]
-    with Prometheus(rules=[rules], kubeconfig=cluster.kubeconfig) as server:
+    with Prometheus([], [rules]) as server:
         yield server
 
 
+def follow_pods(prometheus: Prometheus, kube: Kube, pipeline: Pipeline) -> None:
+    """Scrape the pods that the chart's PodMonitors choose: drivers and operators, those that are there now."""
+    operators = kube.pods(OPERATORS, {"app.kubernetes.io/name": "bucketingest-operator"})
+    pods = [(pod, DRIVER_PORT) for pod in pipeline.drivers()] + [(pod, OPERATOR_PORT) for pod in operators]
+    running = [(pod, port) for pod, port in pods if pod["status"]["phase"] == "Running"]
+    prometheus.scrape([f"{pod['status']['podIP']}:{port}" for pod, port in running if pod["status"].get("podIP")])
+
+
 def firing(prometheus: Prometheus, pipeline: Pipeline) -> set[str]:
+    follow_pods(prometheus, pipeline.kube, pipeline)
     return {
         each["labels"]["alertname"]
         for each in prometheus.alerts()
@@ -64,6 +75,7 @@ def test_panels_have_data_and_the_alert_for_a_stuck_job_comes_and_goes(
     watched.wait_for_commit(applied, "apply")
 
     def all_have_data() -> bool:
+        follow_pods(prometheus, kube, watched)
         return not without_data(prometheus, watched.namespace, watched.name)
 
     wait_for(

@@ -18,30 +18,26 @@ START_TIMEOUT_S = 30.0
 
 
 class Prometheus:
-    """One server with rule files, and with fixed targets (`host:port`), a cluster's pods, or both. Use it as a context
-    manager.
-    """
+    """One server with rule files, and with targets (`host:port`) that may change. Use it as a context manager."""
 
-    def __init__(
-        self,
-        targets: Sequence[str] = (),
-        rules: Sequence[Path] = (),
-        *,
-        kubeconfig: Path | None = None,
-        host: str = "127.0.0.1",
-    ) -> None:
-        """Args: `kubeconfig`: of a cluster whose pods this machine reaches; drivers and operators are scraped."""
+    def __init__(self, targets: Sequence[str], rules: Sequence[Path] = (), *, host: str = "127.0.0.1") -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="bucketingest-prometheus-"))
         self._address = f"{host}:{free_ports(1, host=host)[0]}"
         self._process: ServerProcess | None = None
+        self._targets_file = self._folder / "targets.json"
+        self._targets: list[str] | None = None
+        self.scrape(targets)
         # JSON is YAML too.
         configuration = {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(path) for path in rules],
             "scrape_configs": [
                 # namespace and name are those that a target tells, as the chart's PodMonitor has it
-                {"job_name": "fixed", "honor_labels": True, "static_configs": [{"targets": list(targets)}]},
-                *([] if kubeconfig is None else [_pods_of(kubeconfig)]),
+                {
+                    "job_name": "bucketingest",
+                    "honor_labels": True,
+                    "file_sd_configs": [{"files": [str(self._targets_file)], "refresh_interval": "1s"}],
+                }
             ],
         }
         (self._folder / "prometheus.yml").write_text(json.dumps(configuration))
@@ -50,6 +46,15 @@ class Prometheus:
     def url(self) -> str:
         """`http://host:port`."""
         return f"http://{self._address}"
+
+    def scrape(self, targets: Sequence[str]) -> None:
+        """Scrape these from now on, and no others."""
+        if sorted(targets) == self._targets:
+            return
+        self._targets = sorted(targets)
+        partial = self._targets_file.with_suffix(".partial")
+        partial.write_text(json.dumps([{"targets": self._targets}]))
+        partial.rename(self._targets_file)
 
     def query(self, expr: str) -> list[dict[str, Any]]:
         """Samples of an instant query: `metric` (labels) and `value` (time, text).
@@ -112,19 +117,3 @@ class Prometheus:
                 return bool(response.status == 200)
         except (urllib.error.URLError, OSError):
             return False
-
-
-def _pods_of(kubeconfig: Path) -> dict[str, Any]:
-    """The pods that the chart's PodMonitors choose."""
-    labels = ("__meta_kubernetes_pod_label_bucketingest_dev_role", "__meta_kubernetes_pod_label_app_kubernetes_io_name")
-    return {
-        "job_name": "pods",
-        "honor_labels": True,
-        "kubernetes_sd_configs": [{"role": "pod", "kubeconfig_file": str(kubeconfig)}],
-        "relabel_configs": [
-            {"action": "keep", "source_labels": labels, "regex": "driver;.*|.*;bucketingest-operator"},
-            {"action": "keep", "source_labels": ["__meta_kubernetes_pod_container_port_name"], "regex": "http"},
-            {"action": "drop", "source_labels": ["__meta_kubernetes_pod_phase"], "regex": "Succeeded|Failed"},
-            {"action": "replace", "source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
-        ],
-    }
