@@ -1,0 +1,216 @@
+"""Carrying plans out: in order, up to the first failure, only as the leader, and twice is once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from bucketingest_operator.act import Actor, NotLeader
+from bucketingest_operator.api import AlreadyExists, ApiError, Conflict, NotFound
+from bucketingest_operator.kinds import Kind
+from bucketingest_operator.observation import FINALIZER
+from bucketingest_operator.plan import (
+    Action,
+    AddFinalizer,
+    CreateRollback,
+    DeleteAttempt,
+    DeleteDriver,
+    DeleteExecutors,
+    DeleteRollback,
+    EmitEvent,
+    RemoveFinalizer,
+    StartAttempt,
+    WriteStatus,
+)
+from bucketingest_operator.settings import JobSettings
+from support.observations import NAMES, UID, attempt, bucket_ingest, resource, status_with, told_of
+
+WANTED = bucket_ingest()
+STATUS = WriteStatus(status_with(attempt(1)), "1")
+START = StartAttempt(1, told_of(WANTED), WANTED)
+EVENT = EmitEvent("Normal", "AttemptStarting", "Starting attempt 1.", "1")
+
+
+class RecordingApi:
+    """Notes what it is asked, and fails where a test says so: by the verb and the kind."""
+
+    def __init__(self, **failures: ApiError) -> None:
+        self.calls: list[str] = []
+        self.bodies: list[Any] = []
+        self.failures = failures
+        self.version = 1
+
+    def _called(self, verb: str, kind: Kind, name: str, body: Any = None) -> dict[str, Any]:
+        self.calls.append(f"{verb} {kind.plural} {name}")
+        self.bodies.append(body)
+        if failure := self.failures.get(f"{verb}_{kind.plural}"):
+            raise failure
+        self.version += 1
+        return {"metadata": {"resourceVersion": str(self.version)}}
+
+    async def create(self, kind: Kind, _namespace: str, body: Any) -> Any:
+        return self._called("create", kind, body["metadata"]["name"], body)
+
+    async def replace(self, kind: Kind, _namespace: str, name: str, body: Any, part: str | None = None) -> Any:
+        return self._called("replace", kind, f"{name}/{part}", body)
+
+    async def patch(self, kind: Kind, _namespace: str, name: str, body: Any) -> Any:
+        return self._called("patch", kind, name, body)
+
+    async def delete(self, kind: Kind, _namespace: str, name: str, *, now: bool = False) -> None:
+        self._called("delete", kind, f"{name}{' now' if now else ''}")
+
+    async def delete_all(self, kind: Kind, _namespace: str, labels: str) -> None:
+        self._called("delete_all", kind, labels)
+
+
+class Acting:
+    def __init__(self, api: RecordingApi, may_act: Callable[[], bool] = lambda: True) -> None:
+        self.counted: list[tuple[str, str]] = []
+        self.wrote: list[tuple[str, str]] = []
+        self._actor = Actor(
+            api,  # type: ignore[arg-type]
+            JobSettings(),
+            may_act=may_act,
+            count=lambda action, result: self.counted.append((action, result)),
+            identity="me",
+        )
+
+    def act(self, *actions: Action, **changes: Any) -> None:
+        def wrote(action: Action, body: dict[str, Any]) -> None:
+            self.wrote.append((type(action).__name__, body["metadata"]["resourceVersion"]))
+
+        asyncio.run(self._actor.act(resource(**changes), actions, wrote))
+
+
+def test_everything_is_done_in_its_order() -> None:
+    api = RecordingApi()
+    Acting(api).act(STATUS, START, EVENT)
+    assert [each.rpartition(" ")[0] for each in api.calls] == [
+        "replace bucketingests",
+        "create serviceaccounts",
+        "create roles",
+        "create rolebindings",
+        "create configmaps",
+        "create services",
+        "create pods",
+        "create events",
+    ]
+
+
+def test_a_status_is_written_only_if_nobody_has_changed_the_resource() -> None:
+    api = RecordingApi()
+    Acting(api).act(STATUS)
+    assert api.bodies[0]["metadata"]["resourceVersion"] == "1"
+    assert api.bodies[0]["metadata"]["uid"] == UID
+    assert api.calls == ["replace bucketingests orders/status"]
+
+
+def test_a_conflict_stops_everything_after_it() -> None:
+    api = RecordingApi(replace_bucketingests=Conflict("changed", code=409))
+    acting = Acting(api)
+    with pytest.raises(Conflict):
+        acting.act(STATUS, START)
+    assert len(api.calls) == 1
+    assert acting.counted == [("WriteStatus", "failed")]
+    assert acting.wrote == []
+
+
+def test_what_was_written_before_a_failure_is_told() -> None:
+    acting = Acting(RecordingApi(create_pods=ApiError("quota", code=403)))
+    with pytest.raises(ApiError):
+        acting.act(STATUS, START, EVENT)
+    assert acting.wrote == [("WriteStatus", "2")]
+    assert acting.counted == [("WriteStatus", "done"), ("StartAttempt", "failed")]
+
+
+def test_who_leads_no_more_begins_nothing() -> None:
+    api, answers = RecordingApi(), iter([True, False])
+    with pytest.raises(NotLeader):
+        Acting(api, lambda: next(answers)).act(STATUS, START)
+    assert api.calls == ["replace bucketingests orders/status"]
+
+
+@pytest.mark.parametrize("kind", ["pods", "configmaps", "roles", "serviceaccounts"])
+def test_what_is_there_already_was_made_by_an_earlier_pass(kind: str) -> None:
+    api = RecordingApi(**{f"create_{kind}": AlreadyExists("there", code=409)})
+    Acting(api).act(START)
+    assert len(api.calls) == 6
+
+
+DELETIONS: Sequence[Action] = (
+    DeleteDriver(1, NAMES.driver(1)),
+    DeleteRollback(1),
+    DeleteAttempt(1),
+)
+
+
+@pytest.mark.parametrize("action", DELETIONS, ids=lambda each: type(each).__name__)
+def test_what_is_gone_already_is_deleted(action: Action) -> None:
+    gone = NotFound("none", code=404)
+    failures = {f"delete_{kind}": gone for kind in ("pods", "jobs", "services", "configmaps")}
+    acting = Acting(RecordingApi(**failures))
+    acting.act(action)
+    assert acting.counted == [(type(action).__name__, "done")]
+
+
+def test_only_a_driver_on_a_lost_node_is_not_waited_for() -> None:
+    api = RecordingApi()
+    Acting(api).act(DeleteDriver(1, "pod"), DeleteDriver(1, "pod", force=True))
+    assert api.calls == ["delete pods pod", "delete pods pod now"]
+
+
+def test_a_sweep_takes_all_of_one_attempt_and_its_config_map_last() -> None:
+    api = RecordingApi()
+    Acting(api).act(DeleteAttempt(3))
+    selector = f"bucketingest.dev/uid={UID},bucketingest.dev/attempt=3,bucketingest.dev/role=executor"
+    assert api.calls == [
+        f"delete_all pods {selector}",
+        f"delete pods {NAMES.driver(3)}",
+        f"delete jobs {NAMES.rollback(3)}",
+        f"delete services {NAMES.driver(3)}",
+        f"delete configmaps {NAMES.attempt(3)}",
+    ]
+
+
+def test_executors_are_deleted_by_their_labels() -> None:
+    api = RecordingApi()
+    Acting(api).act(DeleteExecutors(2))
+    assert api.calls[0].startswith("delete_all pods ")
+    assert "attempt=2" in api.calls[0]
+
+
+def test_a_rollback_has_the_account_it_runs_under() -> None:
+    api = RecordingApi()
+    Acting(api).act(CreateRollback(1, WANTED))
+    assert api.calls == [f"create serviceaccounts {NAMES.base}", f"create jobs {NAMES.rollback(1)}"]
+
+
+def test_our_finalizer_comes_and_goes_beside_those_of_others() -> None:
+    api = RecordingApi()
+    Acting(api).act(AddFinalizer(), finalizers=("theirs",))
+    Acting(api).act(RemoveFinalizer(), finalizers=("theirs", FINALIZER))
+    assert [body["metadata"]["finalizers"] for body in api.bodies] == [["theirs", FINALIZER], ["theirs"]]
+
+
+def test_the_finalizer_goes_only_from_the_version_that_our_status_made() -> None:
+    api = RecordingApi()
+    Acting(api).act(STATUS, RemoveFinalizer())
+    assert api.bodies[1]["metadata"]["resourceVersion"] == "2"
+
+
+def test_the_same_event_has_the_same_name_and_another_has_another() -> None:
+    api = RecordingApi()
+    Acting(api).act(EVENT, EVENT, EmitEvent("Normal", "AttemptStarting", "Starting attempt 2.", "2"))
+    names = [each.rpartition(" ")[2] for each in api.calls]
+    assert names[0] == names[1] != names[2]
+
+
+@pytest.mark.parametrize("failure", [AlreadyExists("there", code=409), ApiError("going", code=403)])
+def test_an_event_that_cannot_be_told_stops_nothing(failure: ApiError) -> None:
+    api = RecordingApi(create_events=failure)
+    Acting(api).act(EVENT, DeleteExecutors(1))
+    assert len(api.calls) == 2

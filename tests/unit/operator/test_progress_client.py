@@ -1,0 +1,166 @@
+"""Asking a driver how it gets on: whatever answers there, the operator neither waits long nor believes anything."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from bucketingest.spec.job_report import ProgressReport
+from bucketingest_operator.observation import Contact, PodState
+from bucketingest_operator.pod_reading import PodSeen
+from bucketingest_operator.progress_client import MAX_BYTES, ProgressClient, Talk
+from support.observations import NOW, report
+
+
+class Answerer:
+    """Answers every request with what a test wants."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.body = b""
+        self.headers: dict[str, str] = {}
+        self.asked: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.asked.append(self.path)
+                self.send_response(outer.status)
+                for name, value in outer.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                with suppress(OSError):  # who asked has heard enough
+                    self.wfile.write(outer.body)
+
+            def log_message(self, *_: object) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    def says(self, told: ProgressReport) -> None:
+        self.body = told.model_dump_json(by_alias=True).encode()
+
+
+@pytest.fixture
+def job() -> Iterator[Answerer]:
+    found = Answerer()
+    thread = threading.Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+    thread.join()
+
+
+def pod(state: PodState = PodState.RUNNING, uid: str = "p1", ip: str | None = "127.0.0.1") -> PodSeen:
+    return PodSeen(
+        uid=uid,
+        namespace="ingest",
+        name="orders-1-driver",
+        role="driver",
+        attempt=1,
+        created_at=NOW,
+        phase="Running",
+        state=state,
+        ip=ip,
+    )
+
+
+def ask(job: Answerer, *pods: PodSeen | None, now: datetime = NOW) -> tuple[Talk | None, Contact]:
+    """Ask one after the other; the talk after that, and what an observation sees of it."""
+
+    async def talk() -> tuple[Talk | None, Contact]:
+        found: Talk | None = None
+        async with ProgressClient(job.server.server_port) as client:
+            for each in pods:
+                found = await client.ask(each, "orders", found)
+        return found, Contact() if found is None else found.contact(now)
+
+    return asyncio.run(talk())
+
+
+def test_an_answer_is_believed(job: Answerer) -> None:
+    job.says(report())
+    _, contact = ask(job, pod())
+    assert contact == Contact(report())
+    assert job.asked == ["/progress"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (503, b"{}"),
+        (200, b"not JSON"),
+        (200, b"{}"),
+        (200, b"x" * (MAX_BYTES + 1)),
+        (302, b""),
+        (200, report(name="another").model_dump_json(by_alias=True).encode()),
+        (200, report(namespace="another").model_dump_json(by_alias=True).encode()),
+    ],
+    ids=["503", "no JSON", "no report", "too long", "redirect", "another name", "another namespace"],
+)
+def test_what_is_no_answer_of_this_job_is_silence(job: Answerer, status: int, body: bytes) -> None:
+    job.status, job.body = status, body
+    job.headers = {"Location": f"http://127.0.0.1:{job.server.server_port}/elsewhere"} if status == 302 else {}
+    _, contact = ask(job, pod())
+    assert contact.report is None
+    assert contact.unreachable_since is not None
+    assert job.asked == ["/progress"]
+
+
+def test_a_pod_without_an_address_is_silent(job: Answerer) -> None:
+    _, contact = ask(job, pod(ip=None))
+    assert contact.unreachable_since is not None
+
+
+def test_a_pod_that_does_not_run_is_not_asked(job: Answerer) -> None:
+    _, contact = ask(job, pod(PodState.PENDING))
+    assert contact == Contact()
+    assert job.asked == []
+    assert ask(job, None)[0] is None
+
+
+def test_silence_begins_once_and_keeps_the_last_answer(job: Answerer) -> None:
+    async def talk() -> None:
+        job.says(report())
+        async with ProgressClient(job.server.server_port) as client:
+            first = await client.ask(pod(), "orders", None)
+            job.status = 503
+            second = await client.ask(pod(), "orders", first)
+            assert second is not None
+            since = second.silent_since
+            assert since is not None
+            third = await client.ask(pod(), "orders", second)
+            assert third is not None
+            assert third.silent_since == since
+            assert third.contact(NOW).report == report()
+            job.status = 200
+            fourth = await client.ask(pod(), "orders", third)
+            assert fourth is not None
+            assert fourth.silent_since is None
+
+    asyncio.run(talk())
+
+
+def test_a_clock_that_is_put_back_changes_nothing_about_how_long_it_is_silent(job: Answerer) -> None:
+    async def silence() -> timedelta:
+        loop = asyncio.get_running_loop()
+        talk = Talk("p1", None, 0, loop.time() - 100)
+        since = talk.contact(NOW - timedelta(hours=5)).unreachable_since
+        assert since is not None
+        return NOW - timedelta(hours=5) - since
+
+    assert round(asyncio.run(silence()).total_seconds()) == 100
+
+
+def test_another_pod_begins_another_talk(job: Answerer) -> None:
+    job.says(report())
+    found, contact = ask(job, pod(), pod(PodState.PENDING, uid="p2"))
+    assert found is not None
+    assert found.pod == "p2"
+    assert contact == Contact()
