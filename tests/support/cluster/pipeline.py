@@ -19,6 +19,7 @@ from support.oracle import hudi_rs
 ROWS_PER_SECOND = 200
 START_SECONDS = 150.0
 """What a pipeline has from one state to the next, on a machine that does other things too."""
+_QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+ExitOnOutOfMemoryError"
 UID_LABEL, ROLE_LABEL, ATTEMPT_LABEL = "bucketingest.dev/uid", "bucketingest.dev/role", "bucketingest.dev/attempt"
 
 
@@ -73,7 +74,12 @@ class Pipeline:
             "spark": {
                 "driver": {"cores": "200m", "memory": "512Mi"},
                 "executor": {"instances": 1, "cores": "1", "memory": "512Mi"},
-                "conf": {"spark.kubernetes.executor.request.cores": "200m"},
+                "conf": {
+                    "spark.kubernetes.executor.request.cores": "200m",
+                    # These JVMs are young when they are killed.
+                    "spark.driver.extraJavaOptions": _QUICK,
+                    "spark.executor.extraJavaOptions": _QUICK,
+                },
             },
         }
         return {
