@@ -13,6 +13,7 @@ from kubernetes import client, config, stream
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
+from websocket import WebSocketException
 
 from bucketingest_operator.cli.errors import ClusterError, Denied, NotThere
 
@@ -118,25 +119,17 @@ class Cluster:
                 stdin=False,
                 stdout=True,
                 tty=False,
+                binary=True,
                 _preload_content=False,
             )
         except ApiException as error:
             raise ClusterError(f"{command[0]} cannot be run in {pod}: {_first_line(error.reason)}") from error
-        told, complaints, deadline = "", "", time.monotonic() + seconds
         try:
-            while running.is_open():
-                running.update(timeout=1)
-                told += running.read_stdout(timeout=0) if running.peek_stdout() else ""
-                complaints += running.read_stderr(timeout=0) if running.peek_stderr() else ""
-                if time.monotonic() > deadline:
-                    raise ClusterError(f"{command[0]} in {pod} was not done after {seconds:g} s")
-                if len(told) > bytes_max:
-                    raise ClusterError(f"{command[0]} in {pod} printed more than {bytes_max} bytes")
-            if running.returncode:
-                raise ClusterError(f"{command[0]} in {pod} failed with {running.returncode}: {_last_line(complaints)}")
+            return _printed(running, f"{command[0]} in {pod}", time.monotonic() + seconds, bytes_max)
+        except (OSError, WebSocketException) as error:
+            raise ClusterError(f"the connection to {pod} broke off: {error}") from error
         finally:
             running.close()
-        return told
 
     @contextmanager
     def _answer(self, path: str, parameters: Mapping[str, str]) -> Iterator[urllib3.BaseHTTPResponse]:
@@ -157,6 +150,29 @@ class Cluster:
         except HTTPError as error:
             reason = getattr(error, "reason", None) or error
             raise ClusterError(f"the API server {self._configuration.host} does not answer: {reason}") from error
+
+
+def _printed(running: Any, what: str, deadline: float, bytes_max: int) -> str:
+    """All that a command prints on stdout. Raises ClusterError when it fails, is late or says too much."""
+    told, complaints = b"", b""
+    open_still = True
+    while open_still:
+        running.update(timeout=1)
+        open_still = running.is_open()
+        told += running.read_stdout(timeout=0) if running.peek_stdout() else b""
+        complaints += running.read_stderr(timeout=0) if running.peek_stderr() else b""
+        if time.monotonic() > deadline:
+            raise ClusterError(f"{what} was not done in time")
+        if len(told) > bytes_max:
+            raise ClusterError(f"{what} printed more than {bytes_max} bytes")
+    try:
+        code = running.returncode
+    except (TypeError, KeyError, ValueError):  # the end of the command was never told
+        code = None
+    if code != 0:
+        said = _last_line(complaints.decode("utf-8", "replace"))
+        raise ClusterError(f"{what} failed{'' if code is None else f' with {code}'}: {said}")
+    return told.decode("utf-8", "replace")
 
 
 def _refusal(path: str, status: int, body: bytes) -> ClusterError:
