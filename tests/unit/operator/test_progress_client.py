@@ -97,7 +97,7 @@ def test_an_answer_is_believed(job: Answerer) -> None:
         (503, b"{}"),
         (200, b"not JSON"),
         (200, b"{}"),
-        (200, b"x" * (MAX_BYTES + 1)),
+        (200, report(verdict_reason="x" * MAX_BYTES).model_dump_json(by_alias=True).encode()),
         (302, b""),
         (200, report(name="another").model_dump_json(by_alias=True).encode()),
         (200, report(namespace="another").model_dump_json(by_alias=True).encode()),
