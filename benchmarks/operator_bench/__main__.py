@@ -165,7 +165,7 @@ class _Operator:
                         return
                 except aiohttp.ClientError:
                     pass
-                await asyncio.sleep(1)
+                await asyncio.sleep(10)  # a scrape is work for the operator too
 
 
 def _in_phase(now: Samples, phase: str) -> int:

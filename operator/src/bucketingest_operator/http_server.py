@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 log = logging.getLogger(__name__)
 
@@ -23,13 +23,13 @@ def split_address(listen: str) -> tuple[str, int]:
 
 @asynccontextmanager
 async def serving(
-    listen: str, registry: CollectorRegistry, ready: Callable[[], bool], healthy: Callable[[], bool]
+    listen: str, metrics_text: Callable[[], bytes], ready: Callable[[], bool], healthy: Callable[[], bool]
 ) -> AsyncIterator[int]:
     """Serve while the context is open; its value is the port.
 
     Args:
         listen: Address; port 0 takes a free one.
-        registry: What `/metrics` shows.
+        metrics_text: What `/metrics` shows; called in a thread.
         ready: Everything is known that a decision needs. An operator that stands by is ready too.
         healthy: Nothing hangs.
     """
@@ -38,8 +38,8 @@ async def serving(
     async def metrics(_: web.Request) -> web.Response:
         async with answers:
             # In a thread: a thousand resources have tens of thousands of lines, and passes go on meanwhile.
-            text = await asyncio.to_thread(generate_latest, registry)
-        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+            text = await asyncio.to_thread(metrics_text)
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
     def answer(condition: Callable[[], bool]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(_: web.Request) -> web.StreamResponse:

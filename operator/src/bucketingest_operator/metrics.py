@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
 
 from bucketingest_operator import plan
 
@@ -65,6 +73,10 @@ class Metrics:
         }
         for name, (text, value) in shown.items():
             Gauge(name, text, registry=self.registry).set_function(value)
+
+    def text(self) -> bytes:
+        """All of them in Prometheus' text format."""
+        return generate_latest(self.registry)
 
     def took(self, seconds: float) -> None:
         """A pass is over."""

@@ -93,11 +93,13 @@ class Operator:
                 overdue=lambda: self._queue.overdue,
                 calls=lambda: api.calls,
             )
-            self._metrics.registry.register(
-                ResourceMetrics(self._inventory, self._passes.memory_of, lambda: leadership.held)
-            )
+            resources = ResourceMetrics(self._inventory, self._passes.memory_of, lambda: leadership.held)
+
+            def metrics_text() -> bytes:
+                return self._metrics.text() + resources.text().encode()
+
             self.port = await stack.enter_async_context(
-                serving(self._options.listen, self._metrics.registry, self._ready, self._healthy)
+                serving(self._options.listen, metrics_text, self._ready, self._healthy)
             )
             await self._run_parts(api, leadership, self._passes)
 

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from bucketingest.spec.job_report import InflightReport, LagReport
 from bucketingest.spec.status import Condition, LastCommit
@@ -29,8 +30,7 @@ class Shown:
         self.inventory = Inventory(lambda _uid: None, lambda _uid: None)
         self.memory = memory
         self.leads = True
-        self.registry = CollectorRegistry()
-        self.registry.register(ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda: self.leads))
+        self.metrics = ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda: self.leads)
         created = (datetime.now(UTC) - timedelta(seconds=600)).strftime("%Y-%m-%dT%H:%M:%SZ")
         self.inventory.take(
             {
@@ -43,10 +43,15 @@ class Shown:
         )
 
     def value(self, name: str, **labels: str) -> float | None:
-        return self.registry.get_sample_value(name, {**WHO, **labels})
+        values = [each.value for each in self.samples() if (each.name, each.labels) == (name, {**WHO, **labels})]
+        assert len(values) < 2
+        return values[0] if values else None
 
     def count(self) -> int:
-        return sum(len(family.samples) for family in self.registry.collect())
+        return len(self.samples())
+
+    def samples(self) -> list[Sample]:
+        return [each for family in text_string_to_metric_families(self.metrics.text()) for each in family.samples]
 
 
 def talk(**changes: Any) -> Talk:
