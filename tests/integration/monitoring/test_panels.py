@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from prometheus_client import start_http_server
 
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Attempt, Condition, LastCommit, Status
+from bucketingest.stream.endpoints import Answer, Endpoints
+from bucketingest.stream.metrics import CONTENT_TYPE
 from bucketingest_operator.inventory import Inventory
 from bucketingest_operator.metrics import Metrics
 from bucketingest_operator.passes import Memory
@@ -51,8 +52,12 @@ class OfOperator:
         self.metrics.watch(
             leads=lambda: True, resources=lambda: len(self.inventory), overdue=lambda: 0.0, calls=lambda: 0
         )
-        self.metrics.registry.register(ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda: True))
+        self._resources = ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda: True)
         self._document = document
+
+    def text(self) -> bytes:
+        """What a scrape gets."""
+        return self.metrics.text() + self._resources.text().encode()
 
     def look(self) -> None:
         """Ask the job once, as a pass does."""
@@ -121,19 +126,17 @@ def test_every_panel_shows_data_and_a_healthy_pipeline_alerts_nobody(
 ) -> None:
     operator = OfOperator(yaml.safe_load(pipeline.read_text()), job)
     operator.look()
-    server, thread = start_http_server(0, addr="127.0.0.1", registry=operator.metrics.registry)
-    try:
-        with Prometheus([job, f"127.0.0.1:{server.server_port}"], [rules_file()]) as prometheus:
-            deadline = time.monotonic() + DATA_WITHIN_SECONDS
-            while empty := without_data(prometheus, NAMESPACE, NAME):
-                assert time.monotonic() < deadline, f"no data: {empty}"
-                send(kafka_broker)
-                time.sleep(1)
-                operator.look()
-            firing = [each["labels"]["alertname"] for each in prometheus.alerts() if each["state"] == "firing"]
-            # Its rows that do not decode are told: that one is right.
-            assert set(firing) <= {"BucketIngestDeadLetters"}
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    routes = {"/metrics": lambda: Answer(operator.text(), CONTENT_TYPE)}
+    with (
+        Endpoints("127.0.0.1", 0, routes) as endpoints,
+        Prometheus([job, f"127.0.0.1:{endpoints.port}"], [rules_file()]) as prometheus,
+    ):
+        deadline = time.monotonic() + DATA_WITHIN_SECONDS
+        while empty := without_data(prometheus, NAMESPACE, NAME):
+            assert time.monotonic() < deadline, f"no data: {empty}"
+            send(kafka_broker)
+            time.sleep(1)
+            operator.look()
+        firing = [each["labels"]["alertname"] for each in prometheus.alerts() if each["state"] == "firing"]
+        # Its rows that do not decode are told: that one is right.
+        assert set(firing) <= {"BucketIngestDeadLetters"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
 
 from bucketingest.stream.metrics import JobMetrics
 from bucketingest.stream.progress import Progress
@@ -35,9 +35,8 @@ def of_job() -> set[str]:
 def of_operator() -> set[str]:
     metrics = Metrics()
     metrics.watch(leads=lambda: True, resources=lambda: 0, overdue=lambda: 0.0, calls=lambda: 0)
-    of_resources = CollectorRegistry()
-    of_resources.register(ResourceMetrics(Inventory(lambda _: None, lambda _: None), lambda _: None, lambda: True))
-    return names(metrics.registry.collect()) | names(of_resources.collect())
+    of_resources = ResourceMetrics(Inventory(lambda _: None, lambda _: None), lambda _: None, lambda: True)
+    return names(text_string_to_metric_families(metrics.text().decode() + of_resources.text()))
 
 
 VARIABLES = {f"{board.uid}: ${name}": query for board in BOARDS for name, query in board.variables.items()}
