@@ -17,15 +17,17 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 READY_SECONDS = 30.0
+TESTS = Path(__file__).parents[2]
 
 
 class OperatorProcess:
     """One operator. A context manager: it is ended with SIGTERM when the context is left."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *arguments: str) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *arguments: str, module: str = "bucketingest_operator") -> None:
         self._kubeconfig = kubeconfig
         self._log = log
         self._arguments = arguments
+        self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
 
@@ -42,9 +44,10 @@ class OperatorProcess:
     def start(self, *, wait: bool = True) -> None:
         """Start it, again if it was started before; `wait` until it knows all there is."""
         skipped = self._log.stat().st_size if self._log.exists() else 0
-        command = [sys.executable, "-m", "bucketingest_operator", "--listen", "127.0.0.1:0", *self._arguments]
+        command = [sys.executable, "-m", self._module, "--listen", "127.0.0.1:0", *self._arguments]
         with self._log.open("ab") as log:
             environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig), "POD_NAME": self._log.stem}
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
             self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         self._port = 0
         if wait:

@@ -1,0 +1,39 @@
+"""An operator that dies by SIGKILL between any two of its writes: `python -m support.operator.dying ARGUMENTS`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from bucketingest_operator.api import Api, Object
+from bucketingest_operator.kinds import LEASES
+from bucketingest_operator.main import main
+
+_call = Api.call
+_written = 0
+
+
+async def _call_or_die(self: Api, method: str, path: str, **more: Any) -> Object:
+    """One write that has an effect is all that this process does."""
+    global _written  # noqa: PLW0603 - it is the life of the process
+    writes = method != "GET" and LEASES.plural not in path
+    if writes and _written:
+        os.kill(os.getpid(), signal.SIGKILL)
+    answer = await _call(self, method, path, **more)
+    _written += writes and _has_effect(method, more.get("body") or {}, answer)
+    return answer
+
+
+def _has_effect(method: str, body: Object, answer: Object) -> bool:
+    """Whether anything is otherwise than before: what is done in vain is done again by the next process."""
+    if method == "DELETE":
+        return answer.get("items") != []
+    versions = [(each.get("metadata") or {}).get("resourceVersion") for each in (body, answer)]
+    return versions[0] != versions[1]
+
+
+if __name__ == "__main__":
+    Api.call = _call_or_die  # type: ignore[method-assign]
+    sys.exit(main())
