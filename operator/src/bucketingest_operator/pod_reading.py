@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -92,7 +93,7 @@ def read_pod(pod: Object) -> PodSeen | None:
     report = read_report(ended.get("message")) if ended is not None else None
     reason, message = pod_reason(status, state)
     if not message and ended is not None and report is None:
-        message = _last_line(ended.get("message") or "")
+        message = _last_words(ended)
     return PodSeen(
         uid=metadata["uid"],
         namespace=metadata["namespace"],
@@ -224,9 +225,19 @@ def _finished(status: Object) -> datetime | None:
     return max((end for end in ends if end.year > 2000), default=None)
 
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return _short(lines[-1]) if lines else ""
+def _last_words(ended: Object) -> str:
+    """What a container without a termination message left: the platform gives the end of its log in its place."""
+    if ended.get("exitCode") == 137:
+        return "Its process was killed."  # whatever it logged last is not the reason
+    lines = [line.strip() for line in (ended.get("message") or "").splitlines() if line.strip()]
+    if not lines:
+        return ""
+    try:
+        record = json.loads(lines[-1])
+    except ValueError:
+        return _short(lines[-1])
+    said = [str(record[name]) for name in ("event", "error") if name in record] if isinstance(record, dict) else []
+    return _short(": ".join(said))
 
 
 def _short(text: str) -> str:

@@ -160,6 +160,24 @@ def test_the_last_line_of_a_log_is_told_without_its_secrets() -> None:
     assert found.message == "cannot log in: password=***"
 
 
+@pytest.mark.parametrize(
+    ("code", "log", "message"),
+    [
+        (137, '{"event": "committed"}', "Its process was killed."),
+        (
+            1,
+            '{"event": "first"}\n{"event": "cannot start", "error": "no Java", "level": "error"}',
+            "cannot start: no Java",
+        ),
+        (1, '{"level": "info"}', ""),
+        (1, "[1]", ""),
+        (1, '{"half', '{"half'),
+    ],
+)
+def test_the_end_of_a_log_is_told_in_the_words_of_its_last_line(code: int, log: str, message: str) -> None:
+    assert seen(phase="Failed", containerStatuses=[container(ended(code, message=log))]).message == message
+
+
 def test_long_messages_are_cut() -> None:
     assert len(seen(**waiting("ErrImagePull", "x" * 5000)).message) < 500
 
