@@ -27,7 +27,8 @@ from bucketingest_operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
-WORKERS: Final = 16
+WORKERS: Final = 48
+"""Passes at a time. They mostly wait: for the API server, and for drivers that may not answer."""
 PASS_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 8.0
 BACKOFF_CAP: Final = 60.0

@@ -16,7 +16,7 @@ from bucketingest_operator.pod_reading import PodSeen
 from bucketingest_operator.pods import HTTP_PORT
 
 MAX_BYTES: Final = 64 * 1024
-_TIMEOUT: Final = aiohttp.ClientTimeout(total=3, sock_connect=1)
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=2, sock_connect=1)
 
 
 @dataclass(slots=True)
