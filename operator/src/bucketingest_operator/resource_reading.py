@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.load import parse_object
-from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.model import API_GROUP, BucketIngest
 from bucketingest.spec.status import Status
 from bucketingest_operator.observation import Resource
 from bucketingest_operator.pod_reading import read_time
@@ -26,7 +26,9 @@ def read_resource(body: Object, before: Resource | None = None) -> Resource:
         before: The same one, read earlier: what has not changed since need not be parsed again.
     """
     metadata = body["metadata"]
-    annotations = dict(metadata.get("annotations") or {})
+    # Only ours: kubectl keeps the whole object in another, with whatever somebody wrote into it.
+    given = metadata.get("annotations") or {}
+    annotations = {name: str(value) for name, value in given.items() if name.startswith(f"{API_GROUP}/")}
     same = (
         before is not None
         and before.uid == metadata["uid"]

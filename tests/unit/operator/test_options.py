@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,17 @@ def test_wrong_options_are_refused(
     assert "error:" in capsys.readouterr().err
 
 
+@pytest.fixture
+def logs_as_they_were() -> Iterator[None]:
+    names = [None, *logging.root.manager.loggerDict]
+    handlers, levels = logging.root.handlers[:], {name: logging.getLogger(name).level for name in names}
+    yield
+    logging.root.handlers[:] = handlers
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+@pytest.mark.usefixtures("logs_as_they_were")
 def test_wrong_settings_end_the_start(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "job.yaml"
     path.write_text("imge: x\n", encoding="utf-8")

@@ -33,14 +33,18 @@ def body(spec: Any = None, status: Any = None, **metadata: Any) -> dict[str, Any
 def test_a_right_resource_is_read_whole() -> None:
     written = status_with(attempt(3, ended=5, outcome="Stuck"))
     found = read_resource(
-        body(status=written.to_document(), finalizers=["bucketingest.dev/driver"], annotations={"a": "b"})
+        body(
+            status=written.to_document(),
+            finalizers=["bucketingest.dev/driver"],
+            annotations={"bucketingest.dev/restart": "7", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        )
     )
     assert found.wanted is not None
     assert found.wanted.spec == bucket_ingest().spec
     assert found.status == written
     assert (found.version, found.generation, found.deleting) == ("7", 2, False)
     assert found.finalizers == ("bucketingest.dev/driver",)
-    assert found.annotations == {"a": "b"}
+    assert found.annotations == {"bucketingest.dev/restart": "7"}
 
 
 def test_a_wrong_spec_is_told_as_problems() -> None:
