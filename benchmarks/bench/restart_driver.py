@@ -67,7 +67,7 @@ def main(marks: str, arguments: list[str]) -> int:
     from bucketingest.write.coordination import Coordination
     from bucketingest.write.coordinator import InstantCoordinator
 
-    ingest = importlib.import_module("bucketingest.stream.ingest")  # the package has a function of this name
+    ingest = importlib.import_module("bucketingest.stream.ingesting")
     stages.mark("PySpark and the job: imports")
     stages.around(session, "start_jvm", before="resource read, table checked", after="JVM")
     stages.around(ingest, "read_source", before="Spark session")

@@ -1,9 +1,31 @@
 """The job: PySpark's sources, decoding, and the query that hands micro-batches to the write path. pyspark is imported
 here and nowhere below.
+
+What is exported is imported when it is asked for: the processes in which tasks run import parts of this package, and
+must not wait for what only a driver needs.
 """
 
-from bucketingest.stream.ingest import ingest, ingest_resource
-from bucketingest.stream.pipeline import Pipeline
-from bucketingest.stream.running import RunningIngest
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from bucketingest.stream.ingesting import ingest, ingest_resource
+    from bucketingest.stream.pipeline import Pipeline
+    from bucketingest.stream.running import RunningIngest
 
 __all__ = ["Pipeline", "RunningIngest", "ingest", "ingest_resource"]
+
+_MODULES: Final = {
+    "Pipeline": "pipeline",
+    "RunningIngest": "running",
+    "ingest": "ingesting",
+    "ingest_resource": "ingesting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

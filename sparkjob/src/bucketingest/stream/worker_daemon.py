@@ -9,9 +9,7 @@ from __future__ import annotations
 import pyspark.worker  # noqa: F401 - what a worker runs
 from pyspark.daemon import manager
 
-import bucketingest.write.bucket_writer
-import bucketingest.write.dead_letter_writer
-import bucketingest.write.shuffle  # noqa: F401
+import bucketingest.stream.micro_batch  # noqa: F401 - the tasks, and the write path with them
 
 if __name__ == "__main__":
     manager()

@@ -1,0 +1,28 @@
+"""Processes in which tasks run import what tasks need, and nothing of the driver."""
+
+import subprocess
+import sys
+
+import pytest
+
+import bucketingest.stream
+
+DRIVERS_OWN = ("bucketingest.spec.model", "bucketingest.stream.ingesting", "bucketingest.write.coordinator", "pydantic")
+
+
+def test_a_worker_imports_nothing_of_the_driver() -> None:
+    told = "import sys; import bucketingest.stream.worker_daemon; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    modules = done.stdout.split()
+    assert "bucketingest.write.bucket_writer" in modules
+    assert [name for name in DRIVERS_OWN if name in modules] == []
+
+
+@pytest.mark.parametrize("name", bucketingest.stream.__all__)
+def test_what_the_package_exports_is_there(name: str) -> None:
+    assert getattr(bucketingest.stream, name).__name__ == name
+
+
+def test_the_package_has_nothing_else() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        getattr(bucketingest.stream, "nothing")  # noqa: B009 - a constant name, which mypy would refuse
