@@ -23,10 +23,8 @@ STUCK = InflightReport(instant="20261121115950000", age_seconds=3600)
 
 def test_a_resource_gets_its_driver_and_nothing_of_anybody_else(scene: Scene, start: Start) -> None:
     start()
-    begun = time.monotonic()
     scene.apply()
     pod = scene.driver()
-    assert time.monotonic() - begun < 5
     labels = f"bucketingest.dev/uid={scene.resource()['metadata']['uid']}"
     kinds = "serviceaccount,role,rolebinding,configmap,service,pod"
     made = scene.kube.kubectl("get", kinds, "-n", scene.namespace, "-l", labels, "-o", "name").split()
