@@ -62,7 +62,7 @@ class Treatment:
 
 
 TREATMENTS: Final[dict[Failure, Treatment]] = {
-    Failure.DRIVER_LOST: Treatment(Answer.AT_ONCE, "The driver pod is gone, and nobody said why."),
+    Failure.DRIVER_LOST: Treatment(Answer.AT_ONCE, "The driver ended without a word of its own."),
     Failure.STOPPED: Treatment(
         Answer.AT_ONCE, "The driver was told to stop by somebody else, as by a drain of its node."
     ),
