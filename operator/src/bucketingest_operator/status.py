@@ -126,6 +126,7 @@ class Draft:
 
     def take_report(self, report: ProgressReport) -> None:
         """What the job says about its commits, inflight instant and lag."""
+        before = (self._last_commit, self._inflight)
         commit = report.last_commit
         if commit is not None:
             self._last_commit = LastCommit(
@@ -141,7 +142,9 @@ class Draft:
             since = self._now - timedelta(seconds=int(inflight.age_seconds))
             self._inflight = Inflight(instant=inflight.instant, since=since)
         seconds = report.lag.seconds
-        self._lag = Lag(offsets=report.lag.offsets, seconds=None if seconds is None else _coarse(seconds))
+        lag = Lag(offsets=report.lag.offsets, seconds=None if seconds is None else _coarse(seconds))
+        if before != (self._last_commit, self._inflight) or not _much_alike(self._lag, lag):
+            self._lag = lag
 
     @property
     def inflight(self) -> Inflight | None:
@@ -168,6 +171,17 @@ class Draft:
             attempt=self.number,
             attempts=self.attempts,
         )
+
+
+def _much_alike(before: Lag | None, now: Lag) -> bool:
+    """Whether a lag is so near to the one that is written that it can wait for the next commit's write."""
+    return before is not None and _near(before.offsets, now.offsets) and _near(before.seconds, now.seconds)
+
+
+def _near(before: float | None, now: float | None) -> bool:
+    if before is None or now is None:
+        return before is now
+    return before == now or (min(before, now) > 0 and max(before, now) / min(before, now) < 1.5)
 
 
 def _coarse(seconds: float) -> float:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+import pytest
+
+from bucketingest.spec.job_report import LagReport
 from bucketingest.spec.status import ATTEMPTS_MAX, Status
 from bucketingest_operator.status import CONDITIONS, MESSAGE_MAX, Draft
-from support.observations import NOW, attempt, report, status_with
+from support.observations import NOW, attempt, commit, report, status_with
 
 
 def test_every_condition_is_always_there_with_the_generation_it_answers() -> None:
@@ -70,3 +73,27 @@ def test_the_time_of_an_inflight_instant_does_not_follow_the_clock() -> None:
     later = Draft(first.status(), 1, NOW + timedelta(seconds=15))
     later.take_report(report())
     assert later.inflight == first.inflight
+
+
+def written(before: Status, offsets: int | None, commit_age: float = 10) -> Status:
+    draft = Draft(before, 1, NOW)
+    lag = LagReport(offsets=offsets, seconds=9)
+    draft.take_report(report(lag=lag, last_commit=commit(commit_age).model_copy(update={"rows": int(commit_age)})))
+    return draft.status()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "told"),
+    [(100, 100), (130, 100), (70, 100), (151, 151), (60, 60), (0, 0), (None, None)],
+)
+def test_between_commits_a_lag_is_written_only_when_it_is_quite_another(offsets: int | None, told: int | None) -> None:
+    first = written(Status(), 100)
+    found = written(first, offsets).lag
+    assert found is not None
+    assert found.offsets == told
+
+
+def test_with_a_commit_the_lag_is_written_as_it_is() -> None:
+    found = written(written(Status(), 100), 101, commit_age=3).lag
+    assert found is not None
+    assert found.offsets == 101
