@@ -42,12 +42,14 @@ class Inventory:
         """The resource; None when there is none any more."""
         return self._resources.get(uid)
 
-    def take(self, body: Object, *, quiet: bool = False) -> None:
+    def take(self, body: Object, *, quiet: bool = False, instead_of: str | None = None) -> None:
         """Take what the API server has; what is older than what is known is passed over.
 
         Args:
             body: The resource.
             quiet: It comes from a write of ours, and is no reason for a pass.
+            instead_of: It was read when this version was already known, so it replaces it even if it is older: the API
+                server's data were put back.
         """
         uid = body["metadata"]["uid"]
         if uid in self._gone:
@@ -56,7 +58,9 @@ class Inventory:
             self._held[uid] = body
             return
         before = self._resources.get(uid)
-        if before is not None and not _newer(body["metadata"]["resourceVersion"], before.version):
+        version = body["metadata"]["resourceVersion"]
+        put_back = before is not None and before.version == instead_of != version
+        if before is not None and not put_back and not _newer(version, before.version):
             return
         self._resources[uid] = read_resource(body, before)
         self._name_table(uid, table_of(body))

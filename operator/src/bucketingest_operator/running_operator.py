@@ -197,7 +197,7 @@ class Operator:
     async def _sweep(self, api: Api) -> None:
         """Read all BucketIngests once before anything is decided, and again now and then: a watch may miss one."""
         while True:
-            known = {resource.uid for resource in self._inventory}
+            known = {resource.uid: resource.version for resource in self._inventory}
             try:
                 found = [
                     each
@@ -210,8 +210,8 @@ class Operator:
                 continue
             there = {each["metadata"]["uid"] for each in found}
             for each in found:
-                self._inventory.take(each)
-            for uid in known - there:
+                self._inventory.take(each, instead_of=known.get(each["metadata"]["uid"]))
+            for uid in known.keys() - there:
                 self._inventory.forget(uid)
             self._listed.set()
             await asyncio.sleep(SWEEP_SECONDS)

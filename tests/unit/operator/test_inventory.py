@@ -61,6 +61,22 @@ def test_what_is_older_than_what_is_known_is_passed_over() -> None:
     assert found.version == "10"
 
 
+def test_data_that_were_put_back_are_believed_when_they_were_read_later() -> None:
+    known = Known()
+    known.inventory.take(body("a", 10))
+    known.told()
+    known.inventory.take(body("a", 3), instead_of="10")
+    found = known.inventory.get("a")
+    assert found is not None
+    assert (found.version, known.told()) == ("3", ["a"])
+    known.inventory.take(body("a", 4))
+    # Read before the event that has come meanwhile.
+    known.inventory.take(body("a", 2), instead_of="3")
+    found = known.inventory.get("a")
+    assert found is not None
+    assert found.version == "4"
+
+
 def test_our_own_write_is_no_reason_for_a_pass() -> None:
     known = Known()
     known.inventory.take(body("a"))
