@@ -188,6 +188,16 @@ def test_a_replaced_attempt_that_wakes_up_after_the_commit_adds_nothing(table: T
     assert table.leftovers() == []
 
 
+def test_a_replaced_attempt_begins_nothing_that_somebody_would_have_to_take_back(table: TestTable) -> None:
+    older = table.attempt()
+    older.run(offsets(0, 8), FIRST)
+    table.attempt()
+    with pytest.raises(FencedOut):
+        older.run(offsets(8, 16), FIRST)
+    assert table.timeline().pending == ()
+    assert table.leftovers() == []
+
+
 @pytest.fixture
 def forgets_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bucketingest.write.coordination.KEPT_FOR", timedelta(0))

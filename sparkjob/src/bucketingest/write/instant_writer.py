@@ -81,8 +81,11 @@ class InstantWriter:
     def begin(self, source_range: SourceRange) -> str:
         """Put a new instant on the timeline, intent and heartbeat first, so that it is never there without them.
 
-        Returns its request time, greater than every time known.
+        Returns its request time, greater than every time known. Raises FencedOut, and what the lease's check does: one
+        who has slept must not leave an instant that nobody goes on with.
         """
+        self._identity.check_lease()
+        self._coordination.check_epoch(self._identity.epoch)
         for _ in range(_REQUEST_ATTEMPTS):
             with self._identity.lock():
                 timeline = Timeline.load(self._storage)
