@@ -77,7 +77,7 @@ def test_the_text_has_the_same_figures(command: Command, tmp_path: Path) -> None
     assert "\x1b" not in ended.out
 
 
-@pytest.mark.parametrize(("time", "hangs"), [(OLD, True), (YOUNG, False)])
+@pytest.mark.parametrize(("time", "hangs"), [(OLD, True), (YOUNG, False)], ids=["old", "young"])
 def test_a_pending_instant_hangs_when_it_is_old_and_its_owner_is_named(
     command: Command, storage: Storage, time: str, hangs: bool
 ) -> None:
