@@ -62,10 +62,10 @@ class Builder:
         """Build one target of the Dockerfile.
 
         Raises:
-            ClusterError: the build failed; its output was shown.
+            ClusterError: the build failed; the message has the end of its output.
             MissingDependencyError: the connectors' jars are not there.
         """
-        say(f"building the image of the {target}")
+        say(f"building the image of the {target} (the first time takes minutes)")
         with tempfile.NamedTemporaryFile(prefix="devcluster-image-") as told, self._arguments() as arguments:
             context = ["--build-context", f"connectors={require('connectors')}"]
             options = ["--target", target, *context, "--iidfile", told.name, *arguments]
@@ -74,7 +74,6 @@ class Builder:
                 [*self._command, "build", *options, "--file", "Dockerfile", "."],
                 folder=PROJECT_ROOT,
                 environment=environment,
-                shown=True,
             )
             identity = Path(told.name).read_text().strip()
         image = Image(target, identity.removeprefix("sha256:")[:_DIGEST_LENGTH])
