@@ -57,11 +57,10 @@ images: $(READY) connectors ## container images of job and operator
 ##@ Check it
 
 .PHONY: test
-test: $(READY) test-deps ## all tests: unit, integration with Spark, Kafka, S3 and Hudi's own reader, and on a cluster
+test: $(READY) test-deps ## all tests but those on a cluster's node: unit, integration with Spark, Kafka, S3, Hudi's own reader, API server
 	failed=0; \
 	$(BIN)/pytest tests/unit tests/simulation --numprocesses auto $(PYTEST_ARGS) || failed=1; \
 	$(BIN)/pytest tests/integration $(PYTEST_ARGS) || failed=1; \
-	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
 
 .PHONY: test-unit
