@@ -45,6 +45,10 @@ def setup(*, with_node: bool) -> None:
             base_images.make_debian()
 
 
+_left_running: Final[list[subprocess.Popen[bytes]]] = []
+"""Nodes outlive whoever starts them. Python complains of a process that is forgotten while it runs."""
+
+
 def up(instance: Instance, *, with_node: bool) -> Running:
     """Bring the instance up, or find it up. Without a node there is a control plane only: enough for the API.
 
@@ -95,6 +99,7 @@ def _start(instance: Instance, *, with_node: bool) -> Running:
     cgroups.make(instance.namespace)
     shutil.copy(pki / "admin.kubeconfig", instance.kubeconfig)
     process = _start_process(instance, network, pki, with_node=with_node)
+    _left_running.append(process)
     started = start_time(process.pid)
     if started is None:
         raise ClusterError(f"the node ended at once; see {instance.run / 'log'}")
