@@ -83,6 +83,13 @@ def test_the_young_generation_is_small_and_leaves_a_small_heap_to_spark(memory: 
         assert "-XX:+ExitOnOutOfMemoryError" in conf[f"spark.{role}.extraJavaOptions"]
 
 
+def test_executors_log_errors_only_for_kafkas_options_are_in_the_rest_unless_the_user_says_otherwise() -> None:
+    options = "spark.executor.extraJavaOptions"
+    assert "-Dlog4j2.configurationFile=file:" in session.session_conf(resource(), CLUSTER, [])[options]
+    own = resource(conf={options: "-Dlog4j2.configurationFile=/own"})
+    assert session.session_conf(own, CLUSTER, [])[options] == "-Dlog4j2.configurationFile=/own"
+
+
 def test_on_a_cluster_nothing_of_the_operators_defaults_is_set_again() -> None:
     conf = session.session_conf(resource(), CLUSTER, [])
 

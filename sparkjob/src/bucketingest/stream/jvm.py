@@ -48,7 +48,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     """
     if SparkContext._gateway is not None:
         return
-    settings = {**conf, _OPTIONS: _with_log_configuration(conf.get(_OPTIONS, ""))}
+    settings = {**conf, _OPTIONS: with_log_configuration(conf.get(_OPTIONS, ""))}
     spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     reading, writing = os.pipe()
     output = _Output(reading)
@@ -142,7 +142,8 @@ def _process() -> subprocess.Popen[bytes] | None:
     return process if ours else None
 
 
-def _with_log_configuration(options: str) -> str:
+def with_log_configuration(options: str) -> str:
+    """Options of a JVM with our configuration of its logger, unless they have one: errors only, as JSON lines. Pure."""
     if "log4j" in options:  # the user's own
         return options
     location = Path(str(files("bucketingest.stream") / "log4j2.properties")).as_uri()

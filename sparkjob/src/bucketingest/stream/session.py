@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream.jvm import start_jvm
+from bucketingest.stream.jvm import start_jvm, with_log_configuration
 
 JARS_VARIABLE: Final = "BUCKETINGEST_JARS"
 """Environment variable: a folder of jars to add (the Kafka source, from_avro)."""
@@ -84,6 +84,8 @@ def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) ->
     conf["spark.driver.extraJavaOptions"] = java_options(heap)
     conf["spark.executor.extraJavaOptions"] = java_options(spark.executor.memory)
     conf |= {**spark.conf, **REQUIRED_CONF}
+    # By default executors log every option of the Kafka source, from its Secret too.
+    conf["spark.executor.extraJavaOptions"] = with_log_configuration(conf["spark.executor.extraJavaOptions"])
     if master is not None and master.startswith("k8s://"):  # executors have the image too: nothing need travel
         jars = [f"local://{path}" for path in jars]
     if listed := [*filter(None, [conf.get("spark.jars")]), *jars]:
