@@ -68,7 +68,7 @@ def test_a_whole_life_needs_no_other_rights(
     scene.node.end(scene.namespace, name, 0, termination(0, error_class="Ok"))
     # Attempts 2 to 4 are lost, so that what attempt 1 left is swept.
     for attempt in (2, 3):
-        scene.node.remove(scene.namespace, scene.driver(attempt, within=60))
+        scene.lose(attempt, within=60)
         scene.await_condition("Ready", "False", "DriverLost", within=20)
         scene.kube.patch(
             scene.namespace, "orders", {"metadata": {"annotations": {"bucketingest.dev/restart": str(attempt)}}}

@@ -65,6 +65,19 @@ class Scene:
         telling = f"a driver pod of attempt {attempt} of {name}"
         return wait_for(find, within=within or self.within, telling=telling, state=lambda: self.state(name))
 
+    def lose(self, attempt: int, name: str = "orders", within: float | None = None) -> None:
+        """Have the driver pod of an attempt vanish, once the operator has noted it: before, the pod is made again."""
+        pod = self.driver(attempt, name, within)
+
+        def noted() -> bool:
+            found = self.kube.resource(self.namespace, name) or {}
+            attempts = found.get("status", {}).get("attempts", [])
+            return any(each["number"] == attempt and "startedAt" in each for each in attempts)
+
+        telling = f"the start of attempt {attempt} is noted"
+        wait_for(noted, within=within or self.within, telling=telling, state=lambda: self.state(name))
+        self.node.remove(self.namespace, pod)
+
     def run(self, attempt: int = 1, name: str = "orders", **changes: Any) -> tuple[str, PlayedJob]:
         """Wait for the driver pod of an attempt, and have it run a well job; the job is to be entered as a context."""
         pod = self.driver(attempt, name)
