@@ -57,10 +57,10 @@ images: $(READY) connectors ## container images of job and operator
 ##@ Check it
 
 .PHONY: test
-test: $(READY) test-deps ## all tests but those on a cluster's node: unit, integration with Spark, Kafka, S3, Hudi's own reader, API server
+test: $(READY) test-deps ## unit tests, and integration with Spark, Kafka, S3, Hudi's own reader and writer, Helm, Prometheus
 	failed=0; \
 	$(BIN)/pytest tests/unit tests/simulation --numprocesses auto $(PYTEST_ARGS) || failed=1; \
-	$(BIN)/pytest tests/integration $(PYTEST_ARGS) || failed=1; \
+	$(BIN)/pytest tests/integration --ignore=tests/integration/operator $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
 
 .PHONY: test-unit
@@ -69,8 +69,8 @@ test-unit: $(READY) ## the fast tests: no JVM, no server
 
 # PYTEST_ARGS='-k hangs'; BUCKETINGEST_KEEP_CLUSTER=1 leaves the cluster up. Where there can be none it says so, and in CI fails.
 .PHONY: test-e2e
-test-e2e: $(READY) java connectors kafka-broker versitygw prometheus ## the operator on a Kubernetes cluster: apply, run, kill, heal
-	$(BIN)/pytest tests/e2e $(PYTEST_ARGS)
+test-e2e: $(READY) java connectors kafka-broker versitygw prometheus ## the operator against a real API server, then on a cluster: apply, run, kill, heal
+	$(BIN)/pytest tests/integration/operator tests/e2e $(PYTEST_ARGS)
 
 .PHONY: test-alerts
 test-alerts: $(READY) prometheus ## every alert fires when it should and is silent when it should not
