@@ -105,14 +105,16 @@ def test_a_wrong_credential_stalls_until_a_person_changes_something(scene: Scene
 def test_a_stuck_driver_is_ended_waited_for_and_its_instant_taken_back_before_another_starts(
     scene: Scene, start: Start
 ) -> None:
-    start()
+    operator = start()
     scene.apply()
     pod, job = scene.run(inflight=STUCK)
     with job:
         scene.await_terminating(pod)
         scene.await_condition("Ready", "False", "Stuck")
-        # Its process may still run: nothing else may.
-        time.sleep(1.5)
+        # Its process may still run: nothing else may, however often the operator looks.
+        passes = "bucketingest_operator_reconcile_seconds_count"
+        before = operator.metric(passes) or 0
+        wait_for(lambda: (operator.metric(passes) or 0) >= before + 2, within=30, telling="two more passes")
         assert len(scene.pods()) == 1
         assert scene.pods(role="rollback") == []
         scene.node.remove(scene.namespace, pod)
