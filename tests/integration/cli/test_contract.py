@@ -75,9 +75,19 @@ def instants_that_span_micro_batches(pipeline: FilesPipeline) -> None:
 
 
 def java(process: CommandProcess) -> int:
-    """Process id of Spark's JVM."""
-    (found,) = [pid for pid, command in process.alive().items() if "/java " in command]
-    return found
+    """Process id of Spark's JVM. What it starts bears its command line too, between fork and exec."""
+    found = {pid for pid, command in process.alive().items() if "/java " in command}
+    (jvm,) = [pid for pid in found if parent(pid) not in {None, *found}]
+    return jvm
+
+
+def parent(pid: int) -> int | None:
+    """Process id of a process's parent; None if the process has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    return int(status.partition("\nPPid:")[2].split(maxsplit=1)[0])
 
 
 def test_sigterm_under_load_commits_the_open_instant_and_says_so(pipeline: FilesPipeline) -> None:
