@@ -50,6 +50,11 @@ cluster-up: $(READY) ## a Kubernetes on this machine: kind, or one embedded node
 cluster-down: $(READY) ## end it
 	$(DEVCLUSTER) down
 
+.PHONY: cluster-setup
+cluster-setup: $(READY) connectors ## packages, binaries and images that the embedded node needs (root; about 15 minutes the first time)
+	$(DEVCLUSTER) setup
+	$(DEVCLUSTER) build-image
+
 .PHONY: images
 images: $(READY) connectors ## container images of job and operator
 	$(DEVCLUSTER) build-image
@@ -57,10 +62,10 @@ images: $(READY) connectors ## container images of job and operator
 ##@ Check it
 
 .PHONY: test
-test: $(READY) test-deps ## unit tests, and integration with Spark, Kafka, S3, Hudi's own reader and writer, Helm, Prometheus
+test: $(READY) test-deps ## everything: unit tests, integration with Spark, Kafka, S3, Hudi's own reader and writer, and on a cluster
 	failed=0; \
 	$(BIN)/pytest tests/unit tests/simulation --numprocesses auto $(PYTEST_ARGS) || failed=1; \
-	$(BIN)/pytest tests/integration --ignore=tests/integration/operator $(PYTEST_ARGS) || failed=1; \
+	$(BIN)/pytest tests/integration tests/e2e $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
 
 .PHONY: test-unit

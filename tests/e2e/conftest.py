@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from devcluster import machine
-from devcluster.cluster import Cluster, EmbeddedCluster, choose
+from devcluster.cluster import REGISTRY_VARIABLE, Cluster, EmbeddedCluster, choose
 from devcluster.release import Images, bring_images, install
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show how long things took: people judge by it, tests only by the bars."""
+    """Show how long things took, for people to judge: on a busy machine everything takes longer, and nothing is wrong."""
     if TIMES:
         terminalreporter.section("times on the cluster")
         for line in TIMES:
@@ -49,8 +49,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """The cluster: the user's, kind, or the embedded node, which is taken down afterwards unless it was up before."""
-    chosen = choose(os.environ.get("BUCKETINGEST_CLUSTER") or INSTANCE)
+    """The cluster: the user's, kind, or the embedded node, which is taken down afterwards unless it was up before.
+
+    The user's only where BUCKETINGEST_REGISTRY says that it is meant: a KUBECONFIG is often just there.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if REGISTRY_VARIABLE not in os.environ:
+            patch.delenv("KUBECONFIG", raising=False)
+        chosen = choose(os.environ.get("BUCKETINGEST_CLUSTER") or INSTANCE)
     if isinstance(chosen, EmbeddedCluster) and (reason := machine.why_not()) is not None:
         message = f"NO CLUSTER TESTS: {reason}"
         if os.environ.get("CI") or os.environ.get("BUCKETINGEST_REQUIRE_CLUSTER"):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("make", "bucketingest", "kubectl", "helm")
+COMPLETE_WORDS = 2
+"""What has fewer words after the program's name only mentions a command."""
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
 _SPAN = re.compile(r"`([^`\n]+)`")
@@ -70,14 +72,25 @@ def commands(page: Path) -> Iterator[Command]:
         yield from _commands_of(page, line)
 
 
+def typed(page: Path, *programs: str) -> list[Command]:
+    """Commands of these programs that are complete enough to be typed, each line once, in the order of the page."""
+    lines: dict[str, Command] = {}
+    for command in commands(page):
+        if command.program in programs and len(command.words) >= COMPLETE_WORDS:
+            lines.setdefault(command.text, command)
+    return list(lines.values())
+
+
 def _joined(text: str) -> list[str]:
     return re.sub(r"\s*\\\n\s*", " ", text).splitlines()
 
 
 def _commands_of(page: Path, line: str) -> Iterator[Command]:
-    for part in re.split(r"\s\|\s|&&|;\s|\$\(", line):
+    inner = re.findall(r"\$\(([^()]*)\)", line)
+    outer = re.sub(r"\$\([^()]*\)", "VALUE", line)
+    for part in (*re.split(r"\s\|\s|&&|;\s", outer), *inner):
         try:
-            words = shlex.split(part.rstrip(")"), comments=True)
+            words = shlex.split(part, comments=True)
         except ValueError:
             continue
         while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):

@@ -8,12 +8,16 @@ from bucketingest_operator.observation import Claim, Resource
 
 
 def holder_before(resource: Resource, claims: Sequence[Claim]) -> Claim | None:
-    """The resource that has the table instead of this one: the oldest, and of equally old ones the lowest UID.
+    """The resource that has the table instead of this one: the oldest.
+
+    Kubernetes keeps that to the second. Of equally old ones it is the one that has begun, so that none is stopped for
+    one that came after it, and else the one with the lowest UID.
 
     None: this one has it.
     """
-    first = min(claims, key=lambda claim: (claim.created_at, claim.uid), default=None)
-    if first is None or (resource.created_at, resource.uid) <= (first.created_at, first.uid):
+    first = min(claims, key=lambda claim: (claim.created_at, not claim.begun, claim.uid), default=None)
+    mine = (resource.created_at, not resource.begun, resource.uid)
+    if first is None or mine <= (first.created_at, not first.begun, first.uid):
         return None
     return first
 

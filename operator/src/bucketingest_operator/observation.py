@@ -44,6 +44,11 @@ class Resource:
     status: Status = field(default_factory=Status)
 
     @property
+    def begun(self) -> bool:
+        """Whether it has had an attempt."""
+        return bool(self.status.attempt)
+
+    @property
     def paused(self) -> bool:
         """Whether a person asked the operator to keep its hands off."""
         return self.annotations.get(PAUSE_ANNOTATION, "").lower() == "true"
@@ -167,12 +172,18 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Another BucketIngest of the cluster that wants the same table."""
+    """Another BucketIngest of the cluster that wants the same table.
+
+    Attributes:
+        begun: It has had an attempt.
+        has_driver: A driver of it may still run.
+    """
 
     namespace: str
     name: str
     uid: str
     created_at: datetime
+    begun: bool = False
     has_driver: bool = False
 
     @property

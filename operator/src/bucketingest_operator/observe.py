@@ -155,7 +155,7 @@ class Observer:
     def _claim(self, rival: Resource) -> Claim:
         copies = self._copies.get(rival.namespace) or self._copies[None]
         alive = any(pod.role == "driver" and pod.state not in OVER for pod in copies.pods.of(rival.uid))
-        return Claim(rival.namespace, rival.name, rival.uid, rival.created_at, has_driver=alive)
+        return Claim(rival.namespace, rival.name, rival.uid, rival.created_at, begun=rival.begun, has_driver=alive)
 
 
 def newest_attempt(resource: Resource, pods: Sequence[PodSeen]) -> int:

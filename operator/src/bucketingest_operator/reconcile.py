@@ -9,7 +9,7 @@ from bucketingest_operator.deletion import let_go
 from bucketingest_operator.observation import FINALIZER, Observation
 from bucketingest_operator.plan import AddFinalizer, Plan
 from bucketingest_operator.running import carry_on
-from bucketingest_operator.working import QUIET, Pass
+from bucketingest_operator.working import QUIET, WATCHING, Pass
 
 
 def reconcile(seen: Observation) -> Plan:
@@ -66,4 +66,7 @@ def _only_watch(work: Pass) -> Plan:
         work.draft.take_report(report)
     message = "The operator only watches, by the annotation bucketingest.dev/pause."
     work.draft.set("Reconciling", "False", "Paused", message)
+    if work.alive:
+        # Metrics and alerts are made from what is seen: who does nothing must see as much as ever.
+        work.look(WATCHING)
     return work.plan()

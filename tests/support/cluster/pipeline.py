@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -40,12 +41,13 @@ class Pipeline:
     table_url: str
     table: Path
     took: dict[str, float] = field(default_factory=dict)
+    _number: str = field(default_factory=lambda: secrets.token_hex(3))
     _traffic: Traffic | None = None
 
     @property
     def topic(self) -> str:
-        """The topic it reads."""
-        return f"{self.namespace}-{self.name}"
+        """The topic it reads: its own, also where another test had a pipeline of this name."""
+        return f"{self.name}-{self._number}"
 
     @property
     def watch(self) -> TableWatch:
@@ -122,14 +124,13 @@ class Pipeline:
         self.took[what] = round(time.monotonic() - began, 1)
         return answer
 
-    def wait_for_commit(self, after: float, why: str, *, within: float = START_SECONDS) -> float:
-        """Wait for a commit after a moment (Unix seconds), and note how long after it came. Returns that."""
+    def wait_for_commit(self, after: float, why: str, *, within: float = START_SECONDS) -> None:
+        """Wait for a commit after a moment (Unix seconds), and note how long after it came."""
         wait_for(
             lambda: self.watch.first_after(after), within=within, telling=f"a commit after {why}", state=self.state
         )
         seconds = (self.watch.first_after(after) or after) - after
         self.took[f"{why} -> commit"] = round(seconds, 1)
-        return seconds
 
     def wait_for_condition(
         self, kind: str, value: str, reason: str = "", *, within: float = START_SECONDS

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from bucketingest.spec.status import Status
 from bucketingest_operator.claims import holder_before
 from bucketingest_operator.observation import Claim
 from bucketingest_operator.spec_changes import Change, change_since, digest, table_key
@@ -30,6 +32,15 @@ def test_of_equally_old_resources_the_lower_uid_has_the_table() -> None:
     other = Claim("ingest", "other", "a", NOW)
     assert holder_before(resource(uid="b", created_at=NOW), [other]) == other
     assert holder_before(resource(uid="0", created_at=NOW), [other]) is None
+
+
+def test_one_that_has_begun_is_not_stopped_for_one_that_came_in_the_same_second() -> None:
+    later = Claim("ingest", "other", "a", NOW)
+    at_work = resource(uid="b", created_at=NOW, status=Status(attempt=1))
+    assert holder_before(at_work, [later]) is None
+    (mine,) = [Claim(at_work.namespace, at_work.name, at_work.uid, NOW, begun=True)]
+    assert holder_before(resource(uid="a", created_at=NOW), [mine]) == mine
+    assert holder_before(at_work, [replace(later, created_at=NOW - timedelta(seconds=1))]) is not None
 
 
 @pytest.mark.parametrize(

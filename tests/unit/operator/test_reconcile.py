@@ -255,6 +255,11 @@ def test_paused_only_watches() -> None:
     assert kinds(reconcile(seen)) == ["WriteStatus"]
 
 
+def test_paused_it_sees_a_driver_as_often_as_ever() -> None:
+    paused = after(well(), annotations={PAUSE_ANNOTATION: "true"})
+    assert reconcile(paused).look_again == reconcile(well()).look_again
+
+
 def test_a_spec_that_cannot_be_used_stalls_a_stopped_pipeline_and_leaves_a_running_one_alone() -> None:
     problems = (Problem("spec.table.path", "is missing"),)
     assert kinds(reconcile(after(well(), wanted=None, problems=problems))) == ["WriteStatus"]

@@ -1,0 +1,234 @@
+"""What README and docs have people type on a cluster, typed: every command of every page, in the pages' order."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from devcluster.binaries import find_tool
+from devcluster.cluster import Cluster
+from devcluster.outside import outside_service
+from devcluster.release import RELEASE, Images, helm, install
+from devservers.kafka import KafkaBroker
+from devservers.produce import produce
+from devservers.s3 import S3Server
+from support.cluster.kube import Kube, Manifest, outline, wait_for
+from support.oracle import hudi_rs
+from support.pages import ROOT, Command, typed
+
+PAGES = (
+    "charts/bucketingest/README.md",
+    "docs/quickstart-cluster.md",
+    "README.md",
+    "docs/migration.md",
+    "docs/diagnose.md",
+    "docs/monitoring.md",
+    "docs/upgrade.md",
+    "docs/reference.md",
+)
+NAMESPACE = "ingest"  # that of the examples
+ON_A_LAPTOP = {"demo", "validate", "run", "inspect", "rollback"}
+"""Commands that need no cluster; they are typed by the tests of the laptop's pages."""
+NOT_TYPED = {"helm install --take-ownership": "only an option of the command shown above it"}
+ROWS = 500
+COMMITTED_SECONDS = 180.0
+COMMAND_SECONDS = 180
+LOOKED_SECONDS = 5
+MONITORS = ("podmonitors", "prometheusrules")
+
+
+@dataclass
+class Terminal:
+    """A shell in a folder that looks like a checkout, with the cluster's tools on its path."""
+
+    folder: Path
+    environment: dict[str, str]
+    images: Images
+    credentials: dict[str, str]
+
+    def type(self, line: str) -> str:
+        """What a command line prints. One that goes on for ever is ended as by Ctrl-C."""
+        line = self._completed(line.partition(" #")[0].rstrip())
+        endless = " --watch" in line or re.search(r"bucketingest top(?!.*--once)", line)
+        if endless:
+            line = f"timeout --preserve-status --signal=INT {LOOKED_SECONDS} {line}"
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=COMMAND_SECONDS,
+        )
+        assert done.returncode == 0 or (endless and done.stdout), f"{line}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _completed(self, line: str) -> str:
+        """What the pages leave open, filled in: names of images, credentials."""
+        if line.startswith("helm install "):
+            repository, _, tag = self.images.operator.rpartition(":")
+            line += f" --set operator.image.repository={repository} --set operator.image.tag={tag}"
+            line += f" --set job.image={self.images.job} --wait"
+        if line.startswith("kubectl create secret "):
+            line = re.sub(r" --from-literal=\S+", "", line)
+            line += "".join(f" --from-literal={name}={value}" for name, value in self.credentials.items())
+        return line
+
+
+@pytest.fixture
+def terminal(cluster: Cluster, images: Images, s3_server: S3Server, tmp_path: Path) -> Terminal:
+    """The terminal of somebody who has cloned the project and activated its environment."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("kubectl", "helm"):
+        (programs / name).symlink_to(find_tool(name))
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    for name in ("charts", "crds", "examples"):
+        (folder / name).symlink_to(ROOT / name)
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+    credentials = storage(s3_server)
+    environment = {**os.environ, **credentials, "PATH": path, "KUBECONFIG": str(cluster.kubeconfig)}
+    return Terminal(folder, environment, images, credentials)
+
+
+@pytest.fixture
+def places(tables: Path, s3_server: S3Server) -> dict[str, Path]:
+    """Where this machine has the tables of the examples."""
+    return {"orders": tables / "orders", "orders-s3": s3_server.folder / "buckets" / "lake" / "orders"}
+
+
+@pytest.fixture
+def nothing_installed(cluster: Cluster, kube: Kube, release: Cluster, values: Manifest, tables: Path) -> Iterator[None]:
+    """A cluster without the release, and without what the pages make. Afterwards the release is there as before."""
+    assert release is cluster
+    helm(cluster, "uninstall", RELEASE, "--wait")
+    kube.kubectl("delete", "secret", "storage-credentials", "--namespace", NAMESPACE)
+    shutil.rmtree(tables / "orders", ignore_errors=True)
+    yield
+    install(cluster, values)
+    for name in ("orders", "orders-s3"):
+        kube.kubectl("delete", "bucketingest", name, "--namespace", NAMESPACE, "--ignore-not-found")
+
+
+@pytest.fixture
+def orders(cluster: Cluster, kube: Kube, kafka_broker: KafkaBroker) -> Callable[[], int]:
+    """The broker `kafka:9092` of the namespace. A call sends new orders; returns how many there are by now."""
+    kafka_broker.create_topic("orders", partitions=2)
+    host, _, port = kafka_broker.bootstrap_servers.partition(":")
+    kube.apply(*outside_service("kafka", NAMESPACE, 9092, host_ip=host, host_port=int(port)))
+    sent = 0
+
+    def send() -> int:
+        nonlocal sent
+        messages = [order(number) for number in range(sent, sent + ROWS)]
+        sent += produce(kafka_broker.bootstrap_servers, "orders", messages)
+        return sent
+
+    return send
+
+
+def order(number: int) -> tuple[bytes, bytes]:
+    key = f"order-{number:05d}"
+    value = {
+        "order_id": key,
+        "amount": "12.50",
+        "updated_at": "2026-01-02T03:04:05Z",
+        "region": ("north", "south")[number % 2],
+        "deleted": False,
+    }
+    return key.encode(), json.dumps(value).encode()
+
+
+@pytest.fixture
+def monitoring_definitions(kube: Kube) -> None:
+    """The kinds that the Prometheus operator brings, as far as the API server cares."""
+    kube.apply(*(definition(plural) for plural in MONITORS))
+
+
+def definition(plural: str) -> Manifest:
+    kind = {"podmonitors": "PodMonitor", "prometheusrules": "PrometheusRule"}[plural]
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.monitoring.coreos.com"},
+        "spec": {
+            "group": "monitoring.coreos.com",
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}},
+            ],
+        },
+    }
+
+
+def storage(s3_server: S3Server) -> dict[str, str]:
+    return {
+        "AWS_ACCESS_KEY_ID": s3_server.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3_server.secret_key,
+        "AWS_REGION": s3_server.region,
+        "AWS_ENDPOINT_URL": s3_server.endpoint,
+        "AWS_ALLOW_HTTP": "true",
+    }
+
+
+def for_a_cluster(command: Command) -> bool:
+    local = command.program == "bucketingest" and command.words[0] in ON_A_LAPTOP
+    return command.text not in NOT_TYPED and (not local or "s3://" in command.text)
+
+
+@pytest.mark.usefixtures("nothing_installed", "monitoring_definitions")
+def test_every_command_that_the_pages_show_works_on_a_cluster(
+    terminal: Terminal, kube: Kube, cluster: Cluster, places: dict[str, Path], orders: Callable[[], int]
+) -> None:
+    sent = orders()
+
+    def until_all_is_in(name: str) -> None:
+        wait_for(
+            lambda: rows_of(places[name]) == sent,
+            within=COMMITTED_SECONDS,
+            telling=f"{sent} rows of {name}",
+            state=lambda: outline(kube.resource(NAMESPACE, name)),
+        )
+
+    installed = False
+    for page in PAGES:
+        for command in filter(for_a_cluster, typed(ROOT / page, "kubectl", "helm", "bucketingest")):
+            line = command.text
+            if line.startswith("helm install "):
+                if installed:
+                    helm(cluster, "uninstall", RELEASE, "--wait")
+                installed = True
+            terminal.type(line)
+            if "examples/cluster/kafka-to-volume.yaml" in line:
+                until_all_is_in("orders")
+            elif "examples/cluster/kafka-to-s3.yaml" in line:
+                until_all_is_in("orders-s3")
+            elif line.startswith("kubectl delete pod "):
+                sent = orders()
+                until_all_is_in("orders")
+            elif "/pause=true" in line:
+                terminal.type(line.replace("/pause=true", "/pause-"))
+    assert installed
+
+
+def rows_of(table: Path) -> int:
+    """Rows as hudi-rs reads them; 0 while the table is being made."""
+    if not table.exists():
+        return 0
+    try:
+        return hudi_rs.snapshot(table).num_rows
+    except hudi_rs.HudiRsError:
+        return 0
