@@ -65,7 +65,8 @@ images: $(READY) connectors ## container images of job and operator
 test: $(READY) test-deps ## everything: unit tests, integration with Spark, Kafka, S3, Hudi's own reader and writer, and on a cluster
 	failed=0; \
 	$(BIN)/pytest tests/unit tests/simulation --numprocesses auto $(PYTEST_ARGS) || failed=1; \
-	$(BIN)/pytest tests/integration tests/e2e $(PYTEST_ARGS) || failed=1; \
+	$(BIN)/pytest tests/integration $(PYTEST_ARGS) || failed=1; \
+	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
 
 .PHONY: test-unit

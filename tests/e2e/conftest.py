@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show how long things took, for people to judge: on a busy machine everything takes longer, and nothing is wrong."""
+    """Show how long things took, for people to judge: a busy machine takes longer, and nothing is wrong."""
     if TIMES:
         terminalreporter.section("times on the cluster")
         for line in TIMES:
