@@ -61,11 +61,15 @@ images: $(READY) connectors ## container images of job and operator
 
 ##@ Check it
 
+# They wait more than they work: more processes than cores, each with an API server of its own.
+OPERATOR_TESTS = $(BIN)/pytest tests/integration/operator --numprocesses 3 $(PYTEST_ARGS)
+
 .PHONY: test
 test: $(READY) test-deps ## everything: unit tests, integration with Spark, Kafka, S3, Hudi's own reader and writer, and on a cluster
 	failed=0; \
 	$(BIN)/pytest tests/unit tests/simulation --numprocesses auto $(PYTEST_ARGS) || failed=1; \
-	$(BIN)/pytest tests/integration $(PYTEST_ARGS) || failed=1; \
+	$(BIN)/pytest tests/integration --ignore=tests/integration/operator $(PYTEST_ARGS) || failed=1; \
+	$(OPERATOR_TESTS) || failed=1; \
 	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
 
@@ -76,7 +80,10 @@ test-unit: $(READY) ## the fast tests: no JVM, no server
 # PYTEST_ARGS='-k hangs'; BUCKETINGEST_KEEP_CLUSTER=1 leaves the cluster up. Where there can be none it says so, and in CI fails.
 .PHONY: test-e2e
 test-e2e: $(READY) java connectors kafka-broker versitygw prometheus ## the operator against a real API server, then on a cluster: apply, run, kill, heal
-	$(BIN)/pytest tests/integration/operator tests/e2e $(PYTEST_ARGS)
+	failed=0; \
+	$(OPERATOR_TESTS) || failed=1; \
+	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
+	exit $$failed
 
 .PHONY: test-alerts
 test-alerts: $(READY) prometheus ## every alert fires when it should and is silent when it should not

@@ -25,13 +25,13 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def kube() -> Iterator[Kube]:
-    """The API of a control plane of its own."""
+    """The API of a control plane of its own: one for each process that runs tests."""
     if (reason := machine.why_not()) is not None:
         message = f"NO OPERATOR TESTS: {reason}"
         if os.environ.get("CI") or os.environ.get("BUCKETINGEST_REQUIRE_CLUSTER"):
             pytest.fail(message)
         pytest.skip(message)
-    cluster = EmbeddedCluster(instance("control"))
+    cluster = EmbeddedCluster(instance(f"api-{os.environ.get('PYTEST_XDIST_WORKER', 'one')}"))
     was_up = cluster.instance.running() is not None
     cluster.up(with_node=False)
     kube = Kube(cluster.kubeconfig)

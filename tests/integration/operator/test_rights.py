@@ -62,14 +62,14 @@ def test_a_whole_life_needs_no_other_rights(
         scene.await_condition("Ready", "False", "Stuck")
         scene.await_terminating(pod)
         scene.node.remove(scene.namespace, pod)
-    rollback = wait_for(lambda: scene.pods(role="rollback"), within=20, telling="a rollback", state=scene.state)
+    rollback = wait_for(lambda: scene.pods(role="rollback"), within=60, telling="a rollback", state=scene.state)
     name = rollback[0]["metadata"]["name"]
     scene.node.bind(scene.namespace, name)
     scene.node.end(scene.namespace, name, 0, termination(0, error_class="Ok"))
     # Attempts 2 to 4 are lost, so that what attempt 1 left is swept.
     for attempt in (2, 3):
         scene.lose(attempt, within=60)
-        scene.await_condition("Ready", "False", "DriverLost", within=20)
+        scene.await_condition("Ready", "False", "DriverLost", within=60)
         scene.kube.patch(
             scene.namespace, "orders", {"metadata": {"annotations": {"bucketingest.dev/restart": str(attempt)}}}
         )
@@ -78,7 +78,7 @@ def test_a_whole_life_needs_no_other_rights(
     last = scene.driver(4, within=60)
     wait_for(
         lambda: "-1\n" not in kube.kubectl("get", "configmap", "-n", scene.namespace, "-o", "name"),
-        within=20,
+        within=60,
         telling="what the first attempt left is swept",
     )
     scene.node.run(scene.namespace, last, "127.77.2.1", node)
@@ -103,6 +103,6 @@ def test_an_operator_that_cannot_watch_ends_instead_of_being_blind(kube: Kube, s
     kubeconfig = kubeconfig_of_account(kube, scene.namespace, tmp_path, blind)
     operator = OperatorProcess(kubeconfig, tmp_path / "blind.log", *where)
     operator.start(wait=False)
-    wait_for(lambda: not operator.runs, within=40, telling="it ends", state=operator.log_text)
+    wait_for(lambda: not operator.runs, within=60, telling="it ends", state=operator.log_text)
     assert operator.exit_code == 1
     assert operator.lines("the operator has failed")

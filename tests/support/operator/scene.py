@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,8 @@ from support.observations import report
 from support.operator.played import PlayedJob, PlayedNode
 
 FINALIZER = "bucketingest.dev/driver"
+_PROCESS = 100 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+"""Tests run in several processes, and all drivers have the same port: each process has addresses of its own."""
 _addresses = itertools.count(2)
 
 
@@ -22,7 +25,7 @@ class Scene:
     kube: Kube
     node: PlayedNode
     namespace: str
-    within: float = 10.0
+    within: float = 40.0
     """Seconds to wait for anything; what the operator waits for itself is longer only where a test says so."""
     paths: dict[str, str] = field(default_factory=dict)
 
@@ -81,7 +84,7 @@ class Scene:
     def run(self, attempt: int = 1, name: str = "orders", **changes: Any) -> tuple[str, PlayedJob]:
         """Wait for the driver pod of an attempt, and have it run a well job; the job is to be entered as a context."""
         pod = self.driver(attempt, name)
-        ip = f"127.77.0.{next(_addresses)}"
+        ip = f"127.77.{_PROCESS}.{next(_addresses)}"
         job = PlayedJob(ip, self.well(name, **changes))
         self.node.run(self.namespace, pod, ip)
         return pod, job
