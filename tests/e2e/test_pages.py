@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -42,7 +45,6 @@ NOT_TYPED = {"helm install --take-ownership": "only an option of the command sho
 ROWS = 500
 COMMITTED_SECONDS = 180.0
 COMMAND_SECONDS = 180
-LOOKED_SECONDS = 5
 MONITORS = ("podmonitors", "prometheusrules")
 
 
@@ -55,12 +57,12 @@ class Terminal:
     images: Images
     credentials: dict[str, str]
 
-    def type(self, line: str) -> str:
-        """What a command line prints. One that goes on for ever is ended as by Ctrl-C."""
+    def type(self, line: str) -> None:
+        """Run a command line, which must end well. One that goes on for ever must show something, and gets Ctrl-C."""
         line = self._completed(line.partition(" #")[0].rstrip())
-        endless = " --watch" in line or re.search(r"bucketingest top(?!.*--once)", line)
-        if endless:
-            line = f"timeout --preserve-status --signal=INT {LOOKED_SECONDS} {line}"
+        if " --watch" in line or re.search(r"bucketingest top(?!.*--once)", line):
+            self._look(line)
+            return
         done = subprocess.run(
             ["bash", "-c", line],
             cwd=self.folder,
@@ -70,8 +72,26 @@ class Terminal:
             check=False,
             timeout=COMMAND_SECONDS,
         )
-        assert done.returncode == 0 or (endless and done.stdout), f"{line}\n{done.stdout}{done.stderr}"
-        return done.stdout
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+    def _look(self, line: str) -> None:
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            ["bash", "-c", f"exec {line}"],
+            cwd=self.folder,
+            env={**self.environment, "TERM": "xterm"},
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        ) as process:
+            os.close(theirs)
+            shown, _, _ = select.select([ours], [], [], COMMAND_SECONDS)
+            text = os.read(ours, 65536) if shown else b""
+            os.killpg(process.pid, signal.SIGINT)
+            code = process.wait(COMMAND_SECONDS)
+        os.close(ours)
+        assert text.strip(), line
+        assert code in {0, 128 + signal.SIGINT, -signal.SIGINT}, f"{line}\n{text.decode(errors='replace')}"
 
     def _completed(self, line: str) -> str:
         """What the pages leave open, filled in: names of images, credentials."""
