@@ -25,6 +25,8 @@ CHECKPOINT_HEALTHY: Final = "CheckpointHealthy"
 TIMELINE_CLEAN: Final = "TimelineClean"
 CONDITIONS: Final = (READY, RECONCILING, STALLED, COMMIT_FRESH, CHECKPOINT_HEALTHY, TIMELINE_CLEAN)
 
+LAG_WAITS_SECONDS: Final = 60.0
+"""How old the last commit may be until a lag is written by itself: a write for each look at each resource is a load."""
 MESSAGE_MAX: Final = 1024
 """A status holds ten attempts and six conditions: short messages keep it small."""
 
@@ -143,7 +145,10 @@ class Draft:
             self._inflight = Inflight(instant=inflight.instant, since=since)
         seconds = report.lag.seconds
         lag = Lag(offsets=report.lag.offsets, seconds=None if seconds is None else _coarse(seconds))
-        if before != (self._last_commit, self._inflight) or not _much_alike(self._lag, lag):
+        # While commits come, each is a write, and the lag goes with it. When none comes, people look at the lag.
+        fresh = commit is not None and commit.age_seconds < LAG_WAITS_SECONDS
+        settled = self._lag is not None and (fresh or _much_alike(self._lag, lag))
+        if before != (self._last_commit, self._inflight) or not settled:
             self._lag = lag
 
     @property
@@ -173,9 +178,9 @@ class Draft:
         )
 
 
-def _much_alike(before: Lag | None, now: Lag) -> bool:
+def _much_alike(before: Lag, now: Lag) -> bool:
     """Whether a lag is so near to the one that is written that it can wait for the next commit's write."""
-    return before is not None and _near(before.offsets, now.offsets) and _near(before.seconds, now.seconds)
+    return _near(before.offsets, now.offsets) and _near(before.seconds, now.seconds)
 
 
 def _near(before: float | None, now: float | None) -> bool:

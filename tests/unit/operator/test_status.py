@@ -75,7 +75,7 @@ def test_the_time_of_an_inflight_instant_does_not_follow_the_clock() -> None:
     assert later.inflight == first.inflight
 
 
-def written(before: Status, offsets: int | None, commit_age: float = 10) -> Status:
+def written(before: Status, offsets: int | None, commit_age: float = 90) -> Status:
     draft = Draft(before, 1, NOW)
     lag = LagReport(offsets=offsets, seconds=9)
     draft.take_report(report(lag=lag, last_commit=commit(commit_age).model_copy(update={"rows": int(commit_age)})))
@@ -91,6 +91,11 @@ def test_between_commits_a_lag_is_written_only_when_it_is_quite_another(offsets:
     found = written(first, offsets).lag
     assert found is not None
     assert found.offsets == told
+
+
+def test_while_commits_come_a_lag_is_written_with_them_only() -> None:
+    assert written(written(Status(), 100, 20), 100_000, 20).lag == written(Status(), 100, 20).lag
+    assert written(written(Status(), 100, 61), 100_000, 61).lag == written(Status(), 100_000, 61).lag
 
 
 def test_with_a_commit_the_lag_is_written_as_it_is() -> None:

@@ -95,7 +95,10 @@ class Status(SpecModel):
         default=None, alias="lastCommit", description="The last completed instant of this pipeline."
     )
     inflight: Inflight | None = Field(default=None, description="The instant that is open now.")
-    lag: Lag | None = Field(default=None, description="Input that is not yet visible in the table.")
+    lag: Lag | None = Field(
+        default=None,
+        description="Input that is not yet visible in the table, as of the last commit, or newer after a minute.",
+    )
     attempt: Whole | None = Field(default=None, description="Number of the newest attempt.", ge=0, le=COUNT_MAX)
     attempts: tuple[Attempt, ...] | None = Field(
         default=None,
