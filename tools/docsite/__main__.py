@@ -12,14 +12,14 @@ from typing import Final
 from docsite.measured import NotMeasured, filled
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-RESULTS: Final = ROOT / "benchmarks" / "results" / "local.json"
+RESULTS: Final = tuple(ROOT / "benchmarks" / "results" / name for name in ("local.json", "operator-local.json"))
 
 
 def stage(target: Path) -> None:
     """Copy the pages to where the site is built from. Raises NotMeasured."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(ROOT / "docs", target)
-    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    results = [case for file in RESULTS for case in json.loads(file.read_text(encoding="utf-8"))]
     for page in target.rglob("*.md"):
         page.write_text(filled(page.read_text(encoding="utf-8"), results), encoding="utf-8")
 

@@ -29,10 +29,15 @@ def filled(page: str, results: Sequence[dict[str, Any]]) -> str:
     return PLACE.sub(table, page)
 
 
+def _number(value: float) -> str:
+    """Without digits that nobody reads."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
 def _table(results: Sequence[dict[str, Any]]) -> str:
     lines = ["| case | bucketingest | beside it |", "| --- | --- | --- |"]
     for result in results:
-        ours, peer = (f"{result[side]['median']:,.0f} {result['unit']}" for side in ("ours", "peer"))
+        ours, peer = (f"{_number(result[side]['median'])} {result['unit']}" for side in ("ours", "peer"))
         lines.append(f"| `{result['case']}` | {ours} | {peer} ({result['peer']['name']}) |")
     machine = results[0]["machine"]
     memory = machine["memory_bytes"] / 1024**3

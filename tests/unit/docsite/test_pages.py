@@ -167,6 +167,11 @@ def test_a_page_gets_the_last_figures() -> None:
     assert page.endswith("\nafter")
 
 
+def test_a_small_figure_keeps_its_digits() -> None:
+    small = {**RESULT, "unit": "s", "ours": {"median": 0.4612, "name": "bucketingest"}}
+    assert "| `upsert` | 0.46 s |" in filled("<!-- measured: upsert -->", [small])
+
+
 def test_a_figure_that_was_never_measured_is_refused() -> None:
     with pytest.raises(NotMeasured, match="no result for other"):
         filled("<!-- measured: other -->", [RESULT])
