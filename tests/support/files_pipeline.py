@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from bucketingest.storage import open_storage
 FILES = 12
 ROWS_PER_FILE = 200
 KEYS = 500
+FIRST_WRITTEN = 1_700_000_000
 ROWS = FILES * ROWS_PER_FILE
 
 RESOURCE = """\
@@ -69,7 +71,9 @@ class FilesPipeline:
         for number in range(FILES):
             seqs = range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE)
             rows = pa.table({"id": [f"order-{seq % KEYS}" for seq in seqs], "seq": list(seqs)})
-            pq.write_table(rows, self.folder / "in" / f"{number:03d}.parquet")
+            path = self.folder / "in" / f"{number:03d}.parquet"
+            pq.write_table(rows, path)
+            os.utime(path, (FIRST_WRITTEN + number,) * 2)  # Spark takes the oldest first, by the millisecond
 
 
 def newest_rows() -> list[tuple[str, int]]:

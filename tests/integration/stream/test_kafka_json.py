@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from decimal import Decimal
 from typing import Any
 
@@ -106,6 +107,22 @@ def test_a_second_run_goes_on_where_the_first_ended(run: Runner, lake: Lake, new
     assert run.once(wanted).rows == 0
 
     assert_same_rows(lake.rows(), as_arrow(*first, *second), key=["order_id"])
+
+
+def test_rows_between_two_starts_are_not_left_out_though_the_first_begins_at_the_latest_and_its_checkpoint_is_gone(
+    run: Runner, lake: Lake, new_topic: NewTopic
+) -> None:
+    topic = new_topic(partitions=2)
+    before, between = [order(number) for number in range(10)], [order(number) for number in range(10, 30)]
+    wanted = resource(lake, topic, startingOffsets="latest")
+
+    topic.send(messages(before, "order_id"))
+    assert run.once(wanted).rows == 0
+    shutil.rmtree(lake.checkpoint)
+    topic.send(messages(between, "order_id"))
+    assert run.once(wanted).rows == len(between)
+
+    assert_same_rows(lake.rows(), as_arrow(*between), key=["order_id"])
 
 
 def test_late_rows_lose_by_the_ordering_field_and_of_equal_ones_the_later_offset_wins(

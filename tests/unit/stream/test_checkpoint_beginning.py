@@ -7,7 +7,7 @@ import pytest
 from bucketingest.spec.source import KafkaSource
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint import prepare_checkpoint
-from bucketingest.stream.checkpoint_beginning import beginning_of
+from bucketingest.stream.checkpoint_beginning import TableBeginning, beginning_of
 from bucketingest.write.outcome import Start, StartVerdict
 from bucketingest.write.source_range import SourceRange
 
@@ -56,6 +56,53 @@ def test_a_table_made_anew_begins_anew(root: Storage) -> None:
 @pytest.mark.parametrize("beginning", [None, '["latest",["t","u"],null]'])
 def test_another_resource_begins_anew(root: Storage, beginning: str | None) -> None:
     assert prepare(root, 2, NEW, beginning) is None
+
+
+def at_table(request: pytest.FixtureRequest, beginning: str | None = LATEST) -> TableBeginning:
+    return TableBeginning(open_storage(f"memory://table-{request.node.nodeid.encode().hex()}"), "orders", beginning)
+
+
+def test_beside_the_table_it_outlives_every_checkpoint(root: Storage, request: pytest.FixtureRequest) -> None:
+    assert at_table(request).known() is None
+    at_table(request).keep(open_storage(f"{root.url}/attempt-00000001-1"))
+    known = at_table(request).known()
+    assert known == INITIAL
+
+    other = open_storage(f"{root.url}-another")
+    prepare_checkpoint(
+        other,
+        attempt="attempt-00000002-1",
+        source="kafka",
+        start=NEW,
+        beginning=LATEST,
+        known_beginning=known,
+    )
+    assert other.get("attempt-00000002-1/sources/0/0") == INITIAL
+
+
+def test_the_first_start_to_say_where_it_began_is_right(root: Storage, request: pytest.FixtureRequest) -> None:
+    at_table(request).keep(open_storage(f"{root.url}/attempt-00000001-1"))
+    root.put("attempt-00000002-1/sources/0/0", INITIAL.replace(b"3", b"9"))
+    at_table(request).keep(open_storage(f"{root.url}/attempt-00000002-1"))
+    assert at_table(request).known() == INITIAL
+
+
+def test_what_a_query_has_not_found_yet_is_kept_later(root: Storage, request: pytest.FixtureRequest) -> None:
+    beginning, checkpoint = at_table(request), open_storage(f"{root.url}/attempt-00000001-1")
+    root.put("attempt-00000001-1/sources/0/0", b"\0v1\n{")
+    beginning.keep(checkpoint)
+    assert beginning.known() is None
+    root.put("attempt-00000001-1/sources/0/0", INITIAL)
+    beginning.keep(checkpoint)
+    assert beginning.known() == INITIAL
+
+
+@pytest.mark.parametrize("other", [None, '["latest",["t","u"],null]'])
+def test_of_another_resource_nothing_is_known_beside_the_table(
+    root: Storage, request: pytest.FixtureRequest, other: str | None
+) -> None:
+    at_table(request).keep(open_storage(f"{root.url}/attempt-00000001-1"))
+    assert at_table(request, other).known() is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\0v1\n{", b"v2\n{}"])

@@ -54,8 +54,7 @@ class KafkaSource(SpecModel):
         description=(
             "Where the very first start begins: earliest, latest, or JSON text such as "
             '{"orders":{"0":23,"1":-2}} (-2: earliest, -1: latest). Later starts go on where the timeline ends. '
-            "Until the first commit only the checkpoint knows where latest was: if it is lost by then, as with "
-            "an emptyDir, the next start begins at what is latest by then."
+            "What was latest at the very first start is kept beside the table until there is a commit to go on from."
         ),
         pattern=r"^(earliest|latest|\s*\{[\s\S]*\}\s*)$",
         max_length=65536,

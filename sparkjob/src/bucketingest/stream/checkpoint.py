@@ -63,14 +63,21 @@ class _Plan:
 
 
 def prepare_checkpoint(
-    root: Storage, *, attempt: str, source: SourceKind, start: Start, beginning: str | None = None
+    root: Storage,
+    *,
+    attempt: str,
+    source: SourceKind,
+    start: Start,
+    beginning: str | None = None,
+    known_beginning: bytes | None = None,
 ) -> PreparedCheckpoint:
     """Make the checkpoint with which a query continues from `start`.
 
     `attempt` names this start among all of the pipeline, such as `attempt-00000007-1`: epoch, and how often this
-    process has begun. `beginning`: see `beginning_of`. Raises RangeConflict if the table was fed from a source of
-    another kind, or a user's own query and the table do not go together; CheckpointLost if a source cannot be
-    positioned because what it needs is gone.
+    process has begun. `beginning`, `known_beginning`: see `beginning_of` and `TableBeginning`.
+
+    Raises RangeConflict if the table was fed from a source of another kind, or a user's own query and the table do not
+    go together; CheckpointLost if a source cannot be positioned because what it needs is gone.
     """
     _check_kind(source, start)
     if source == "own":
@@ -79,7 +86,7 @@ def prepare_checkpoint(
         return PreparedCheckpoint(ROOT, verdict.value, "; ".join(filter(None, [start.reason, note])))
     former = former_directories(root)
     plan = _plan(root, former, source, _chained(start))
-    files = kept_beginning(root, former, beginning, start) | plan.files
+    files = kept_beginning(root, former, beginning, start, known_beginning) | plan.files
     if files:
         files.setdefault(METADATA, metadata_text(str(uuid.uuid4())))
     directory = free_directory(root, attempt)

@@ -14,6 +14,7 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import open_storage
 from bucketingest.stream.board import ProgressBoard
 from bucketingest.stream.checkpoint import SourceKind
+from bucketingest.stream.checkpoint_beginning import TableBeginning
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.query import MicroBatchFunction
 from bucketingest.stream.running import RunningIngest
@@ -83,7 +84,8 @@ def _start(
         opened = open_table(storage, pipeline.definition, schema, has_deletes=pipeline.delete_when is not None)
         coordinator = _coordinator(pipeline, opened, lease, board, tasks)
         function = MicroBatchFunction(pipeline, opened, shape, coordinator, board, tasks=tasks)
-        starter = QueryStarter.of(rows, pipeline, coordinator, function, source=source, once=once)
+        beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
+        starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)
         return RunningIngest(starter, lease)
     except BaseException:  # told to stop, too
         lease.release()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, Observation
@@ -53,6 +53,7 @@ class MicroBatchFunction:
         self._shape = shape
         self._coordinator = coordinator
         self._positions: CheckpointPositions | None = None
+        self._note_beginning: Callable[[], None] = _nothing
         self._tasks = tasks
         self.board = board
         self.busy = threading.Lock()
@@ -61,10 +62,14 @@ class MicroBatchFunction:
         self.failure: BaseException | None = None
         """What ended the query, as it was raised: Spark hands on its text only."""
 
-    def begin(self, positions: CheckpointPositions) -> None:
-        """A query starts whose checkpoint this is."""
-        self._positions = positions
+    def begin(self, positions: CheckpointPositions, note_beginning: Callable[[], None]) -> None:
+        """A query starts. `note_beginning`: keeps where the source began, once that is known."""
+        self._positions, self._note_beginning = positions, note_beginning
         self.failure = None
+
+    def keep_beginning(self) -> None:
+        """Keep where the source began: before the first micro-batch, and while there is none."""
+        self._note_beginning()
 
     def commit(self, *, now: bool) -> None:
         """Between micro-batches: commit the open instant if its time has come, or `now`. Call with `busy` held.
@@ -93,6 +98,7 @@ class MicroBatchFunction:
                 raise StopRequested
             assert self._positions is not None, "a query is started after begin"
             try:
+                self.keep_beginning()
                 self._run(rows, self._positions.range_of(batch_id))
             except BaseException as error:
                 self.failure = error
@@ -172,6 +178,10 @@ class MicroBatchFunction:
         )
         if outcome.commit is not None:
             _log_commit(outcome.commit)
+
+
+def _nothing() -> None:
+    """No query has begun."""
 
 
 def _log_commit(commit: Commit) -> None:

@@ -94,6 +94,7 @@ class RunningIngest:
             ended = True
         if ended:
             with self._function.busy:
+                self._function.keep_beginning()
                 self._function.commit(now=True)
         elif self._function.busy.acquire(blocking=False):  # held, it keeps a micro-batch from starting
             try:
@@ -103,6 +104,7 @@ class RunningIngest:
         return ended
 
     def _between_micro_batches(self) -> None:
+        self._function.keep_beginning()
         if self._function.stop_requested.is_set():
             self._function.commit(now=True)
             self.query.stop()

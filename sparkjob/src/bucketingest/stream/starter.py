@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from typing import Literal
 
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bucketingest.stream.checkpoint import SourceKind, prepare_checkpoint
+from bucketingest.stream.checkpoint_beginning import TableBeginning
 from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.failures import essence
 from bucketingest.stream.pipeline import Pipeline
@@ -33,6 +35,7 @@ class QueryStarter:
     pipeline: Pipeline
     coordinator: InstantCoordinator
     function: MicroBatchFunction
+    beginning: TableBeginning
     source: SourceKind
     once: bool
     _numbers: count[int]
@@ -45,11 +48,13 @@ class QueryStarter:
         coordinator: InstantCoordinator,
         function: MicroBatchFunction,
         *,
+        beginning: TableBeginning,
         source: SourceKind,
         once: bool,
     ) -> QueryStarter:
         """A starter that has not started yet."""
-        return cls(rows, pipeline, coordinator, function, source, once or pipeline.trigger == "once", count(1))
+        once = once or pipeline.trigger == "once"
+        return cls(rows, pipeline, coordinator, function, beginning, source, once, count(1))
 
     def start(self) -> StreamingQuery:
         """Settle the table, write the checkpoint that follows from it, and start the query there.
@@ -58,14 +63,21 @@ class QueryStarter:
         """
         start = self.coordinator.start()
         attempt = f"attempt-{self.coordinator.epoch:08d}-{next(self._numbers)}"
-        root, beginning = self.pipeline.checkpoint(), self.pipeline.beginning
-        prepared_at = prepare_checkpoint(root, attempt=attempt, source=self.source, start=start, beginning=beginning)
+        prepared_at = prepare_checkpoint(
+            self.pipeline.checkpoint(),
+            attempt=attempt,
+            source=self.source,
+            start=start,
+            beginning=self.pipeline.beginning,
+            known_beginning=self.beginning.known(),
+        )
         log.info("verdict", extra={"verdict": prepared_at.verdict, "reason": prepared_at.reason})
         self.function.board.started(
             start.position, self.coordinator.epoch, self.coordinator.inflight, (prepared_at.verdict, prepared_at.reason)
         )
         kind: Literal["kafka", "checkpoint"] = "kafka" if self.source == "kafka" else "checkpoint"
-        self.function.begin(CheckpointPositions(self.pipeline.checkpoint(prepared_at.directory), kind))
+        checkpoint = self.pipeline.checkpoint(prepared_at.directory)
+        self.function.begin(CheckpointPositions(checkpoint, kind), partial(self.beginning.keep, checkpoint))
         location = self.pipeline.checkpoint_directory(prepared_at.directory)
         with prepared(self.rows.sparkSession):
             writer = self.rows.writeStream.foreachBatch(self.function).option("checkpointLocation", location)

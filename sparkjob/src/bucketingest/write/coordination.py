@@ -5,6 +5,7 @@ They lie in `.hoodie/.bucketingest/<pipeline>/`, where neither readers nor Hudi'
 absent, so of two attempts exactly one decides, and the other learns what was decided.
 
     epoch/<n>                                  claimed by each attempt at its start
+    beginning/<digest>                         where a source that was to begin at its end began, for the next start
     instants/<instant>/intent/<sequence>       the source range of a micro-batch, before its tasks start; or, after the
                                                last one, that no further may begin
     instants/<instant>/ledger/<sequence>       what its tasks wrote, after all have reported
@@ -110,6 +111,14 @@ class Coordination:
             f"{self._storage.url}: {claimant} claimed the pipeline after this attempt (epoch {newest} after {epoch}): "
             "this attempt stops and commits nothing; if both should run, give them different names and tables"
         )
+
+    def keep_beginning(self, digest: str, content: bytes) -> None:
+        """Keep where the first start of a source began; the first to say it is right. `digest`: of what was asked."""
+        self._create(f"{self._root}/beginning/{digest}", content)
+
+    def beginning(self, digest: str) -> bytes | None:
+        """Where the first start began; None while nobody knows."""
+        return self._get(f"{self._root}/beginning/{digest}")
 
     def instants(self) -> list[str]:
         """Request times of the instants that have coordination objects, ascending."""
