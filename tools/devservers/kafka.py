@@ -5,15 +5,15 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
+from typing_extensions import override
 
 from devservers.locations import require
-from devservers.process import ServerError, ServerProcess, free_ports
+from devservers.process import Server, ServerError, ServerProcess, free_ports
 
 START_TIMEOUT_S = 60.0
 REQUEST_TIMEOUT_S = 30.0
@@ -21,7 +21,7 @@ CLUSTER_ID = "bucketingest-dev-server"
 START_ATTEMPTS = 3
 
 
-class KafkaBroker:
+class KafkaBroker(Server):
     """One broker. Use it as a context manager, or call `start` and `stop`.
 
     After `kill` it can be started again with what it had written; after `stop` too if it was given a folder.
@@ -46,6 +46,7 @@ class KafkaBroker:
         """What the broker writes to stdout and stderr."""
         return self.folder / "kafka.log"
 
+    @override
     def start(self) -> Self:
         """Start and wait until the broker answers a metadata request.
 
@@ -66,6 +67,7 @@ class KafkaBroker:
                 break
         return self
 
+    @override
     def stop(self) -> None:
         """End the broker; its data goes too unless a folder was given."""
         if self._process is not None:
@@ -98,18 +100,6 @@ class KafkaBroker:
         admin = self._admin()  # requests end with the client
         for future in admin.delete_topics([name]).values():
             future.result(REQUEST_TIMEOUT_S)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _start_once(self) -> None:
         properties = self.folder / "server.properties"

@@ -6,14 +6,41 @@ import signal
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 LOG_TAIL_BYTES = 2000
 
 
 class ServerError(Exception):
     """A server did not start, or ended by itself; the message has the end of its log."""
+
+
+class Server(ABC):
+    """A server of tests and demos, as a context manager: started on entry, stopped on exit and when it cannot start."""
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Start, and wait until it answers. Raises ServerError."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it. May be called any number of times."""
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 class ServerProcess:

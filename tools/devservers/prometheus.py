@@ -8,16 +8,17 @@ import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+from typing_extensions import override
+
 from devservers.locations import require
-from devservers.process import ServerProcess, free_ports
+from devservers.process import Server, ServerProcess, free_ports
 
 START_TIMEOUT_S = 30.0
 
 
-class Prometheus:
+class Prometheus(Server):
     """One server with rule files, and with targets (`host:port`) that may change. Use it as a context manager."""
 
     def __init__(self, targets: Sequence[str], rules: Sequence[Path] = (), *, host: str = "127.0.0.1") -> None:
@@ -67,6 +68,7 @@ class Prometheus:
         """Alerts that are pending or firing: `labels`, `annotations`, `state`."""
         return self._api("alerts")["alerts"]
 
+    @override
     def start(self) -> Self:
         """Start and wait until it is ready.
 
@@ -87,24 +89,13 @@ class Prometheus:
         self._process.wait_until(self._is_ready, timeout_s=START_TIMEOUT_S)
         return self
 
+    @override
     def stop(self) -> None:
         """End it; its data goes too."""
         if self._process is not None:
             self._process.stop()
             self._process = None
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _api(self, path: str, **parameters: str) -> dict[str, Any]:
         address = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"

@@ -5,17 +5,18 @@ import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from typing_extensions import override
+
 from devservers.locations import require
-from devservers.process import ServerProcess, free_ports
+from devservers.process import Server, ServerProcess, free_ports
 
 START_TIMEOUT_S = 30.0
 HEALTH_PATH = "/health"
 
 
-class S3Server:
+class S3Server(Server):
     """One S3 server with one account. Use it as a context manager, or call `start` and `stop`."""
 
     region = "us-east-1"
@@ -40,6 +41,7 @@ class S3Server:
         """What the server writes to stdout and stderr: its requests."""
         return self.folder / "versitygw.log"
 
+    @override
     def start(self) -> Self:
         """Start and wait until it answers.
 
@@ -64,6 +66,7 @@ class S3Server:
         self._process.wait_until(self._answers, timeout_s=START_TIMEOUT_S)
         return self
 
+    @override
     def stop(self) -> None:
         """End the server; its data goes too unless a folder was given."""
         if self._process is not None:
@@ -85,18 +88,6 @@ class S3Server:
             "endpoint": self.endpoint,
             "region": self.region,
         }
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _answers(self) -> bool:
         try:
