@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,9 +73,19 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("command", of("make"))
-def test_make_targets_exist(command: Command) -> None:
+def test_make_knows_what_it_is_to_do(command: Command) -> None:
     targets = [word for word in command.words if "=" not in word and not word.startswith("-")]
     assert set(targets) <= TARGETS
+    outer = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}  # of the make that may run this test
+    done = subprocess.run(
+        ["make", "--dry-run", *command.words],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name not in outer},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("command", of("bucketingest"))
