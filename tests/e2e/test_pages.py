@@ -76,20 +76,25 @@ class Terminal:
 
     def _look(self, line: str) -> None:
         ours, theirs = pty.openpty()
-        with subprocess.Popen(
-            ["bash", "-c", f"exec {line}"],
+        process = subprocess.Popen(
+            # Tests may run in the background, where Ctrl-C is ignored, and whatever they start ignores it too.
+            ["env", "--default-signal=INT", "bash", "-c", f"exec {line}"],
             cwd=self.folder,
             env={**self.environment, "TERM": "xterm"},
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
-        ) as process:
+        )
+        try:
             os.close(theirs)
             shown, _, _ = select.select([ours], [], [], COMMAND_SECONDS)
             text = os.read(ours, 65536) if shown else b""
             os.killpg(process.pid, signal.SIGINT)
             code = process.wait(COMMAND_SECONDS)
-        os.close(ours)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(ours)
         assert text.strip(), line
         assert code in {0, 128 + signal.SIGINT, -signal.SIGINT}, f"{line}\n{text.decode(errors='replace')}"
 
