@@ -111,17 +111,22 @@ def values(images: Images, s3_server: S3Server) -> Manifest:
 
 
 @pytest.fixture(scope="session")
-def release(cluster: Cluster, kube: Kube, s3_server: S3Server, values: Manifest) -> Iterator[Cluster]:
+def credentials(s3_server: S3Server) -> Manifest:
+    """The Secret with which jobs come to the S3 server."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": CREDENTIALS, "namespace": NAMESPACE},
+        "stringData": {"AWS_ACCESS_KEY_ID": s3_server.access_key, "AWS_SECRET_ACCESS_KEY": s3_server.secret_key},
+    }
+
+
+@pytest.fixture(scope="session")
+def release(cluster: Cluster, kube: Kube, credentials: Manifest, values: Manifest) -> Iterator[Cluster]:
     """The chart installed, and a namespace with what its jobs need. Everything goes again where the cluster stays."""
-    secret = {"AWS_ACCESS_KEY_ID": s3_server.access_key, "AWS_SECRET_ACCESS_KEY": s3_server.secret_key}
     kube.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": CREDENTIALS, "namespace": NAMESPACE},
-            "stringData": secret,
-        },
+        credentials,
         {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",

@@ -134,14 +134,17 @@ def places(tables: Path, s3_server: S3Server) -> dict[str, Path]:
 
 
 @pytest.fixture
-def nothing_installed(cluster: Cluster, kube: Kube, release: Cluster, values: Manifest, tables: Path) -> Iterator[None]:
+def nothing_installed(
+    release: Cluster, kube: Kube, credentials: Manifest, values: Manifest, tables: Path
+) -> Iterator[None]:
     """A cluster without the release, and without what the pages make. Afterwards the release is there as before."""
-    assert release is cluster
-    helm(cluster, "uninstall", RELEASE, "--wait")
-    kube.kubectl("delete", "secret", "storage-credentials", "--namespace", NAMESPACE)
+    helm(release, "uninstall", RELEASE, "--wait")
+    kube.kubectl("delete", "secret", credentials["metadata"]["name"], "--namespace", NAMESPACE)
     shutil.rmtree(tables / "orders", ignore_errors=True)
     yield
-    install(cluster, values)
+    kube.kubectl("delete", "secret", credentials["metadata"]["name"], "--namespace", NAMESPACE, "--ignore-not-found")
+    kube.apply(credentials)
+    install(release, values)
     for name in ("orders", "orders-s3"):
         kube.kubectl("delete", "bucketingest", name, "--namespace", NAMESPACE, "--ignore-not-found")
 
