@@ -65,12 +65,19 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("down", help="end the cluster")
     commands.add_parser("status", help="kubeconfig, addresses and nodes; code 1 if the cluster is not up")
     building = commands.add_parser("build-image", help="build images from the Dockerfile")
-    building.add_argument("targets", nargs="*", choices=TARGETS, metavar="TARGET", help="job, operator; default: both")
+    # `choices` would refuse that there are none
+    building.add_argument("targets", nargs="*", type=_target, metavar="TARGET", help="job, operator; default: both")
     pushing = commands.add_parser("push-image", help="bring built images to the cluster")
     pushing.add_argument("images", nargs="+", metavar="NAME", help="as build-image printed it")
     asking = commands.add_parser("kubectl", help="run kubectl on the cluster")
     asking.add_argument("arguments", nargs=argparse.REMAINDER)
     return parser
+
+
+def _target(name: str) -> str:
+    if name not in TARGETS:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(TARGETS)}")
+    return name
 
 
 def _image(name: str) -> Image:
