@@ -53,7 +53,7 @@ cluster-down: $(READY) ## end it
 .PHONY: cluster-setup
 cluster-setup: $(READY) connectors ## packages, binaries and images that the embedded node needs (root; about 15 minutes the first time)
 	$(DEVCLUSTER) setup
-	$(DEVCLUSTER) build-image
+	$(MAKE) --no-print-directory images
 
 .PHONY: images
 images: $(READY) connectors ## container images of job and operator

@@ -122,7 +122,7 @@ def terminal(cluster: Cluster, images: Images, s3_server: S3Server, tmp_path: Pa
     for name in ("charts", "crds", "examples"):
         (folder / name).symlink_to(ROOT / name)
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
-    credentials = storage(s3_server)
+    credentials = s3_server.environment
     environment = {**os.environ, **credentials, "PATH": path, "KUBECONFIG": str(cluster.kubeconfig)}
     return Terminal(folder, environment, images, credentials)
 
@@ -199,16 +199,6 @@ def definition(plural: str) -> Manifest:
                 {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}},
             ],
         },
-    }
-
-
-def storage(s3_server: S3Server) -> dict[str, str]:
-    return {
-        "AWS_ACCESS_KEY_ID": s3_server.access_key,
-        "AWS_SECRET_ACCESS_KEY": s3_server.secret_key,
-        "AWS_REGION": s3_server.region,
-        "AWS_ENDPOINT_URL": s3_server.endpoint,
-        "AWS_ALLOW_HTTP": "true",
     }
 
 

@@ -43,14 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _s3_environment(server: S3Server) -> dict[str, str]:
-    return {
-        "AWS_ENDPOINT_URL": server.endpoint,
-        "AWS_ACCESS_KEY_ID": server.access_key,
-        "AWS_SECRET_ACCESS_KEY": server.secret_key,
-        "AWS_REGION": server.region,
-        "AWS_ALLOW_HTTP": "true",
-        "S3_BUCKET_URL": server.create_bucket("dev"),
-    }
+    return {**server.environment, "S3_BUCKET_URL": server.create_bucket("dev")}
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:

@@ -41,6 +41,17 @@ class S3Server(Server):
         """What the server writes to stdout and stderr: its requests."""
         return self.folder / "versitygw.log"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What programs that read the environment have to know."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": self.region,
+            "AWS_ALLOW_HTTP": "true",
+        }
+
     @override
     def start(self) -> Self:
         """Start and wait until it answers.
