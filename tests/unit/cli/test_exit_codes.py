@@ -9,6 +9,7 @@ from bucketingest.cli.errors import BadOption, MissingDependency, WrongResult
 from bucketingest.cli.exit_codes import ENDINGS, ExitCode, exit_code
 from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
 from bucketingest.index.errors import DuplicateFileGroup, MissingKeyColumn
+from bucketingest.lease.record import LeaseLost, TableLeased
 from bucketingest.spec.errors import SpecError
 from bucketingest.storage import AccessDenied, InvalidLocation, StorageUnavailable
 from bucketingest.stream.errors import (
@@ -29,7 +30,6 @@ from bucketingest.write.errors import (
     RangeConflict,
     RowsRejected,
 )
-from bucketingest.write.lease_record import LeaseLost, TableLeased
 
 
 def query_failed(text: str, because: str = "") -> QueryFailed:

@@ -12,10 +12,10 @@ from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.instant import format_time
 from bucketingest.hudi.table import TableDefinition, create_table
 from bucketingest.hudi.timeline import create_inflight, create_requested
+from bucketingest.lease.record import LeaseOwner
+from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordination import Coordination
-from bucketingest.write.lease import TableLease
-from bucketingest.write.lease_record import LeaseOwner
 from support.commands import Command
 from support.fixtures import unpack_fixture
 

@@ -22,10 +22,10 @@ from bucketingest.hudi.markers import create_marker
 from bucketingest.hudi.naming import PROPERTIES_PATH, LogFileName, deterministic_file_id, join
 from bucketingest.hudi.table import TableDefinition, create_table
 from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested
+from bucketingest.lease.record import LeaseOwner
+from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordination import Coordination
-from bucketingest.write.lease import TableLease
-from bucketingest.write.lease_record import LeaseOwner
 from support.commands import Command
 
 PIPELINE = "shop/orders"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.hudi.commit_metadata import CommitMetadata
+from bucketingest.hudi.commit_metadata import CommitMetadata, WrittenFile
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.ocf import encode_datum, read_record
@@ -76,8 +76,10 @@ def test_a_general_avro_decoder_reads_what_we_encode(metadata: CommitMetadata) -
 def test_parts_are_read_as_the_whole_is(metadata: CommitMetadata) -> None:
     data = metadata.encode()
     assert CommitMetadata.decode_extra(data, "here") == metadata.extra_metadata
-    assert CommitMetadata.decode_file_groups(data, "here") == [
-        (path, stat.file_id) for path, stats in metadata.write_stats.items() for stat in stats
+    assert CommitMetadata.decode_files(data, "here") == [
+        WrittenFile(path, stat.file_id, (stat.path or "").rpartition("/")[2])
+        for path, stats in metadata.write_stats.items()
+        for stat in stats
     ]
 
 
@@ -85,7 +87,7 @@ def test_parts_of_a_commit_of_hudis_are_read_as_the_whole_is(tmp_path: Path) -> 
     data = (unpack_fixture("java_v9_avro", tmp_path) / SECOND_COMMIT).read_bytes()
     metadata = CommitMetadata.decode(data, "here")
     assert CommitMetadata.decode_extra(data, "here") == metadata.extra_metadata
-    assert len(CommitMetadata.decode_file_groups(data, "here")) == 6
+    assert len(CommitMetadata.decode_files(data, "here")) == 6
 
 
 def test_the_extra_metadata_is_read_without_the_write_stats_of_ours() -> None:
@@ -155,7 +157,14 @@ def test_equal_metadata_gives_equal_bytes() -> None:
 def test_an_empty_inflight_file_has_no_metadata() -> None:
     assert CommitMetadata.decode(b"", "here").extra_metadata == {}
     assert CommitMetadata.decode_extra(b"", "here") == {}
-    assert CommitMetadata.decode_file_groups(b"", "here") == []
+    assert CommitMetadata.decode_files(b"", "here") == []
+    assert CommitMetadata.decode_schema(b"", "here") is None
+
+
+@pytest.mark.parametrize(("operation", "said"), [("UPSERT", "{}"), ("COMPACT", None), ("CLUSTER", None)])
+def test_only_a_write_says_what_the_tables_schema_is(operation: str, said: str | None) -> None:
+    data = CommitMetadata(extra_metadata={"schema": "{}"}, operation_type=operation).encode()
+    assert CommitMetadata.decode_schema(data, "here") == said
 
 
 @pytest.mark.parametrize("cut", [1, 5, 2000, -1])

@@ -23,15 +23,20 @@ def of_an_ended_process() -> ProcessIdentity:
 
 def test_the_living_are_not_dead() -> None:
     assert not ProcessIdentity.own().is_dead()
+    assert ProcessIdentity.own().is_alive()
 
 
 def test_an_id_that_another_process_has_now_is_no_sign_of_life() -> None:
     own = ProcessIdentity.own()
-    assert replace(own, life=f"{own.life}0").is_dead()  # the one that started then is not the one that is there
+    other = replace(own, life=f"{own.life}0")  # the one that started then is not the one that is there
+    assert other.is_dead()
+    assert not other.is_alive()
 
 
 def test_a_process_that_ended_is_dead() -> None:
-    assert of_an_ended_process().is_dead()
+    ended = of_an_ended_process()
+    assert ended.is_dead()
+    assert not ended.is_alive()
 
 
 def test_a_process_that_ended_is_dead_also_before_its_parent_has_looked() -> None:
@@ -47,6 +52,7 @@ def test_a_process_that_ended_is_dead_also_before_its_parent_has_looked() -> Non
         process.stdin.close()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert identity.is_dead()
+        assert not identity.is_alive()
 
 
 def test_nothing_is_said_of_a_process_elsewhere() -> None:
@@ -55,3 +61,6 @@ def test_nothing_is_said_of_a_process_elsewhere() -> None:
     boot, _, rest = dead.life.partition("/")
     assert not replace(dead, life=f"other-{boot}/{rest}").is_dead()
     assert not replace(dead, life=None).is_dead()
+    own = ProcessIdentity.own()
+    assert not replace(own, life=f"other-{own.life}").is_alive()
+    assert not replace(own, life=None).is_alive()

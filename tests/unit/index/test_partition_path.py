@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bucketingest.index.errors import InvalidKeyRule, MissingKeyColumn, UnsupportedKeyType
 from bucketingest.index.partition_path import DEFAULT_PARTITION, PartitionPathRule, PartitionPaths, refusal
+from bucketingest.storage import PathRoom, path_room
 from support.hudi_vectors import keygen_vectors
 
 VECTORS = keygen_vectors()
@@ -110,6 +111,24 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 @pytest.mark.parametrize("path", ["us", "a/b", "x=y z%é", ".hidden", "a..b", "region=..", "é" * 512])
 def test_harmless_paths_are_not_refused(path: str) -> None:
     assert refusal(path) is None
+
+
+@pytest.mark.parametrize("prefix", ["", "lake", "a/" * 200 + "orders", "é" * 300])
+def test_a_path_is_refused_just_when_a_key_below_the_root_would_be_too_long(prefix: str) -> None:
+    room = path_room(f"s3://bucket/{prefix}")
+    root = f"{prefix}/" if prefix else ""
+    longest_name = "00000000-0000-0000-0000-000000000000-0_99999-99999-99999_20261121090000000.parquet"
+    around = len(f"{root}.hoodie/.temp/20261121090000000//{longest_name}.marker.CREATE".encode())
+    for path in ("é" * ((1024 - around) // 2), "x" * (1024 - around)):
+        assert refusal(path, room) is None
+        assert "the table's storage takes" in (refusal(f"{path}xx", room) or "")
+
+
+def test_a_level_is_measured_in_bytes() -> None:
+    room = PathRoom(level=255)
+    assert refusal("a/" + "é" * 127 + "/b", room) is None
+    assert "more than 255 bytes" in (refusal("a/" + "é" * 128 + "/b", room) or "")
+    assert refusal("é" * 128) is None, "object stores have no such limit"
 
 
 def test_fields_that_cannot_be_a_path_are_refused_at_plan_time() -> None:

@@ -1,4 +1,4 @@
-"""File groups that other writers replaced: forgotten, or refused where rows would vanish in them."""
+"""File groups that other writers replaced: forgotten, and never written to again, as rows would vanish in them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 
 from bucketingest.hudi.naming import deterministic_file_id
 from bucketingest.index.bucket import BucketIndex
-from bucketingest.index.errors import ReplacedFileGroup
 
 OLD = "00000002-1111-4111-8111-111111111111-0"
 NEW = "00000002-2222-4222-8222-222222222222-0"
@@ -20,7 +19,7 @@ def test_a_replaced_file_group_and_the_one_that_took_its_place_are_no_duplicate(
     before = index_of(("eu", OLD))
     after = before.without({("eu", OLD)}).with_commit([("eu", NEW)])
     assert after.file_id("eu", 2) == NEW
-    after.check_replaced([("eu", OLD)])
+    assert after.avoiding({("eu", OLD)}).file_id("eu", 2) == NEW
 
 
 def test_a_replaced_file_group_of_another_partition_stays() -> None:
@@ -28,10 +27,20 @@ def test_a_replaced_file_group_of_another_partition_stays() -> None:
     assert index.without({("eu", OLD)}).file_id("us", 2) == OLD
 
 
-def test_a_bucket_whose_deterministic_file_group_was_replaced_is_refused() -> None:
-    ours = deterministic_file_id(2)
-    index = index_of(("eu", ours)).without({("eu", ours)})
-    with pytest.raises(
-        ReplacedFileGroup, match=r"00000002-0000.* in partition 'eu' was replaced .* would be invisible"
-    ):
-        index.check_replaced([("eu", ours)])
+@pytest.mark.parametrize("used_up", [1, 2])
+def test_rows_of_a_bucket_whose_file_groups_were_all_replaced_make_a_new_one(used_up: int) -> None:
+    replaced = {("eu", deterministic_file_id(2, number)) for number in range(used_up)}
+    index = BucketIndex.bootstrap([], 4).avoiding(replaced)
+    assert index.file_id("eu", 2) == deterministic_file_id(2, used_up)
+    assert index.file_id("us", 2) == deterministic_file_id(2), "the other partition's was not replaced"
+    assert index.with_commit([("eu", index.file_id("eu", 2))]).file_id("eu", 2) == index.file_id("eu", 2)
+
+
+def test_tasks_that_were_given_the_replaced_file_group_do_not_count_as_the_same_work() -> None:
+    before = BucketIndex.bootstrap([], 4)
+    assert before.avoiding({("eu", deterministic_file_id(2))}).file_ids.fingerprint != before.file_ids.fingerprint
+
+
+def test_a_replaced_file_group_that_names_no_bucket_is_no_concern() -> None:
+    index = BucketIndex.bootstrap([], 4)
+    assert index.avoiding({("eu", "not-of-a-bucket-0"), ("eu", "00000009-1111-4111-8111-111111111111-0")}) is index

@@ -1,6 +1,6 @@
 """The faults of a soak follow from its seed alone."""
 
-from soak.plan import Kind, plan
+from soak.plan import Kind, Service, plan
 
 
 def test_a_seed_repeats_its_faults() -> None:
@@ -22,3 +22,14 @@ def test_twenty_faults_have_every_kind_that_is_no_write_of_hudi_and_one_that_is(
 
 def test_kinds_can_be_chosen() -> None:
     assert {fault.kind for fault in plan(7, 20, [Kind.ZOMBIE, Kind.POD])} == {Kind.ZOMBIE, Kind.POD}
+
+
+def test_hudi_comes_with_every_service_sooner_or_later() -> None:
+    faults = [fault for seed in range(10) for fault in plan(seed, 20, [Kind.HUDI_BESIDE, Kind.HUDI_BETWEEN])]
+    assert {fault.service for fault in faults} == set(Service)
+
+
+def test_what_hudi_does_besides_is_said_of_its_visits_alone() -> None:
+    for fault in plan(7, 60):
+        visit = fault.kind in {Kind.HUDI_BESIDE, Kind.HUDI_BETWEEN}
+        assert (f", {fault.service.value})" in str(fault)) == visit

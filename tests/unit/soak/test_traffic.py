@@ -7,7 +7,7 @@ import pytest
 
 from soak.traffic import REGIONS, SCHEMA, Traffic, hudi_rows
 from support.oracle.compare import diff_tables
-from support.oracle.expected import MergeRules, expected_table
+from support.oracle.expected import ExpectedTable, MergeRules, expected_table
 
 RULES = MergeRules(key=["id"], partition_by=["region"], ordering="ts", deleted="deleted")
 
@@ -29,6 +29,18 @@ def test_its_expected_table_is_that_of_the_merge_rules(sent: tuple[Traffic, list
     assert all(count > 0 for count in traffic.counts.values())
     expected = expected_table([pa.Table.from_pylist(rows, SCHEMA)], RULES)
     diff = diff_tables(traffic.expected(), expected, ["id"])
+    assert diff.same, diff
+
+
+def test_its_expected_table_does_not_depend_on_when_a_compaction_forgets_deletes(
+    sent: tuple[Traffic, list[dict[str, Any]]],
+) -> None:
+    traffic, rows = sent
+    expected = ExpectedTable(RULES)
+    for first in range(0, len(rows), 500):
+        expected.apply(pa.Table.from_pylist(rows[first : first + 500], SCHEMA))
+        expected.compact()
+    diff = diff_tables(traffic.expected(), expected.table(), ["id"])
     assert diff.same, diff
 
 

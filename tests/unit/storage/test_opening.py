@@ -9,7 +9,7 @@ import traceback
 import pytest
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from bucketingest.storage import InvalidLocation, StorageError, open_storage
+from bucketingest.storage import InvalidLocation, PathRoom, StorageError, open_storage, path_room
 from bucketingest.storage.failures import Secrets, translated
 from bucketingest.storage.limits import Use
 from bucketingest.storage.locations import CloudLocation
@@ -190,3 +190,20 @@ def test_a_pickled_storage_keeps_its_options() -> None:
     copy = pickle.loads(pickle.dumps(open_storage("s3://lake/orders", S3_OPTIONS)))
     assert copy.url == "s3://lake/orders"
     assert copy._location.connect(Use.QUICK).config["secret_access_key"] == SECRET
+
+
+@pytest.mark.parametrize(
+    ("url", "room"),
+    [
+        ("s3://lake", PathRoom(1024)),
+        ("s3a://lake/a/b/", PathRoom(1024 - 4)),
+        ("gs://lake/é", PathRoom(1024 - 3)),
+        ("abfss://lake@account.dfs.core.windows.net/tables/orders", PathRoom(1024 - 14)),
+        ("/data/orders", PathRoom(4095 - 13, 255)),
+        ("file:///data/orders", PathRoom(4095 - 13, 255)),
+        ("file:/data/orders", PathRoom(4095 - 13, 255)),
+        ("memory://somewhere", PathRoom()),
+    ],
+)
+def test_a_root_leaves_so_much_room_for_paths_below_it(url: str, room: PathRoom) -> None:
+    assert path_room(url) == room

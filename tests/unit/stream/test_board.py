@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -310,3 +311,21 @@ def test_offsets_are_known_by_partition_once_spark_has_looked(board: ProgressBoa
     board.started(kafka(None, 5), 1)
     board.polled(report(end=5, latest=9), WORKS)
     assert board.offsets() == {("t", 0): (5, 9)}
+
+
+def test_how_long_a_commit_has_lasted_is_counted_until_it_ends_in_whatever_way(
+    board: ProgressBoard, clock: Clock
+) -> None:
+    ends: list[Callable[[], None]] = [
+        lambda: board.committed(None),
+        lambda: board.committed(commit(FIRST)),
+        lambda: board.batch_ended(outcome(FIRST)),
+        board.taken_back,
+        board.position_lost,
+    ]
+    for end in ends:
+        board.committing()
+        clock.seconds += 240
+        assert board.snapshot().committing_for == 240
+        end()
+        assert board.snapshot().committing_for is None

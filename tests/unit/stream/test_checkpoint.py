@@ -17,7 +17,7 @@ from bucketingest.write.source_range import SourceRange, before
 
 ATTEMPT = "attempt-00000003-1"
 KAFKA = SourceRange("kafka", '{"t":{"0":3}}', '{"t":{"0":7}}', "gone", 41)
-NEXT = SourceRange("kafka", '{"t":{"0":7}}', '{"t":{"0":9,"1":2}}', "gone", 42)
+NEXT = SourceRange("kafka", '{"t":{"0":7}}', '{"t":{"0":9,"1":2}}', "gone", 42, timestamp_ms=1234567)
 NEW = Start(None, None, StartVerdict.NEW, "the table has nothing of this pipeline")
 
 
@@ -186,10 +186,7 @@ def test_a_directory_of_that_name_is_left_alone(root: Storage) -> None:
     assert tree(root, ATTEMPT) == {"offsets/99": "a driver that should be dead"}
 
 
-def test_a_replayed_micro_batch_has_the_time_that_it_had(root: Storage) -> None:
-    root.put("attempt-00000002-1/offsets/42", f'v1\n{{"batchTimestampMs":1234567}}\n{NEXT.end}'.encode())
-    root.put("attempt-00000002-1/metadata", b'{"id":"x"}')
-
+def test_a_replayed_micro_batch_has_the_time_that_it_had_whatever_became_of_former_checkpoints(root: Storage) -> None:
     prepare_checkpoint(root, attempt=ATTEMPT, source="kafka", start=resumed(KAFKA, NEXT))
 
     assert json.loads(tree(root, ATTEMPT)["offsets/42"].splitlines()[1])["batchTimestampMs"] == 1234567

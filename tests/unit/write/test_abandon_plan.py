@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from bucketingest.hudi.instant import State
-from bucketingest.write.abandon_plan import QUIET_MIN, Candidate, Choice, Left, Step, choose
-from bucketingest.write.coordination import AbortDecision, CommitDecision, Decision
+from bucketingest.write.records import AbortDecision, CommitDecision, Decision
+from bucketingest.write.recovery.decide import QUIET_MIN, Choice, Left, Step, choose
+from bucketingest.write.recovery.facts import Facts
 
 T = "20261121080000000"
 COMMIT = CommitDecision("20261121080001000", b"metadata")
@@ -22,12 +23,12 @@ COMPLETED: dict[str, Any] = {"action": "deltacommit", "state": State.COMPLETED}
 OURS: dict[str, Any] = {"pipeline": "shop/orders"}
 
 
-def chosen(candidate: Candidate, *, named: bool = False, force: bool = False) -> Choice | None:
+def chosen(candidate: Facts, *, named: bool = False, force: bool = False) -> Choice | None:
     choices = choose([candidate], [T] if named else [], force=force)
     return choices[0] if choices else None
 
 
-def step_of(candidate: Candidate, *, named: bool = False, force: bool = False) -> Step | Left | None:
+def step_of(candidate: Facts, *, named: bool = False, force: bool = False) -> Step | Left | None:
     choice = chosen(candidate, named=named, force=force)
     if choice is None:
         return None
@@ -38,49 +39,49 @@ def step_of(candidate: Candidate, *, named: bool = False, force: bool = False) -
 @pytest.mark.parametrize(
     ("found", "step"),
     [
-        (Candidate(T, **INFLIGHT, **OURS), Step.ROLL_BACK),
-        (Candidate(T, "deltacommit", State.REQUESTED, **OURS), Step.ROLL_BACK),
-        (Candidate(T, **INFLIGHT, **OURS, decision=ABORT), Step.ROLL_BACK),
-        (Candidate(T, **INFLIGHT, **OURS, decision=COMMIT), Step.COMPLETE),
-        (Candidate(T, **INFLIGHT, **OURS, decision=COMMIT, rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
-        (Candidate(T, **INFLIGHT, **OURS, rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
-        (Candidate(T, **INFLIGHT, rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
-        (Candidate(T, "deltacommit", rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
-        (Candidate(T, **OURS), Step.ROLL_BACK),
-        (Candidate(T, **OURS, decision=ABORT, files=FILES), Step.SWEEP),
-        (Candidate(T, **OURS, decision=COMMIT, files=FILES), Step.SWEEP),
-        (Candidate(T, **OURS, decision=ABORT, traces=True), Step.SWEEP),
-        (Candidate(T, **COMPLETED, **OURS, decision=COMMIT, traces=True), Step.COMPLETE),
+        (Facts(T, **INFLIGHT, **OURS), Step.ROLL_BACK),
+        (Facts(T, "deltacommit", State.REQUESTED, **OURS), Step.ROLL_BACK),
+        (Facts(T, **INFLIGHT, **OURS, decision=ABORT), Step.ROLL_BACK),
+        (Facts(T, **INFLIGHT, **OURS, decision=COMMIT), Step.COMPLETE),
+        (Facts(T, **INFLIGHT, **OURS, decision=COMMIT, rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
+        (Facts(T, **INFLIGHT, **OURS, rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
+        (Facts(T, **INFLIGHT, rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
+        (Facts(T, "deltacommit", rollbacks=ROLLBACK), Step.FINISH_ROLLBACK),
+        (Facts(T, **OURS), Step.ROLL_BACK),
+        (Facts(T, **OURS, decision=ABORT, files=FILES), Step.SWEEP),
+        (Facts(T, **OURS, decision=COMMIT, files=FILES), Step.SWEEP),
+        (Facts(T, **OURS, decision=ABORT, traces=True), Step.SWEEP),
+        (Facts(T, **COMPLETED, **OURS, decision=COMMIT, traces=True), Step.COMPLETE),
     ],
 )
-def test_what_failed_attempts_left_is_dealt_with_by_name_or_not(found: Candidate, step: Step, named: bool) -> None:
+def test_what_failed_attempts_left_is_dealt_with_by_name_or_not(found: Facts, step: Step, named: bool) -> None:
     assert step_of(found, named=named) is step
 
 
 @pytest.mark.parametrize(
     ("found", "unnamed", "named"),
     [
-        (Candidate(T, **INFLIGHT), Left.NOT_ASKED, Step.ROLL_BACK),
-        (Candidate(T, "compaction", State.INFLIGHT), Left.NOT_ASKED, Left.REFUSED),
-        (Candidate(T, "clustering", State.REQUESTED), Left.NOT_ASKED, Left.REFUSED),
-        (Candidate(T, "compaction", rollbacks=ROLLBACK), Left.NOT_ASKED, Left.REFUSED),
-        (Candidate(T, "rollback", State.COMPLETED), Left.NOT_ASKED, Left.REFUSED),
-        (Candidate(T, **COMPLETED), None, Left.REFUSED),
-        (Candidate(T, "commit", State.COMPLETED), None, Left.REFUSED),
-        (Candidate(T, **COMPLETED, **OURS, decision=COMMIT), None, Left.REFUSED),
-        (Candidate(T, **COMPLETED, rollbacks=ROLLBACK), Left.NOT_ASKED, Left.REFUSED),
-        (Candidate(T), None, Left.REFUSED),
-        (Candidate(T, files=FILES), None, Step.SWEEP),
-        (Candidate(T, files=FILES, archived=True), None, Left.REFUSED),
-        (Candidate(T, files=FILES, archived=True, rolled_back=True), None, Step.SWEEP),
-        (Candidate(T, rolled_back=True), None, Left.DONE),
-        (Candidate(T, **OURS, decision=ABORT), None, Left.DONE),
-        (Candidate(T, **OURS, decision=COMMIT, archived=True), None, Left.REFUSED),
-        (Candidate(T, **OURS, settled=True), None, Left.DONE),
+        (Facts(T, **INFLIGHT), Left.NOT_ASKED, Step.ROLL_BACK),
+        (Facts(T, "compaction", State.INFLIGHT), Left.NOT_ASKED, Left.REFUSED),
+        (Facts(T, "clustering", State.REQUESTED), Left.NOT_ASKED, Left.REFUSED),
+        (Facts(T, "compaction", rollbacks=ROLLBACK), Left.NOT_ASKED, Left.REFUSED),
+        (Facts(T, "rollback", State.COMPLETED), Left.NOT_ASKED, Left.REFUSED),
+        (Facts(T, **COMPLETED), None, Left.REFUSED),
+        (Facts(T, "commit", State.COMPLETED), None, Left.REFUSED),
+        (Facts(T, **COMPLETED, **OURS, decision=COMMIT), None, Left.REFUSED),
+        (Facts(T, **COMPLETED, rollbacks=ROLLBACK), Left.NOT_ASKED, Left.REFUSED),
+        (Facts(T), None, Left.REFUSED),
+        (Facts(T, files=FILES), None, Step.SWEEP),
+        (Facts(T, files=FILES, archived=True), None, Left.REFUSED),
+        (Facts(T, files=FILES, archived=True, rolled_back=True), None, Step.SWEEP),
+        (Facts(T, rolled_back=True), None, Left.DONE),
+        (Facts(T, **OURS, decision=ABORT), None, Left.DONE),
+        (Facts(T, **OURS, decision=COMMIT, archived=True), None, Left.REFUSED),
+        (Facts(T, **OURS, done=True), None, Left.DONE),
     ],
 )
 def test_what_is_anothers_or_settled_is_only_spoken_of_by_name(
-    found: Candidate, unnamed: Step | Left | None, named: Step | Left
+    found: Facts, unnamed: Step | Left | None, named: Step | Left
 ) -> None:
     assert step_of(found) is unnamed
     assert step_of(found, named=True) is named
@@ -88,7 +89,7 @@ def test_what_is_anothers_or_settled_is_only_spoken_of_by_name(
 
 @pytest.mark.parametrize("decision", [None, ABORT, COMMIT])
 def test_an_instant_with_a_sign_of_life_is_left_alone_unless_forced(decision: Decision | None) -> None:
-    found = Candidate(T, **INFLIGHT, **OURS, decision=decision, quiet=timedelta(seconds=20))
+    found = Facts(T, **INFLIGHT, **OURS, decision=decision, quiet=timedelta(seconds=20))
     choice = chosen(found)
     assert choice is not None
     assert (choice.step, choice.left) == (Step.NOTHING, Left.HELD)
@@ -98,7 +99,7 @@ def test_an_instant_with_a_sign_of_life_is_left_alone_unless_forced(decision: De
 
 
 def test_an_instant_of_ours_is_left_alone_while_the_table_is_held_unless_forced() -> None:
-    found = Candidate(T, **INFLIGHT, **OURS, held_by="pipeline shop/orders")
+    found = Facts(T, **INFLIGHT, **OURS, held_by="pipeline shop/orders")
     choice = chosen(found)
     assert choice is not None
     assert choice.left is Left.HELD
@@ -109,27 +110,27 @@ def test_an_instant_of_ours_is_left_alone_while_the_table_is_held_unless_forced(
 def test_a_writer_counts_as_gone_when_it_was_quiet_for_longer_than_hudi_waits() -> None:
     assert timedelta(seconds=120) == QUIET_MIN
     for quiet, step in ((QUIET_MIN, Left.HELD), (QUIET_MIN + timedelta(milliseconds=1), Step.ROLL_BACK)):
-        assert step_of(Candidate(T, **INFLIGHT, **OURS, quiet=quiet)) is step
+        assert step_of(Facts(T, **INFLIGHT, **OURS, quiet=quiet)) is step
 
 
 def test_a_young_rollback_of_another_writer_is_left_to_it_but_not_one_of_ours() -> None:
     young: dict[str, Any] = {"rollbacks": ROLLBACK, "rollback_quiet": timedelta(seconds=1)}
-    assert step_of(Candidate(T, **INFLIGHT, **young)) is Left.HELD
-    assert step_of(Candidate(T, **INFLIGHT, **OURS, **young)) is Left.HELD
-    assert step_of(Candidate(T, **INFLIGHT, **OURS, **young, decision=ABORT)) is Step.FINISH_ROLLBACK
-    assert step_of(Candidate(T, **INFLIGHT, **young), force=True) is Step.FINISH_ROLLBACK
+    assert step_of(Facts(T, **INFLIGHT, **young)) is Left.HELD
+    assert step_of(Facts(T, **INFLIGHT, **OURS, **young)) is Left.HELD
+    assert step_of(Facts(T, **INFLIGHT, **OURS, **young, decision=ABORT)) is Step.FINISH_ROLLBACK
+    assert step_of(Facts(T, **INFLIGHT, **young), force=True) is Step.FINISH_ROLLBACK
 
 
 def test_what_a_live_attempt_has_just_completed_needs_no_word() -> None:
-    found = Candidate(T, **COMPLETED, **OURS, decision=COMMIT, traces=True, quiet=timedelta(seconds=1))
+    found = Facts(T, **COMPLETED, **OURS, decision=COMMIT, traces=True, quiet=timedelta(seconds=1))
     assert chosen(found) is None
 
 
 def test_only_what_is_named_is_touched_if_anything_is_named() -> None:
     other = "20261121090000000"
-    candidates = [Candidate(other, **INFLIGHT, **OURS), Candidate(T, **INFLIGHT, **OURS)]
-    assert [choice.candidate.request_time for choice in choose(candidates, [other], force=False)] == [other]
-    assert [choice.candidate.request_time for choice in choose(candidates, [], force=False)] == [T, other]
+    instants = [Facts(other, **INFLIGHT, **OURS), Facts(T, **INFLIGHT, **OURS)]
+    assert [choice.found.request_time for choice in choose(instants, [other], force=False)] == [other]
+    assert [choice.found.request_time for choice in choose(instants, [], force=False)] == [T, other]
 
 
 def test_no_state_of_an_instant_lets_a_completed_or_foreign_service_instant_be_touched() -> None:
@@ -145,7 +146,7 @@ def test_no_state_of_an_instant_lets_a_completed_or_foreign_service_instant_be_t
         (False, True),
         (False, True),
     ):
-        found = Candidate(
+        found = Facts(
             T,
             action,
             state,

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import tempfile
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi.markers import marked_files
 from bucketingest.hudi.naming import join
-from bucketingest.storage import StorageUnavailable, open_storage
+from bucketingest.index.partition_path import refusal
+from bucketingest.storage import StorageUnavailable, open_storage, path_room
+from bucketingest.storage.limits import FILE_PATH_BYTES_MAX
 from bucketingest.write.bucket_writer import write_task
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
+from bucketingest.write.publishing import CHUNK_BYTES
 from bucketingest.write.write_status import WriteStatus, statuses_from_arrow
 from support.crashing_storage import Crash, CrashingStorage
 from support.flaky_storage import FlakyStorage
@@ -131,21 +136,46 @@ def test_a_second_run_adopts_every_file_and_writes_nothing() -> None:
     assert {info.path: info.etag for info in open_storage(plan.table_url).list("")} == before
 
 
-def test_a_twin_with_the_same_rows_in_another_order_and_other_blocks_adopts() -> None:
-    plan = write_plan()
-    write(ROWS, plan)
-    before = objects(plan)
-    twin = write_plan(table_url=plan.table_url, memory_bytes=SMALL)
-    assert all(status.adopted for status in write(batches(ROWS[::-1]), twin))
-    assert objects(plan) == before
+@pytest.mark.parametrize("shuffled", [False, True], ids=["equal bytes", "another order"])
+def test_a_large_spilled_file_group_is_adopted_without_being_held_in_memory(scratch: Path, *, shuffled: bool) -> None:
+    rows = [row(str(uuid.uuid4()), amount=n) for n in range(40_000)]
+    plan = write_plan(definition(buckets=1), memory_bytes=500_000, tasks=1)
+    write(batches(rows, 5000), plan)
+    storage = open_storage(plan.table_url)
+    size = max(info.size for info in storage.list("eu"))
+    assert size > CHUNK_BYTES, "it is read in several pieces"
+    again = rows[::-1] if shuffled else rows
+
+    class NoWholeObjects(FlakyStorage):
+        def get(self, path: str) -> bytes:
+            assert ".log." not in path, "the whole object was read into memory"
+            return super().get(path)
+
+        def get_range(self, path: str, start: int, length: int) -> bytes:
+            assert length <= CHUNK_BYTES
+            return super().get_range(path, start, length)
+
+    statuses = write(batches(again, 5000), plan, NoWholeObjects(storage, lambda _: False))
+    assert all(status.adopted for status in statuses)
+    assert list(scratch.iterdir()) == []
 
 
-def test_a_twin_that_writes_other_blocks_adopts_too() -> None:
-    """As after a change of the table option between two attempts."""
+@pytest.mark.parametrize(
+    "change", [{"memory_bytes": SMALL}, {"log_block": "avro"}, {}], ids=["blocks", "format", "order"]
+)
+def test_a_twin_with_the_same_rows_in_another_order_or_form_adopts_and_reports_the_size_of_what_is_there(
+    change: dict[str, Any], scratch: Path
+) -> None:
     rows = [*ROWS, row("nulls") | {"amount": None}]
-    plan = write_plan(log_block="parquet")
+    plan = write_plan()
     write(rows, plan)
-    assert all(status.adopted for status in write(rows, write_plan(table_url=plan.table_url, log_block="avro")))
+    before = objects(plan)
+    statuses = write(batches(rows[::-1]), write_plan(table_url=plan.table_url, **change))
+    assert all(status.adopted for status in statuses)
+    assert objects(plan) == before
+    for status in statuses:
+        assert status.size_bytes == len(before[join(status.partition_path, status.file_name)])
+    assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -166,8 +196,8 @@ def test_a_twin_with_other_rows_is_a_conflict(other: list[dict[str, Any]], budge
     with pytest.raises(ConflictingAttempt) as conflict:
         write(batches(other), plan)
     assert str(conflict.value).endswith(
-        "was written by another attempt of this micro-batch with other rows: the input is not the same when it is read "
-        "again (a function such as rand() or current_timestamp() in transform.sql, or data lost at the source)"
+        "was written by another attempt of this micro-batch with other rows: the input is not the same when it is "
+        "read again (a function such as rand() in transform.sql, or data lost at the source)"
     )
     assert objects(plan) == before
     assert list(scratch.iterdir()) == []
@@ -233,3 +263,41 @@ def test_a_failed_publication_fails_the_task() -> None:
         write(ROWS, plan, flaky)
     assert all(not status.adopted or status.file_id for status in write(ROWS, plan))
     assert len(rows_in(write(ROWS, plan), plan)) == 40
+
+
+@pytest.mark.parametrize(
+    ("bad", "limit"),
+    [
+        ("x" * 256, "255 bytes"),
+        ("us/" + "é" * 128, "255 bytes"),
+        ("/".join(["y" * 200] * 5), "the table's storage takes"),
+    ],
+)
+def test_a_path_that_the_file_system_cannot_hold_is_a_dead_letter_and_all_others_are_written(
+    bad: str, limit: str, tmp_path: Path
+) -> None:
+    root = tmp_path.joinpath(*["deep" * 50] * 15)
+    letters = tmp_path / "letters"
+    plan = write_plan(table_url=str(root), dead_letters_url=str(letters), room=path_room(str(root)))
+    longest = "/".join(["z" * 255, "z" * 255])
+    statuses = write([row("a"), row("b", region=bad), row("c", region=longest)], plan)
+    assert sorted(found["id"] for found in rows_in(statuses, plan)) == ["a", "c"]
+    assert sum(status.rejected for status in statuses) == 1
+    (letter,) = [found for file in letters.rglob("*.parquet") for found in pq.read_table(file).to_pylist()]
+    assert letter["reason"] == "partitionPath"
+    assert limit in letter["detail"]
+
+
+def test_the_longest_path_that_is_taken_is_one_that_the_file_system_can_hold(tmp_path: Path) -> None:
+    fill = FILE_PATH_BYTES_MAX - len(str(tmp_path)) - 700
+    root = tmp_path.joinpath(*["d" * 200] * (fill // 201))
+    room = path_room(str(root))
+    longest = max((n for n in range(300, 1024) if refusal(levels(n), room) is None), default=0)
+    assert 300 < longest < 1023
+    plan = write_plan(table_url=str(root), room=room)
+    assert [found["id"] for found in rows_in(write([row("a", region=levels(longest))], plan), plan)] == ["a"]
+
+
+def levels(size: int) -> str:
+    """A partition path of so many bytes in levels that every file system takes."""
+    return "/".join("q" * 99 for _ in range(size // 100)) + "/" + "q" * max(size % 100, 1)

@@ -12,13 +12,13 @@ import pytest
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.file_view import load_file_view
+from bucketingest.hudi.key_sample import sample_record_keys
 from bucketingest.hudi.naming import PROPERTIES_PATH, bucket_of_file_id
 from bucketingest.hudi.rollback import roll_back
 from bucketingest.hudi.table import TableDefinition
 from bucketingest.index.errors import BucketLayoutMismatch
 from bucketingest.storage import open_storage
 from bucketingest.write.errors import InstantAborted
-from bucketingest.write.key_sample import sample_record_keys
 from support.fixtures import unpack_fixture
 from support.table_runs import TestTable, offsets
 

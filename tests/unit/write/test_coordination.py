@@ -11,18 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.coordination import (
-    KEPT_EPOCHS,
-    ROOT,
-    AbortDecision,
-    CommitDecision,
-    Coordination,
-    Decision,
-    Intent,
-    LedgerEntry,
-    directory_name,
-)
+from bucketingest.write.coordination import KEPT_EPOCHS, ROOT, Coordination, pipelines
 from bucketingest.write.errors import FencedOut, WriteError
+from bucketingest.write.pipeline_names import directory_name, pipeline_of
+from bucketingest.write.records import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
 from bucketingest.write.source_range import SourceRange
 from bucketingest.write.write_status import WriteStatus
 from support.crashing_storage import Crash, CrashingStorage
@@ -84,10 +76,20 @@ def test_pipelines_do_not_see_each_other(storage: Storage) -> None:
     assert (orders.instants(), returns.instants()) == ([INSTANT], [])
 
 
-def test_a_pipelines_name_is_one_directory() -> None:
-    assert directory_name("shop/orders") == "shop~orders"
-    assert directory_name("orders") == "orders"
-    assert directory_name("lease") != "lease", "there the table's lease lies"
+@pytest.mark.parametrize("pipeline", ["shop/orders", "orders", "lease"])
+def test_a_pipelines_name_is_one_directory_which_tells_the_name_again(pipeline: str) -> None:
+    directory = directory_name(pipeline)
+    assert "/" not in directory
+    assert directory != "lease", "there the table's lease lies"
+    assert pipeline_of(directory) == pipeline
+
+
+def test_the_pipelines_of_a_table_are_told_by_their_names() -> None:
+    storage = open_storage(f"memory://{uuid.uuid4()}")
+    for pipeline in ("shop/orders", "lease"):
+        Coordination(storage, pipeline).claim_epoch("a")
+    storage.create(f"{ROOT}/lease/000000000001", b"the table's lease")
+    assert pipelines(storage) == ("lease", "shop/orders")
 
 
 def test_an_intent_is_read_back(coordination: Coordination) -> None:

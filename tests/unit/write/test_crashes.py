@@ -29,6 +29,11 @@ def ordinary(table: TestTable, storage: CrashingStorage) -> None:
     attempt.run(offsets(6, 10), SECOND)
 
 
+def go_on_in(table: TestTable, storage: CrashingStorage) -> None:
+    """A process that does what is left to do."""
+    table.attempt(storage).go_on((offsets(0, 6), FIRST), (offsets(6, 10), SECOND))
+
+
 def after_failed_tasks(table: TestTable, storage: CrashingStorage) -> None:
     """Begins with an instant that it resumes."""
     fail_tasks(table, FIRST, 6)
@@ -61,9 +66,7 @@ def changes_of(life: Life) -> int:
 def check(table: TestTable) -> None:
     """Another process does everything again; then all is there once, and nothing else."""
     before = table.completed()
-    attempt = table.attempt()
-    attempt.run(offsets(0, 6), FIRST)
-    attempt.run(offsets(6, 10), SECOND)
+    table.attempt().go_on((offsets(0, 6), FIRST), (offsets(6, 10), SECOND))
     assert table.visible_keys() == ALL_KEYS
     assert [letter["reason"] for letter in table.published_letters()] == ["recordKey"]
     assert before.items() <= table.completed().items(), "a completed instant was changed"
@@ -110,7 +113,7 @@ def test_any_number_of_crashes_in_a_row_loses_and_doubles_nothing(crashes: list[
     table = TestTable()
     for dies_at, after_effect in crashes:
         try:
-            ordinary(table, CrashingStorage(table.storage, dies_at, after_effect=after_effect))
+            go_on_in(table, CrashingStorage(table.storage, dies_at, after_effect=after_effect))
         except Crash:
             continue
     check(table)

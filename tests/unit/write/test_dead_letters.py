@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bucketingest.storage import open_storage
+from bucketingest.storage import PathRoom, open_storage
 from bucketingest.write.dead_letter_writer import DeadLetterWriter, write_dead_letters
 from bucketingest.write.dead_letters import DEAD_LETTER_SCHEMA, discard, publish, staged_path
 from bucketingest.write.plan import WritePlan
@@ -39,9 +39,13 @@ def letters_of(rows: list[dict[str, Any]] | pa.RecordBatch, plan: WritePlan | No
     [
         (row(None), "recordKey", "the record key (id) is null, empty or not UTF-8"),
         (row(""), "recordKey", "the record key (id) is null, empty or not UTF-8"),
-        (row("k", region="../x"), "partitionPath", "the partition path must not become a directory"),
-        (row("k", region=".hoodie"), "partitionPath", "the partition path must not become a directory"),
-        (row("k", region="/etc"), "partitionPath", "the partition path must not become a directory"),
+        (row("k", region="../x"), "partitionPath", "partition path '../x' holds the level '..'"),
+        (
+            row("k", region=".hoodie"),
+            "partitionPath",
+            "partition path '.hoodie' holds the level '.hoodie': names with .hoodie are Hudi's own",
+        ),
+        (row("k", region="/etc"), "partitionPath", "partition path '/etc' is absolute"),
         (row("k", at=None), "orderingField", "the ordering field (at) is null"),
         (row(None, region="..", at=None), "recordKey", "the record key (id) is null, empty or not UTF-8"),
     ],
@@ -52,6 +56,14 @@ def test_a_row_without_a_place_is_rejected_with_its_reason(bad: dict[str, Any], 
     values = json.loads(letter["value"])
     assert {name: values[name] for name in ("id", "region")} == {name: bad[name] for name in ("id", "region")}
     assert [letter[name] for name in ("topic", "partition", "offset", "timestamp", "key")] == [None] * 5
+
+
+def test_each_refused_partition_path_is_told_with_its_own_reason_among_other_letters() -> None:
+    rows = [row("a", region="/x"), GOOD[0], row(None), row("b", region="x" * 256), GOOD[1], row(None, region="/x")]
+    letters = letters_of(rows, write_plan(room=PathRoom(level=255)))
+    assert [letter["reason"] for letter in letters] == ["partitionPath", "recordKey", "partitionPath", "recordKey"]
+    assert letters[0]["detail"].endswith("is absolute")
+    assert letters[2]["detail"].endswith("has a level of more than 255 bytes, the file system's limit")
 
 
 def test_good_rows_are_not_rejected() -> None:

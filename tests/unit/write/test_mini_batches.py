@@ -154,7 +154,7 @@ def test_another_range_than_the_one_begun_takes_the_whole_instant_back(table: Te
     with pytest.raises(Crash):
         first.run(offsets(3, 6), BATCHES[1], then=crash)
     second = attempt(table, clock)
-    with pytest.raises(PositionLost, match="begun with another source range"):
+    with pytest.raises(PositionLost, match="begun with other rows"):
         second.run(offsets(3, 9), [*BATCHES[1], *BATCHES[2]])
     start = second.coordinator.start()
     assert (start.verdict, start.position, start.replay) == (StartVerdict.NEW, None, None)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import json
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi import properties as java_properties
 from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.instant import format_time, parse_time
-from bucketingest.hudi.naming import HISTORY_DIRECTORY, PROPERTIES_PATH, TIMELINE_DIRECTORY, LogFileName
+from bucketingest.hudi.instant import Instant, State, format_time, parse_time
+from bucketingest.hudi.naming import PROPERTIES_PATH, TIMELINE_DIRECTORY, LogFileName
 from bucketingest.hudi.rollback import roll_back
-from bucketingest.hudi.timeline import complete, create_inflight, create_requested
+from bucketingest.hudi.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.hudi.write_stat import WriteStat
 from bucketingest.index.errors import DuplicateFileGroup
 from bucketingest.storage import StorageUnavailable
+from bucketingest.storage.interface import Data
 from bucketingest.write.errors import InstantAborted
+from bucketingest.write.outcome import StartVerdict
 from support.crashing_storage import Crash
 from support.flaky_storage import FlakyStorage
+from support.other_writers import add_column, archive, commit, replace_file_groups
 from support.table_runs import TestTable, offsets
 from support.write_plans import row
 
@@ -91,12 +91,14 @@ def test_a_pending_rollback_that_names_the_instant_is_finished_before_its_rows_a
 
     def request_a_rollback() -> None:
         (instant,) = table.timeline().pending
+        requested = path_of(Instant(instant.request_time, "deltacommit", State.REQUESTED))
+        content = table.storage.get(requested)
         roll_back(table.storage, instant.request_time)
         # As if that writer had died after its plan: the instant and its rollback are both pending.
         for info in list(table.storage.list(".hoodie/timeline")):
             if info.path.endswith((".rollback", ".rollback.inflight")):
                 table.storage.delete(info.path)
-        create_requested(table.storage, instant.request_time)
+        table.storage.create(requested, content)
 
     with pytest.raises(InstantAborted, match="another writer rolled it back"):
         attempt.run(offsets(0, 2), ROWS, request_a_rollback)
@@ -116,26 +118,6 @@ def test_an_instant_that_was_rolled_back_between_two_attempts_is_written_again(t
 
 def die() -> None:
     raise Crash
-
-
-def archive(table: TestTable) -> None:
-    """Take every completed instant off the timeline into the history, as Hudi's archival does."""
-    done = table.timeline().completed
-    columns = {
-        "instantTime": [instant.request_time for instant in done],
-        "completionTime": [instant.completion_time for instant in done],
-        "action": [instant.action for instant in done],
-    }
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink)
-    name = f"{done[0].request_time}_{done[-1].request_time}_0.parquet"
-    table.storage.create(f"{HISTORY_DIRECTORY}/{name}", sink.getvalue())
-    table.storage.create(f"{HISTORY_DIRECTORY}/manifest_1", json.dumps({"files": [{"fileName": name}]}).encode())
-    table.storage.create(f"{HISTORY_DIRECTORY}/_version_", b"1")
-    times = tuple(instant.request_time for instant in done)
-    for info in table.storage.list_level(TIMELINE_DIRECTORY).objects:
-        if info.path.rpartition("/")[2].startswith(times):
-            table.storage.delete(info.path)
 
 
 def test_a_position_that_archival_took_off_the_timeline_is_still_known(table: TestTable) -> None:
@@ -233,3 +215,136 @@ def test_a_file_group_that_appeared_between_two_micro_batches_takes_their_rows(t
     attempt.run(offsets(1, 3), ROWS)
     assert table.visible_rows()[0]["_hoodie_file_name"] == file_id
     assert table.leftovers() == []
+
+
+def test_a_metadata_table_that_is_switched_on_after_the_last_check_is_not_passed_over(table: TestTable) -> None:
+    """What is complete then is hidden from readers until it is dropped: silence would be the worst."""
+
+    class SwitchesOn(FlakyStorage):
+        def create(self, path: str, data: Data) -> None:
+            if path.endswith(".deltacommit"):
+                switch_on_metadata_table(table)
+            super().create(path, data)
+
+    attempt = table.attempt(SwitchesOn(table.storage, lambda _: False))
+    with pytest.raises(UnsupportedTable, match="Hudi's metadata table is on"):
+        attempt.run(offsets(0, 2), ROWS)
+    assert [instant.action for instant in table.timeline().completed] == ["deltacommit"]
+
+
+def schema_of_newest(table: TestTable) -> list[str]:
+    path = path_of(table.timeline().completed_commits[-1])
+    schema = CommitMetadata.decode_extra(table.storage.get(path), path)["schema"]
+    return [field["name"] for field in json.loads(schema)["fields"]]
+
+
+def test_a_column_that_another_writer_adds_stays_in_the_tables_schema(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(0, 1), ROWS[:1])
+    own = schema_of_newest(table)
+    add_column(table, "note")
+    attempt.run(offsets(1, 2), ROWS[1:])
+    assert schema_of_newest(table) == [*own, "note"]
+    table.attempt().run(offsets(2, 3), [row("k2")])
+    assert schema_of_newest(table) == [*own, "note"]
+
+
+def test_a_column_that_is_added_while_an_instant_is_open_stays_too(table: TestTable) -> None:
+    table.attempt().run(offsets(0, 1), ROWS[:1])
+    table.attempt().run(offsets(1, 2), ROWS[1:], lambda: add_column(table, "note"))
+    assert schema_of_newest(table)[-1] == "note"
+
+
+def test_a_compaction_that_carries_an_old_schema_along_takes_no_column_away(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(0, 1), ROWS[:1])
+    path = path_of(table.timeline().completed_commits[-1])
+    old = CommitMetadata.decode_extra(table.storage.get(path), path)["schema"]
+    add_column(table, "note")
+    commit(table, CommitMetadata(extra_metadata={"schema": old}, operation_type="COMPACT"))
+    attempt.run(offsets(1, 2), ROWS[1:])
+    assert schema_of_newest(table)[-1] == "note"
+    table.attempt().run(offsets(2, 3), [row("k2")])
+    assert schema_of_newest(table)[-1] == "note"
+
+
+def test_a_column_that_another_writer_gives_another_type_stops_the_commit(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(0, 1), ROWS[:1])
+    path = path_of(table.timeline().completed_commits[-1])
+    schema = CommitMetadata.decode_extra(table.storage.get(path), path)["schema"].replace('"long"', '"string"')
+    commit(table, CommitMetadata(extra_metadata={"schema": schema}))
+    with pytest.raises(UnsupportedTable, match="is string in the table but long in the input"):
+        attempt.run(offsets(1, 2), ROWS[1:])
+
+
+def test_another_writers_instant_of_the_same_millisecond_is_left_to_it(table: TestTable) -> None:
+    """Both asked the clock, neither holds a lock, and the other one's request came first. Its file is empty."""
+    requested: list[str] = []
+
+    class SameTime(FlakyStorage):
+        def create(self, path: str, data: Data) -> None:
+            if path.endswith(".deltacommit.requested") and not requested:
+                requested.append(path)
+                table.storage.create(path, b"")
+            super().create(path, data)
+
+    attempt = table.attempt(SameTime(table.storage, lambda _: False))
+    outcome = attempt.run(offsets(0, 2), ROWS)
+    (theirs,) = table.timeline().pending
+    assert outcome.instant_time != theirs.request_time
+    table.attempt()
+    assert [path_of(instant) for instant in table.timeline().pending] == requested, "it was begun for another writer"
+    assert table.visible_keys() == KEYS
+
+
+def test_a_partition_that_another_writer_deleted_gets_its_metadata_again(table: TestTable) -> None:
+    """Hudi's clean deletes a partition whole when all of it was replaced; readers skip one without its metadata."""
+    attempt = table.attempt()
+    attempt.run(offsets(0, 2), ROWS)
+    table.storage.delete("eu/.hoodie_partition_metadata")
+    time = later(table.timeline().newest_time or "")
+    complete(table.storage, time, later(time), b"", "clean")
+    attempt.run(offsets(2, 4), ROWS)
+    assert table.storage.exists("eu/.hoodie_partition_metadata")
+
+
+def test_a_partition_that_is_deleted_while_an_instant_is_open_gets_its_metadata_again(table: TestTable) -> None:
+    def delete() -> None:
+        table.storage.delete("eu/.hoodie_partition_metadata")
+        time = later(table.timeline().newest_time or "")
+        complete(table.storage, time, later(time), b"", "clean")
+
+    table.attempt().run(offsets(0, 2), ROWS, delete)
+    assert table.storage.exists("eu/.hoodie_partition_metadata")
+
+
+def test_a_deleted_partition_that_is_written_no_more_disturbs_nobody_and_one_that_is_gets_new_file_groups(
+    table: TestTable,
+) -> None:
+    table.attempt().run(offsets(0, 2), [row("k0", region="us"), row("k1")])
+    replaced = {each["_hoodie_partition_path"]: [each["_hoodie_file_name"]] for each in table.visible_rows()}
+    attempt = table.attempt()
+    replace_file_groups(table, replaced)
+    attempt.run(offsets(2, 3), [row("k1", amount=2)])
+    table.attempt().run(offsets(3, 4), [row("k1", amount=3)])
+    names = {each["_hoodie_file_name"] for each in table.visible_rows() if each["amount"] in (2, 3)}
+    assert len(names) == 1
+    assert not names & {name for each in replaced.values() for name in each}
+
+
+def test_a_savepoint_that_keeps_an_old_instant_does_not_look_like_a_hole(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(0, 2), ROWS)
+    (kept,) = table.timeline().completed_commits
+    attempt.run(offsets(2, 4), ROWS)
+    attempt.run(offsets(4, 6), ROWS)
+    saved = path_of(Instant(kept.request_time, "savepoint", State.COMPLETED, later(table.timeline().newest_time or "")))
+    table.storage.create(saved, b"")
+    middle = table.timeline().completed_commits[1]
+    for info in list(table.storage.list_level(TIMELINE_DIRECTORY).objects):
+        if middle.request_time in info.path:
+            table.storage.delete(info.path)  # archived, as the savepoint's instant is not
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.IN_STEP
+    assert again.coordinator.position == offsets(4, 6)

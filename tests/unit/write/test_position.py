@@ -108,7 +108,7 @@ def test_an_instant_that_a_rollback_took_after_its_completion_is_ingested_again(
 def test_a_running_attempt_notices_at_its_next_instant(table: TestTable) -> None:
     writer = table.attempt()
     take_back(table, 1)
-    with pytest.raises(PositionLost, match="took instants back that were completed"):
+    with pytest.raises(PositionLost, match="took completed instants out of the table"):
         writer.run(offsets(3, 4), [row("k3")])
     start = writer.coordinator.start()
     assert start.position is not None

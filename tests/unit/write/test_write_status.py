@@ -16,9 +16,7 @@ from bucketingest.write.write_status import (
     WriteStatus,
     check_complete,
     statuses_from_arrow,
-    statuses_from_columns,
     statuses_to_arrow,
-    statuses_to_columns,
 )
 
 
@@ -90,21 +88,11 @@ def test_statuses_survive_as_json() -> None:
     assert [WriteStatus(**json.loads(json.dumps(status.to_json()))) for status in STATUSES] == STATUSES
 
 
-@pytest.mark.parametrize("statuses", [STATUSES, [], [WriteStatus(1)], [WriteStatus(0), WriteStatus(0)]])
-def test_statuses_survive_the_ledgers_columns(statuses: list[WriteStatus]) -> None:
-    assert statuses_from_columns(json.loads(json.dumps(statuses_to_columns(statuses)))) == statuses
-
-
-def test_columns_that_say_nothing_are_not_in_the_ledger() -> None:
-    assert statuses_to_columns([WriteStatus(3), WriteStatus(4)]) == {"task": [3, 4]}
-
-
 def test_what_is_for_metrics_alone_travels_and_is_not_kept() -> None:
     status = WriteStatus(0, buffer_bytes=77)
     arrived = statuses_from_arrow(pa.Table.from_batches([statuses_to_arrow([status])]))
     assert arrived[0].buffer_bytes == 77
     assert "buffer_bytes" not in status.to_json()
-    assert statuses_to_columns([status]) == {"task": [0]}
 
 
 def test_columns_may_arrive_in_any_order() -> None:

@@ -9,6 +9,7 @@ from bucketingest.cli.errors import BadOption
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import HudiError
 from bucketingest.index.errors import BucketIndexError
+from bucketingest.lease.record import LeaseError
 from bucketingest.spec.errors import SpecError
 from bucketingest.spec.exit_codes import ENDINGS, ExitCode
 from bucketingest.storage import AccessDenied, InvalidLocation, StorageError
@@ -42,6 +43,7 @@ _BY_CLASS: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (ConflictingAttempt, ExitCode.WRITE_CONFLICT),
     (InstantAborted, ExitCode.WRITE_CONFLICT),
     (WriteError, ExitCode.WRITE_CONFLICT),
+    (LeaseError, ExitCode.WRITE_CONFLICT),
 )
 _BY_NAME: Final[dict[str, ExitCode]] = {
     "InvalidTransform": ExitCode.BAD_INPUT,

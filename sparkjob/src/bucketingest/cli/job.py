@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ANSWERS_WITHIN_SECONDS: Final = 180.0
-"""A query that has not answered for so long is no longer alive. Longer than the pauses of a JVM that will recover, and
-than a commit that is tried again.
-"""
 _EXIT_BASE: Final = 128
 
 
@@ -122,17 +118,15 @@ class Job:
         from bucketingest.stream.endpoints import Answer
         from bucketingest.stream.job_report import progress_report
         from bucketingest.stream.metrics import CONTENT_TYPE
-        from bucketingest.stream.progress import Phase
+        from bucketingest.stream.progress import Phase, is_alive
 
         ready = (Phase.RUNNING, Phase.COMMITTING, Phase.IDLE)
-        # Then the thread that watches the query is at work itself, with storage, whose calls have an end.
-        busy = (Phase.STARTING, Phase.COMMITTING)
 
         def health() -> Answer:
             silent = 0.0 if self._beat is None else time.monotonic() - self._beat
-            phase = board.snapshot().phase
-            alive = silent < ANSWERS_WITHIN_SECONDS or phase in busy
-            document = {"alive": alive, "phase": phase.value, "silentSeconds": round(silent, 3)}
+            now = board.snapshot()
+            alive = is_alive(now, silent)
+            document = {"alive": alive, "phase": now.phase.value, "silentSeconds": round(silent, 3)}
             return Answer.of(document, HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE)
 
         def readiness() -> Answer:

@@ -18,9 +18,19 @@ SCHEMA_KEY = "schema"
 """Key of the extra metadata under which Hudi keeps the table's Avro schema, without the meta columns."""
 
 UPSERT = "UPSERT"
+_CARRY_SCHEMA = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
 
 _SOME = b"\x02"  # branch 1 of the union [null, T]
 _BLOCKS_END = b"\x00"  # an Avro map or array ends in an empty block
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """One file of a commit."""
+
+    partition_path: str
+    file_id: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +98,27 @@ class CommitMetadata:
         return dict(read_record(data, where, _only("extraMetadata")).get("extraMetadata") or {})
 
     @classmethod
-    def decode_file_groups(cls, data: bytes, where: str) -> list[tuple[str, str]]:
-        """The (partition path, file id) of every write stat, without the rest of it. Raises as `decode`."""
+    def decode_schema(cls, data: bytes, where: str) -> str | None:
+        """The table's schema that a write gave, as JSON; None if it gave none, or only carried one along, as table
+        services do: theirs is that of their plan and may be older. Raises as `decode`.
+        """
+        if not data:
+            return None
+        if read_record(data, where, _only("operationType")).get("operationType") in _CARRY_SCHEMA:
+            return None
+        return cls.decode_extra(data, where).get(SCHEMA_KEY)
+
+    @classmethod
+    def decode_files(cls, data: bytes, where: str) -> list[WrittenFile]:
+        """What every write stat says of its file's place, without the rest of it. Raises as `decode`."""
         if not data:
             return []
-        partitions = read_record(data, where, _only("partitionToWriteStats", "fileId")).get("partitionToWriteStats")
-        return [(path, stat["fileId"] or "") for path, stats in (partitions or {}).items() for stat in stats]
+        record = read_record(data, where, _only("partitionToWriteStats", "fileId", "path"))
+        return [
+            WrittenFile(partition_path, stat["fileId"] or "", (stat["path"] or "").rpartition("/")[2])
+            for partition_path, stats in (record.get("partitionToWriteStats") or {}).items()
+            for stat in stats
+        ]
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -106,11 +131,14 @@ def _map_start(entries: int) -> bytes:
 
 
 @cache
-def _only(field_name: str, stat_field: str | None = None) -> Any:
-    """The format's schema with one field of the commit only, and of its write stats one only if that is named."""
+def _only(field_name: str, *stat_fields: str) -> Any:
+    """The format's schema with one field of the commit only, and of its write stats only those that are named. A
+    replacecommit's file is of another record, which has these fields as well.
+    """
     schema = json.loads(schema_text(SCHEMA_NAME))
+    schema["aliases"] = [f"{schema['namespace']}.HoodieReplaceCommitMetadata"]
     schema["fields"] = [each for each in schema["fields"] if each["name"] == field_name]
-    if stat_field is not None:
+    if stat_fields:
         stats = schema["fields"][0]["type"][1]["values"]["items"]
-        stats["fields"] = [each for each in stats["fields"] if each["name"] == stat_field]
+        stats["fields"] = [each for each in stats["fields"] if each["name"] in stat_fields]
     return fastavro.parse_schema(schema)

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.errors import InvalidTable
-from bucketingest.hudi.instant import Instant, State
+from bucketingest.hudi.instant import WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
 from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
 
 _FILE_NAME = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet")
+_VERSION = f"{HISTORY_DIRECTORY}/_version_"
 _MANIFEST_NAME = re.compile(r"manifest_(\d+)")
 
 
@@ -71,12 +72,24 @@ def archived_instants(storage: Storage, request_time: str | None = None) -> tupl
     return tuple(found[key] for key in sorted(found))
 
 
+def is_settled(storage: Storage) -> bool:
+    """Whether what is read as the history is final. Without the version file an archival is between two steps, or has
+    died there, and the next one may write another manifest in the place of the newest.
+    """
+    return storage.exists(_VERSION)
+
+
+def is_archived(storage: Storage, request_time: str) -> bool:
+    """Whether the history has a completed write of this time."""
+    return any(instant.action in WRITE_ACTIONS for instant in archived_instants(storage, request_time))
+
+
 def _newest_manifest(storage: Storage) -> int | None:
     try:
-        return int(storage.get(f"{HISTORY_DIRECTORY}/_version_"))
+        return int(storage.get(_VERSION))
     except NotFound:
         # Hudi's own readers list the manifests while a writer is between deleting and creating the version file.
         names = (info.path.rpartition("/")[2] for info in storage.list_level(HISTORY_DIRECTORY).objects)
         return max((int(match[1]) for match in map(_MANIFEST_NAME.fullmatch, names) if match), default=None)
     except ValueError as error:
-        raise InvalidTable(f"{storage.url}/{HISTORY_DIRECTORY}/_version_ is no number: restore it") from error
+        raise InvalidTable(f"{storage.url}/{_VERSION} is no number: restore it") from error

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Self
 
 from bucketingest.hudi.errors import ClockError, InvalidName
@@ -64,6 +65,9 @@ class State(enum.StrEnum):
     COMPLETED = "COMPLETED"
 
 
+PENDING_STATES = (State.INFLIGHT, State.REQUESTED)
+"""In the order in which a rollback deletes their files."""
+
 _RANK = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 
 
@@ -103,6 +107,7 @@ class Instant:
         return f"{self.request_time}.{self.action}.{self.state.lower()}"
 
     @classmethod
+    @lru_cache(maxsize=2**17)  # every look at a timeline meets the same names again
     def try_parse(cls, name: str) -> Self | None:
         """The instant whose file has this name; None for whatever else lies in a timeline directory (.crc, history,
         ...).

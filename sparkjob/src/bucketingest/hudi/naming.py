@@ -13,6 +13,8 @@ PROPERTIES_PATH = ".hoodie/hoodie.properties"
 TIMELINE_DIRECTORY = ".hoodie/timeline"
 HISTORY_DIRECTORY = ".hoodie/timeline/history"
 TEMP_DIRECTORY = ".hoodie/.temp"
+OWN_DIRECTORY = f"{HOODIE_DIRECTORY}/.bucketingest"
+"""What we keep beside the table, where neither readers nor Hudi's writers look."""
 HEARTBEAT_DIRECTORY = ".hoodie/.heartbeat"
 PARTITION_METADATA_NAME = ".hoodie_partition_metadata"
 
@@ -28,15 +30,16 @@ _BASE_FILE = re.compile(r"([a-zA-Z0-9-]+)_([a-zA-Z0-9-]+)_([0-9]+)\.([a-zA-Z0-9]
 _BUCKET_PREFIX = re.compile(r"[0-9]{8}")
 
 
-def deterministic_file_id(bucket: int) -> str:
-    """File id of a bucket's file group: `00000003-0000-0000-0000-000000000000-0` for bucket 3.
+def deterministic_file_id(bucket: int, number: int = 0) -> str:
+    """File id of a bucket's file group: `00000003-0000-0000-0000-000000000000-0` for bucket 3. `number`: how many of
+    these ids are used up, as their file groups were replaced; it stands in the last group of digits.
 
     This is the form of Hudi 1.2.0's non-blocking mode (`BucketIdentifier.newBucketFileIdForNBCC`). It needs no memory,
     so a fail-over cannot give a bucket a second file group. Raises `InvalidName` for a bucket outside 0..99,999,999.
     """
     if not 0 <= bucket <= BUCKET_MAX:
         raise InvalidName(f"bucket {bucket} cannot be part of a file id: it must be from 0 to {BUCKET_MAX}")
-    return f"{bucket:08d}-0000-0000-0000-000000000000-0"
+    return f"{bucket:08d}-0000-0000-0000-{number:012d}-0"
 
 
 def bucket_of_file_id(file_id: str) -> int:
@@ -119,6 +122,12 @@ def parse_data_file_name(name: str) -> LogFileName | BaseFileName | None:
     markers).
     """
     return LogFileName.try_parse(name) or BaseFileName.try_parse(name)
+
+
+def version_of(path: str) -> int | None:
+    """Version in the name of a log file; None if it is none."""
+    name = LogFileName.try_parse(split(path)[1])
+    return None if name is None else name.version
 
 
 def join(partition_path: str, name: str) -> str:

@@ -32,20 +32,31 @@ class ProcessIdentity:
 
     def is_dead(self) -> bool:
         """Whether this process ended for certain. False whenever that cannot be seen from here."""
-        surroundings = _surroundings()
-        if self.life is None or surroundings is None or not self.life.startswith(f"{surroundings}/"):
-            return False  # another machine or another container: its process ids mean nothing here
+        if not self._is_here():
+            return False
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return True
         except OSError:
             pass  # it is there and belongs to somebody else
+        return _start_of(self.pid) is not None and not self._runs()
+
+    def is_alive(self) -> bool:
+        """Whether this process runs for certain, on this machine. False whenever that cannot be seen from here."""
+        return self._is_here() and self._runs()
+
+    def _is_here(self) -> bool:
+        """Else it is of another machine or another container: its process ids mean nothing here."""
+        surroundings = _surroundings()
+        return self.life is not None and surroundings is not None and self.life.startswith(f"{surroundings}/")
+
+    def _runs(self) -> bool:
         found = _start_of(self.pid)
-        if found is None:
+        if found is None or self.life is None:
             return False
         state, started = found
-        return state in _DEAD_STATES or not self.life.endswith(f"/{started}")
+        return state not in _DEAD_STATES and self.life.endswith(f"/{started}")
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored."""

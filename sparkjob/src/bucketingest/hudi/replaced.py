@@ -12,14 +12,15 @@ from bucketingest.hudi.timeline import Timeline, path_of
 from bucketingest.storage.interface import Storage
 
 
-def replaced_file_groups(storage: Storage, timeline: Timeline) -> frozenset[tuple[str, str]]:
-    """(partition path, file id) of every file group that a completed instant on the active timeline replaced.
+def replaced_file_groups(storage: Storage, timeline: Timeline, before: str | None = None) -> frozenset[tuple[str, str]]:
+    """(partition path, file id) of every file group that a completed instant on the active timeline replaced; with
+    `before` only of those that completed before this time.
 
     Replaced files are cleaned before their instant is archived. Opens a file per replacecommit. Raises `InvalidTable`.
     """
     replaced: set[tuple[str, str]] = set()
     for instant in timeline.completed:
-        if instant.action == REPLACE_COMMIT:
+        if instant.action == REPLACE_COMMIT and (before is None or (instant.completion_time or "") < before):
             path = path_of(instant)
             record = read_record(storage.get(path), path)
             for partition_path, file_ids in (record.get("partitionToReplaceFileIds") or {}).items():

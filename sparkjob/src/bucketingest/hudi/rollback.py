@@ -11,7 +11,14 @@ from bucketingest.hudi import heartbeat
 from bucketingest.hudi.errors import InstantExists, RollbackError
 from bucketingest.hudi.file_view import list_data
 from bucketingest.hudi.history import archived_instants
-from bucketingest.hudi.instant import DELTA_COMMIT, ROLLBACK, WRITE_ACTIONS, Instant, State, next_instant_time
+from bucketingest.hudi.instant import (
+    DELTA_COMMIT,
+    PENDING_STATES,
+    ROLLBACK,
+    WRITE_ACTIONS,
+    Instant,
+    next_instant_time,
+)
 from bucketingest.hudi.markers import delete_markers, marked_files
 from bucketingest.hudi.pending_rollbacks import pending_rollbacks, read_rollback
 from bucketingest.hudi.rollback_plan import (
@@ -176,8 +183,8 @@ def _refuse(storage: Storage, timeline: Timeline, instant_time: str) -> None:
     target = _target(timeline, instant_time)
     if target is not None:
         refuse_unless_pending_deltacommit(target)
-    elif timeline.is_archived(instant_time):
-        # Readers take any time this old for an archived one; whether it really is, only the history knows.
+    else:
+        # Whether it is archived only the history knows, whatever is the oldest on the timeline by now.
         for archived in archived_instants(storage, instant_time):
             if archived.action in WRITE_ACTIONS:
                 refuse_unless_pending_deltacommit(archived)
@@ -212,7 +219,7 @@ def _request(
 def _leave_timeline(storage: Storage, done: RollbackPlan) -> None:
     """Step 4, under the lock: take the instant off the timeline, unless somebody completed it meanwhile."""
     _refuse(storage, Timeline.load(storage), done.instant_time)
-    for state in (State.INFLIGHT, State.REQUESTED):
+    for state in PENDING_STATES:
         storage.delete(path_of(Instant(done.instant_time, done.action, state)))
 
 

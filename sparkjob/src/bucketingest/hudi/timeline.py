@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
 from bucketingest.hudi.errors import InstantExists, TimelineError
-from bucketingest.hudi.instant import DELTA_COMMIT, SAVEPOINT, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.instant import (
+    COMMIT,
+    COMPACTION,
+    DELTA_COMMIT,
+    SAVEPOINT,
+    WRITE_ACTIONS,
+    Instant,
+    State,
+)
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.storage.errors import AlreadyExists
 from bucketingest.storage.interface import Storage
@@ -58,6 +66,11 @@ class Timeline:
         return tuple(sorted(writes, key=lambda instant: (instant.completion_time or "", instant.request_time)))
 
     @cached_property
+    def compactions(self) -> frozenset[str]:
+        """Request times of the compactions, pending and completed; of a merge-on-read table nothing else commits so."""
+        return frozenset(instant.request_time for instant in self.instants if instant.action in (COMPACTION, COMMIT))
+
+    @cached_property
     def times(self) -> frozenset[str]:
         """All request and completion times on the active timeline."""
         completion_times = (instant.completion_time for instant in self.completed)
@@ -77,9 +90,13 @@ class Timeline:
         Hudi 1.2.0 (CompletionTimeQueryViewV2): the first write instant, pending ones included, whose time no savepoint
         has, since archival may leave holes behind savepoints.
         """
+        return next((instant.request_time for instant in self.writes), None)
+
+    @property
+    def writes(self) -> Iterator[Instant]:
+        """What wrote data or is at it, from the oldest; without what a savepoint keeps."""
         savepoints = {instant.request_time for instant in self.instants if instant.action == SAVEPOINT}
-        writes = (i.request_time for i in self.instants if i.action in WRITE_ACTIONS)
-        return next((time for time in writes if time not in savepoints), None)
+        return (i for i in self.instants if i.action in WRITE_ACTIONS and i.request_time not in savepoints)
 
     @cached_property
     def _completion_times(self) -> dict[str, str]:

@@ -7,14 +7,15 @@ remembered.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from typing import TypeAlias
 
 from bucketingest.hudi.errors import InvalidName
 from bucketingest.hudi.naming import bucket_of_file_id, deterministic_file_id
-from bucketingest.index.errors import BucketLayoutMismatch, BucketOutOfRange, DuplicateFileGroup, ReplacedFileGroup
+from bucketingest.index.errors import BucketLayoutMismatch, BucketOutOfRange, DuplicateFileGroup
 
 Place: TypeAlias = tuple[str, int]
 """(partition path, bucket id)"""
@@ -101,19 +102,22 @@ class BucketIndex:
         foreign = {place: file_id for place, file_id in self.foreign.items() if place not in gone}
         return BucketIndex({**self.groups, **changed}, FileIds(self.buckets, foreign))
 
-    def check_replaced(self, file_groups: Iterable[tuple[str, str]]) -> None:
-        """Raise ReplacedFileGroup if rows would go into one of these replaced (partition path, file id).
+    def avoiding(self, replaced: Collection[tuple[str, str]]) -> BucketIndex:
+        """The index in which no bucket's rows go into one of these replaced (partition path, file id).
 
-        Readers leave a replaced file group out for good, whatever is written to it later.
+        Readers leave a replaced file group out for good, whatever is written to it later. So the next rows of its
+        bucket make a new file group, whose id all attempts work out alike.
         """
-        for partition_path, file_id in file_groups:
-            bucket = _bucket_in_range(partition_path, file_id, self.buckets)
-            if self.file_id(partition_path, bucket) == file_id:
-                raise ReplacedFileGroup(
-                    f"file group {file_id} in partition {partition_path!r} was replaced by another writer "
-                    "(delete_partition, insert_overwrite or clustering): rows written to its bucket would be "
-                    "invisible. Restore the table, or write to another table.path"
-                )
+        foreign: dict[Place, str] = {}
+        for partition_path, file_id in sorted(replaced):
+            try:
+                bucket = bucket_of_file_id(file_id)
+            except InvalidName:
+                continue  # not in a bucket index
+            if bucket < self.buckets and self.file_id(partition_path, bucket) == file_id:
+                ids = (deterministic_file_id(bucket, number) for number in count())
+                foreign[partition_path, bucket] = next(each for each in ids if (partition_path, each) not in replaced)
+        return BucketIndex(self.groups, FileIds(self.buckets, {**self.foreign, **foreign})) if foreign else self
 
     @property
     def buckets(self) -> int:

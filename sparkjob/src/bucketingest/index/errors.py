@@ -46,10 +46,6 @@ class DuplicateFileGroup(BucketIndexError):
         return type(self), (self.partition_path, self.bucket, self.file_ids)
 
 
-class ReplacedFileGroup(BucketIndexError):
-    """A bucket's file group was replaced by another writer, and nothing took its place."""
-
-
 class BucketOutOfRange(BucketIndexError):
     """A file group's bucket is not below the bucket count: the table has another bucket count."""
 

@@ -15,11 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketingest.hudi.markers import marker_path
+from bucketingest.hudi.naming import BaseFileName, deterministic_file_id
 from bucketingest.index.errors import InvalidKeyRule
 from bucketingest.index.text import check_key_column, column_text
+from bucketingest.storage import UNBOUNDED, PathRoom
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 MAX_PATH_BYTES: Final = 1024
+# The longest path that holds a partition's is the marker of a file in it. Names that Hudi's compactor gives are longer
+# than those of log files, the more so the more tasks it has had.
+_LONGEST_NAME: Final = str(BaseFileName(deterministic_file_id(0), "0" * 17, write_token="99999-99999-99999"))  # noqa: S106
+_AROUND_BYTES: Final = len(marker_path("0" * 17, "p", _LONGEST_NAME)) - len("p")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # What Python makes of bytes that are no UTF-8 (surrogateescape), which Spark's strings can hold.
 _NOT_TEXT: Final = re.compile(r"[\udc80-\udcff]")
@@ -57,14 +64,16 @@ class PartitionPathRule:
         for name in self.fields:
             check_key_column(schema, name)
 
-    def paths(self, batch: pa.RecordBatch) -> PartitionPaths:
-        """The paths of a batch: values repeat, so text is only made of the distinct ones."""
+    def paths(self, batch: pa.RecordBatch, room: PathRoom = UNBOUNDED) -> PartitionPaths:
+        """The paths of a batch: values repeat, so text is only made of the distinct ones. `room`: what the table's
+        storage takes below its root.
+        """
         self.check(batch.schema)
         codes = np.zeros(batch.num_rows, np.int64)
         distinct = [""]
         for level, name in enumerate(self.fields):
             codes, distinct = self._with_level(level, name, batch.column(name), codes, distinct)
-        reasons = tuple(refusal(path) for path in distinct) if self.fields else (None,)
+        reasons = tuple(refusal(path, room) for path in distinct) if self.fields else (None,)
         indices = pa.array(codes.astype(np.int32))
         dictionary = pa.array([_storable(path) for path in distinct], pa.string())
         return PartitionPaths(
@@ -90,15 +99,21 @@ class PartitionPathRule:
         return recode[combined.indices.to_numpy()], list(order)
 
 
-def refusal(path: str) -> str | None:
-    """Why a partition path must not be written, or None: it would leave the table, hide in Hudi's own files, or be
-    unreadable.
+def refusal(path: str, room: PathRoom = UNBOUNDED) -> str | None:
+    """Why a partition path must not be written, or None: it would leave the table, hide in Hudi's own files, be
+    unreadable, or too long for the table's storage.
     """
     shown = path if len(path) <= 80 else path[:77] + "..."
     if _NOT_TEXT.search(path):
         return f"partition path {shown!r} is not valid UTF-8"
-    if len(path.encode()) > MAX_PATH_BYTES:
+    size = len(path.encode())
+    if size > MAX_PATH_BYTES:
         return f"partition path {shown!r} has more than {MAX_PATH_BYTES} bytes"
+    if room.path is not None and size > (bytes_max := room.path - _AROUND_BYTES):
+        return (
+            f"partition path {shown!r} has {size} bytes, the table's storage takes {bytes_max}: the table's root and "
+            "the names of files and their markers need the rest of its longest path"
+        )
     if _CONTROL.search(path):
         return f"partition path {shown!r} holds a control character"
     if ":" in path:
@@ -110,6 +125,8 @@ def refusal(path: str) -> str | None:
     for segment in path.split("/"):
         if not segment:
             return f"partition path {shown!r} has an empty level"
+        if room.level is not None and len(segment.encode()) > room.level:
+            return f"partition path {shown!r} has a level of more than {room.level} bytes, the file system's limit"
         if segment in {".", ".."}:
             return f"partition path {shown!r} holds the level {segment!r}"
         if segment.startswith(".hoodie"):

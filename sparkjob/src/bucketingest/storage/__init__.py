@@ -12,10 +12,12 @@ from bucketingest.storage.errors import (
     StorageUnavailable,
 )
 from bucketingest.storage.interface import BytesLike, ConditionalStorage, Data, Level, ObjectInfo, Storage, Version
-from bucketingest.storage.opening import open_storage
+from bucketingest.storage.limits import UNBOUNDED, PathRoom
+from bucketingest.storage.opening import open_storage, path_room
 from bucketingest.storage.probe import verify_create_if_absent
 
 __all__ = [
+    "UNBOUNDED",
     "AccessDenied",
     "AlreadyExists",
     "BytesLike",
@@ -28,10 +30,12 @@ __all__ = [
     "NotFound",
     "ObjectInfo",
     "ObjectTooLarge",
+    "PathRoom",
     "Storage",
     "StorageError",
     "StorageUnavailable",
     "Version",
     "open_storage",
+    "path_room",
     "verify_create_if_absent",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,26 @@ AZURE_PUT_BYTES_MAX = 5000 * 1024 * 1024
 """Azure's limit of one Put Blob."""
 GCS_PUT_BYTES_MAX = 5 * 1024 * GIB
 """Google Cloud Storage's limit of any object."""
+
+KEY_BYTES_MAX = 1024
+"""The longest key of S3 and of Google Cloud Storage; Azure's is as many characters."""
+FILE_PATH_BYTES_MAX = 4095
+"""Linux's longest path."""
+FILE_NAME_BYTES_MAX = 255
+"""The longest name of a file or directory, of nearly every file system."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathRoom:
+    """How long paths below a root may be, in bytes of UTF-8; None: as long as they like."""
+
+    path: int | None = None
+    """A path relative to the root."""
+    level: int | None = None
+    """One name in it."""
+
+
+UNBOUNDED = PathRoom()
 
 
 class Use(enum.Enum):

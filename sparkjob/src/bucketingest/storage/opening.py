@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from bucketingest.storage.errors import InvalidLocation
 from bucketingest.storage.interface import Storage
+from bucketingest.storage.limits import FILE_NAME_BYTES_MAX, FILE_PATH_BYTES_MAX, KEY_BYTES_MAX, PathRoom
 from bucketingest.storage.local_storage import LocalStorage
 from bucketingest.storage.locations import CloudLocation, MemoryLocation
 from bucketingest.storage.object_storage import ObjectStorage
@@ -52,6 +53,18 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
     if scheme in _KINDS:
         return ObjectStorage(_cloud(scheme, url, rest, given))
     raise InvalidLocation(f"{url}: cannot open {scheme}:// storages; use {SUPPORTED}")
+
+
+def path_room(url: str) -> PathRoom:
+    """How long paths below this root may be. Pure. Raises InvalidLocation for what is no URL of a storage."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.lower() == "file":
+        root = _local(rest if separator else url.removeprefix("file:"), {}).url
+        return PathRoom(FILE_PATH_BYTES_MAX - len(os.fsencode(root)) - 1, FILE_NAME_BYTES_MAX)
+    if scheme.lower() not in _KINDS:
+        return PathRoom()
+    _, prefix = _bucket_and_prefix(url, rest)
+    return PathRoom(KEY_BYTES_MAX - len(f"{prefix}/".encode() if prefix else b""))
 
 
 def _local(path: str, options: Mapping[str, str]) -> LocalStorage:

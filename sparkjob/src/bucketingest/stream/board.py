@@ -45,7 +45,7 @@ class ProgressBoard:
         self._progress = Progress(0.0)
         self._batch_started: float | None = None
         self._taken_up = False
-        self._committing = False
+        self._committing: float | None = None
         self._end: Phase | None = None
         self._committed_at: float | None = None
         self._opened_at: float | None = None
@@ -96,7 +96,7 @@ class ProgressBoard:
                 self._buckets[status.bucket] += status.rows_received
         mean = sum(rows.values()) / len(rows) if rows else 0.0
         with self._lock:
-            self._committing = True
+            self._committing = time.monotonic()
             self._progress = replace(
                 self._progress,
                 skew=max(rows.values()) / mean if mean else None,
@@ -115,7 +115,7 @@ class ProgressBoard:
                     observer.batch_took(now - self._batch_started)
             self._recent.append((self._batch_started or now, now, outcome.rows))
             self._batch_started = None
-            self._committing = False
+            self._committing = None
             self._progress = replace(
                 before,
                 batches=before.batches + 1,
@@ -131,13 +131,13 @@ class ProgressBoard:
     def committing(self) -> None:
         """A commit begins between micro-batches."""
         with self._lock:
-            self._committing = True
+            self._committing = time.monotonic()
 
     def committed(self, commit: Commit | None) -> None:
         """An instant was completed between micro-batches; None: there was nothing to commit after all."""
         now = time.monotonic()
         with self._lock:
-            self._committing = False
+            self._committing = None
             if commit is not None:
                 self._commit(now, commit)
                 self._moved(now)
@@ -145,6 +145,7 @@ class ProgressBoard:
     def taken_back(self) -> None:
         """The open instant was aborted; its micro-batch will be written again."""
         with self._lock:
+            self._committing = None
             self._progress = replace(self._progress, rollbacks=self._progress.rollbacks + 1)
             self._open(None)
 
@@ -152,7 +153,7 @@ class ProgressBoard:
         """The table went back behind the query, which ends; a new one will start from the table."""
         with self._lock:
             self._progress = replace(self._progress, position_losses=self._progress.position_losses + 1)
-            self._batch_started, self._taken_up, self._committing = None, False, False
+            self._batch_started, self._taken_up, self._committing = None, False, None
             self._backlog, self._batches, self._read = Backlog(), Backlog(), None
             self._open(None)
 
@@ -220,6 +221,7 @@ class ProgressBoard:
                 inflight_age=None if self._opened_at is None else now - self._opened_at,
                 lag_offsets=self._backlog.offsets,
                 lag_seconds=max(known) if known else None,
+                committing_for=None if self._committing is None else now - self._committing,
                 last_report_age=None if self._reported_at is None else now - self._reported_at,
             )
 
@@ -233,7 +235,7 @@ class ProgressBoard:
             return self._end
         if not self._taken_up:
             return Phase.STARTING
-        if self._committing:
+        if self._committing is not None:
             return Phase.COMMITTING
         return Phase.IDLE if self._progress.idle else Phase.RUNNING
 

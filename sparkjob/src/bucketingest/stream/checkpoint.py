@@ -131,7 +131,7 @@ def _plan(
     if position is None and replay is None:
         return _Plan({})
     if source == "kafka":
-        files = _query(root, former, str(uuid.uuid4()), position, replay)
+        files = _query(str(uuid.uuid4()), position, replay)
         return _Plan(files, None if position is None else _missing(root, former, position))
     state: SourceState = (found_files if source == "files" else found_rate)(root, former, position, replay)
     replay = replay if state.has_replay else None
@@ -139,12 +139,10 @@ def _plan(
         return _Plan({}, note=state.note)
     query_id = (position or replay).query_id  # type: ignore[union-attr] # one of them is there
     files = {f"{SOURCE}/{name}": content for name, content in state.files.items()}
-    return _Plan(_query(root, former, query_id, position, replay) | files, state.rebuilt, state.note)
+    return _Plan(_query(query_id, position, replay) | files, state.rebuilt, state.note)
 
 
-def _query(
-    root: Storage, former: list[str], query_id: str, position: SourceRange | None, replay: SourceRange | None
-) -> dict[str, bytes]:
+def _query(query_id: str, position: SourceRange | None, replay: SourceRange | None) -> dict[str, bytes]:
     """What Spark itself keeps of a query, whatever its source: the last micro-batch, and the one to come."""
     files = {METADATA: metadata_text(query_id)}
     number = -1
@@ -156,21 +154,9 @@ def _query(
         if number:  # Spark wants the one before, too; a range that was made from another's start does not know it
             files[f"{OFFSETS}/{number - 1}"] = offsets_text(for_spark(position.start or end))
     if replay is not None:
-        files[f"{OFFSETS}/{number + 1}"] = offsets_text(for_spark(replay.end), _timestamp(root, former, replay))
+        timestamp = int(time.time() * 1000) if replay.timestamp_ms is None else replay.timestamp_ms
+        files[f"{OFFSETS}/{number + 1}"] = offsets_text(for_spark(replay.end), timestamp)
     return files
-
-
-def _timestamp(root: Storage, former: list[str], replay: SourceRange) -> int:
-    """`current_timestamp` of a micro-batch: as it was, where that is known, so that its rows are the same again."""
-    for directory in former:
-        try:
-            path = in_directory(directory, f"{OFFSETS}/{replay.batch_id}")
-            offsets = parse_offsets(root.get(path).decode(errors="replace"))
-        except (NotFound, UnknownForm):
-            continue
-        if offsets.position == for_spark(replay.end) and offsets.timestamp:
-            return offsets.timestamp
-    return int(time.time() * 1000)
 
 
 def _missing(root: Storage, former: list[str], position: SourceRange) -> str | None:

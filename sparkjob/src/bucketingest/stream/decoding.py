@@ -50,8 +50,11 @@ class Decoded:
         if not self.can_fail:
             return self.rows
         # spark_partition_id keeps Spark from moving the filter below the decoding, which would then happen twice.
-        kept = self.rows.filter(~F.col(_BAD) & (F.spark_partition_id() >= 0))
-        return kept.select(f"{_DATA}.*") if _DATA in self.rows.columns else kept.drop(CORRUPT, _BAD)
+        return _source_columns(self.rows.filter(~F.col(_BAD) & (F.spark_partition_id() >= 0)))
+
+    def all(self) -> DataFrame:
+        """Good and bad rows, with the source's columns only."""
+        return _source_columns(self.rows)
 
     def bad(self) -> DataFrame:
         """The rows that could not be decoded, as the dead-letter table's columns from `reason` on."""
@@ -72,6 +75,10 @@ class Decoded:
             "key",
             "value",
         )
+
+
+def _source_columns(rows: DataFrame) -> DataFrame:
+    return rows.select(f"{_DATA}.*") if _DATA in rows.columns else rows.drop(CORRUPT, _BAD)
 
 
 def decode(rows: DataFrame, resource: BucketIngest) -> Decoded:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.hudi.lock import open_lock
+from bucketingest.lease.record import LeaseOwner
+from bucketingest.lease.table_lease import TableLease
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import open_storage
 from bucketingest.stream.board import ProgressBoard
@@ -23,8 +27,6 @@ from bucketingest.stream.shape import RowShape
 from bucketingest.stream.sources import read_source
 from bucketingest.stream.starter import QueryStarter
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.lease import TableLease
-from bucketingest.write.lease_record import LeaseOwner
 from bucketingest.write.opening import OpenTable, check_definition, open_table
 
 _LEASE_MARGIN: Final = timedelta(seconds=2)
@@ -82,7 +84,10 @@ def _start(
     )
     try:
         opened = open_table(storage, pipeline.definition, schema, has_deletes=pipeline.delete_when is not None)
-        coordinator = _coordinator(pipeline, opened, lease, board, tasks)
+        work = _work(rows, pipeline)
+        coordinator = _coordinator(
+            pipeline, opened, lease, board, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows)
+        )
         function = MicroBatchFunction(pipeline, opened, shape, coordinator, board, tasks=tasks)
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
         starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)
@@ -102,8 +107,32 @@ def _telling(told: Callable[[float], None]) -> Callable[[float], None]:
     return sleep
 
 
+def _work(rows: DataFrame, pipeline: Pipeline) -> str:
+    """All that decides which rows the tasks write under which names, and their bytes. With other map tasks rows come in
+    another order, with other libraries the same rows have other bytes.
+    """
+    context = rows.sparkSession.sparkContext
+    parts = (
+        pipeline.work or uuid.uuid4(),
+        pipeline.delete_when,
+        pipeline.log_block,
+        pipeline.memory_bytes,
+        context.defaultParallelism,
+        context.version,
+        pa.__version__,
+    )
+    return "\n".join(map(str, parts))
+
+
 def _coordinator(
-    pipeline: Pipeline, opened: OpenTable, lease: TableLease, board: ProgressBoard, tasks: int
+    pipeline: Pipeline,
+    opened: OpenTable,
+    lease: TableLease,
+    board: ProgressBoard,
+    *,
+    tasks: int,
+    work: str,
+    repeatable: bool,
 ) -> InstantCoordinator:
     waits = _telling(board.waited_for_lock)
     lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner), sleep=waits)
@@ -122,6 +151,9 @@ def _coordinator(
         max_files=pipeline.max_files,
         lock=lock.held,
         check_lease=check_lease,
+        work=work,
+        repeatable=repeatable,
+        open_letters=lambda url: open_storage(url, pipeline.storage_options),
     )
     coordinator = InstantCoordinator(opened, settings)
     lease.set_epoch(coordinator.epoch)

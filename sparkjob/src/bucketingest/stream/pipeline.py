@@ -10,10 +10,10 @@ from typing import Literal, Self
 
 from bucketingest.hudi.lock import LockSettings
 from bucketingest.hudi.table import TableDefinition
+from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint_beginning import beginning_of
-from bucketingest.write.lease_record import DEFAULT_VALIDITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,10 @@ class Pipeline:
     lease_wait: timedelta = timedelta(minutes=2)
     """Longest wait for a table that another job holds."""
     max_commit_retries: int = 5
+    work: str | None = None
+    """All that the resource says of which rows are written, and how, as text. None: nobody can tell whether two
+    attempts would write the same, as with a DataFrame of the user's own; none resumes another one's micro-batch then.
+    """
     storage_options: dict[str, str] = field(default_factory=dict)
     """For the table and the dead letters, and for the checkpoint unless it is a local directory."""
 
@@ -99,4 +103,5 @@ class Pipeline:
             commit_interval=spec.commit.interval if spec.commit.mode == "interval" else None,
             max_files=spec.commit.max_files,
             max_commit_retries=spec.commit.max_retries,
+            work=spec.model_dump_json(include={"source", "format", "transform", "table"}),
         )

@@ -14,6 +14,7 @@ from bucketingest.stream.checkpoint_text import (
     METADATA,
     OFFSETS,
     SOURCE,
+    BatchOffsets,
     UnknownForm,
     files_position,
     parse_initial_offsets,
@@ -41,14 +42,18 @@ class CheckpointPositions:
             raise self._unknown_form(METADATA) from None
         # The start first: fingerprints are made from the front.
         start = self._position(batch_id - 1) if batch_id else self._first_start()
-        return SourceRange(self._kind, start, self._position(batch_id), query_id, batch_id)
+        timestamp_ms = self._offsets(batch_id).timestamp
+        return SourceRange(self._kind, start, self._position(batch_id), query_id, batch_id, timestamp_ms)
 
-    def _position(self, batch_id: int) -> str:
+    def _offsets(self, batch_id: int) -> BatchOffsets:
         path = f"{OFFSETS}/{batch_id}"
         try:
-            offsets = parse_offsets(self._read(path))
+            return parse_offsets(self._read(path))
         except UnknownForm:
             raise self._unknown_form(path) from None
+
+    def _position(self, batch_id: int) -> str:
+        offsets = self._offsets(batch_id)
         if self._kind == "kafka" or offsets.log_offset is None:
             return offsets.position
         digest = self._digests.at(offsets.log_offset)

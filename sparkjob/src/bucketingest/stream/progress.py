@@ -12,6 +12,14 @@ from bucketingest.write.outcome import Commit
 BUSIEST: Final = 20
 """Of more buckets nobody is told singly: each would be a series."""
 
+ANSWERS_WITHIN_SECONDS: Final = 180.0
+"""A query that has not answered for so long is no longer alive. Longer than the pauses of a JVM that will recover."""
+COMMITS_WITHIN_SECONDS: Final = 1800.0
+"""A commit that lasts longer hangs: on storage that never answers, say. Every call to an object store has an end
+(`bucketingest.storage.limits`), as has the wait for the table's lock; with the default number of tries all of them
+together take less.
+"""
+
 
 class Phase(StrEnum):
     """What the job is doing, in one word."""
@@ -83,6 +91,8 @@ class Progress:
     last_report_at: datetime | None = None
     """When the query was last seen to get on: a micro-batch began or ended, or a look at the source found nothing."""
     last_report_age: float | None = None
+    committing_for: float | None = None
+    """Since the commit began that is being made; None if none is."""
     rollbacks: int = 0
     """Instants that were taken back after their micro-batch had begun, and written again."""
     position_losses: int = 0
@@ -92,3 +102,10 @@ class Progress:
 def latency(commit: Commit) -> float:
     """From the request of the instant, which is when its first micro-batch begins, to its completion."""
     return commit.open_seconds + commit.commit_seconds
+
+
+def is_alive(now: Progress, silent_for: float) -> bool:
+    """Whether the job gets on or will. `silent_for`: since the thread that watches the query last got an answer."""
+    if now.committing_for is not None:  # that thread may be at it itself, and wait for storage
+        return now.committing_for < COMMITS_WITHIN_SECONDS
+    return silent_for < ANSWERS_WITHIN_SECONDS or now.phase is Phase.STARTING

@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Observation
 
+from bucketingest.storage import path_room
 from bucketingest.stream.board import ProgressBoard
 from bucketingest.stream.micro_batch import write_micro_batch, write_undecodable
 from bucketingest.stream.pipeline import Pipeline
@@ -32,7 +33,7 @@ _ROUNDS_MAX: Final = 3
 
 
 class StopRequested(Exception):
-    """Ends the query before a micro-batch begins, after the one before was committed and checkpointed."""
+    """Ends the query before a micro-batch begins; the one before is written and checkpointed."""
 
 
 class MicroBatchFunction:
@@ -59,6 +60,8 @@ class MicroBatchFunction:
         self.busy = threading.Lock()
         """Held while a micro-batch is written; who holds it may stop the query without interrupting one."""
         self.stop_requested = threading.Event()
+        self.ending = threading.Event()
+        """Set while the query is ended to be started anew."""
         self.failure: BaseException | None = None
         """What ended the query, as it was raised: Spark hands on its text only."""
 
@@ -66,6 +69,12 @@ class MicroBatchFunction:
         """A query starts. `note_beginning`: keeps where the source began, once that is known."""
         self._positions, self._note_beginning = positions, note_beginning
         self.failure = None
+        self.ending.clear()
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether the query ends, for whatever reason: no further micro-batch begins, and who is about to raises."""
+        return self.stop_requested.is_set() or self.ending.is_set()
 
     def keep_beginning(self) -> None:
         """Keep where the source began: before the first micro-batch, and while there is none."""
@@ -78,23 +87,26 @@ class MicroBatchFunction:
         """
         if self._coordinator.inflight is None:
             return
+        commit = None
+        self.board.committing()  # or keeping it alive in other writers' eyes, which waits for storage the same way
         try:
             commit = self._coordinator.commit_open() if now else self._coordinator.commit_if_due()
         except PositionLost:
             self.board.taken_back()
             raise
-        if commit is not None:
+        finally:
             self.board.committed(commit)
+        if commit is not None:
             _log_commit(commit)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write and commit one micro-batch."""
-        # Who stops an idle query holds the lock and waits, in Spark, for this very call to end: never wait for it here.
+        # Who ends an idle query holds the lock and waits, in Spark, for this very call to end: never wait for it here.
         while not self.busy.acquire(timeout=_LOCK_POLL_SECONDS):
-            if self.stop_requested.is_set():
+            if self.gives_way:
                 raise StopRequested
         try:
-            if self.stop_requested.is_set():
+            if self.gives_way:
                 raise StopRequested
             assert self._positions is not None, "a query is started after begin"
             try:
@@ -157,6 +169,7 @@ class MicroBatchFunction:
             tasks=self._tasks,
             file_ids=assignment.file_ids,
             partitions=assignment.partitions,
+            room=path_room(self._pipeline.table_url),
         )
 
     def _report(self, source_range: SourceRange, outcome: Outcome) -> None:

@@ -13,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.lease.table_lease import TableLease
 from bucketingest.stream.errors import JvmFailed, QueryFailed
 from bucketingest.stream.executors import registered_executors
 from bucketingest.stream.failures import essence
@@ -20,7 +21,6 @@ from bucketingest.stream.progress import Progress
 from bucketingest.stream.query import StopRequested
 from bucketingest.stream.starter import QueryStarter
 from bucketingest.write.errors import PositionLost
-from bucketingest.write.lease import TableLease
 
 log = logging.getLogger(__name__)
 
@@ -122,11 +122,12 @@ class RunningIngest:
         self.query = self._starter.start()
 
     def _stop(self) -> None:
+        self._function.ending.set()  # or a micro-batch that is about to begin waits for the lock, and Spark for it
         with self._function.busy:  # no micro-batch is interrupted
             self.query.stop()
 
     def _raise(self, error: StreamingQueryException) -> None:
-        if self._function.stop_requested.is_set() and StopRequested.__name__ in str(error):
+        if self._function.gives_way and StopRequested.__name__ in str(error):
             return
         failure = self._function.failure
         if isinstance(failure, BucketIngestError):

@@ -33,6 +33,11 @@ class RowShape:
             good = transform(good, self.resource.spec.transform.sql)
         return mark_deletes(good, self.delete_when)
 
+    def is_repeatable(self, rows: DataFrame) -> bool:
+        """Whether the same input gives the same rows each time; not so with rand() or a UDF that says so."""
+        shaped = self.table_rows(self.decoded(rows).all())  # what tells good rows from bad ones counts as not so
+        return bool(shaped._jdf.queryExecution().analyzed().deterministic())  # noqa: SLF001 - PySpark has no other way
+
     def schema(self, rows: DataFrame) -> pa.Schema:
         """Arrow schema of the table's columns; nothing is read. Timestamps are in UTC."""
         shaped = self.table_rows(self.decoded(rows).good())

@@ -22,7 +22,7 @@ from bucketingest.write.dead_letter_writer import DeadLetterWriter
 from bucketingest.write.dead_letters import DEAD_LETTER_SCHEMA
 from bucketingest.write.memory import MemoryBudget, keep_no_large_blocks
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.publishing import create_or_adopt, same_log_rows
+from bucketingest.write.publishing import create_or_adopt
 from bucketingest.write.shuffle import DEAD_LETTERS, SHUFFLE_SCHEMA, unpack
 from bucketingest.write.write_status import WriteStatus, statuses_to_arrow
 
@@ -136,21 +136,19 @@ class BucketWriter:
 
     def _publish(self, handle: AppendHandle, content: list[Buffer] | pathlib.Path, marker: Future[None]) -> WriteStatus:
         marker.result()
-        adopted = create_or_adopt(
-            self._storage, join(handle.partition_path, str(handle.file_name)), content, same_log_rows
-        )
+        adopted = create_or_adopt(self._storage, join(handle.partition_path, str(handle.file_name)), content)
         return WriteStatus(
             task=self._task,
             partition_path=handle.partition_path,
             bucket=handle.bucket,
             file_id=handle.file_name.file_id,
             file_name=str(handle.file_name),
-            size_bytes=handle.size_bytes,
+            size_bytes=handle.size_bytes if adopted is None else adopted,
             blocks=handle.blocks,
             rows_received=handle.rows_received,
             upserts=handle.upserts,
             deletes=handle.deletes,
-            adopted=adopted,
+            adopted=adopted is not None,
         )
 
     def _await_one(self) -> int:

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from bucketingest.hudi.commit_metadata import SCHEMA_KEY, CommitMetadata
-from bucketingest.hudi.instant import Instant, State
-from bucketingest.hudi.timeline import Timeline, path_of
+from bucketingest.hudi.instant import Instant
+from bucketingest.hudi.schema import AvroSchema, schema_json
+from bucketingest.hudi.timeline import path_of
 from bucketingest.hudi.write_stat import WriteStat
 from bucketingest.storage import Storage
-from bucketingest.write.coordination import LedgerEntry
 from bucketingest.write.opening import OpenTable
+from bucketingest.write.records import LedgerEntry
 
 PIPELINE: Final = "bucketingest.pipeline"
 EPOCH: Final = "bucketingest.epoch"
@@ -29,19 +30,23 @@ HASH: Final = "bucketingest.bucket.hash"
 HASH_FIELDS: Final = "bucketingest.bucket.hash.fields"
 
 
-def inflight_metadata(opened: OpenTable, pipeline: str, epoch: int) -> bytes:
-    """Content of the inflight file: whose instant it is."""
-    return CommitMetadata(extra_metadata=_identity(opened, pipeline, epoch)).encode()
+def pending_metadata(opened: OpenTable, pipeline: str, epoch: int) -> bytes:
+    """Content of the requested and of the inflight file: whose instant it is. Hudi's own requested files are empty, and
+    it takes those that are not as well (1.2.0, seen).
+    """
+    return CommitMetadata(extra_metadata=_identity(opened, pipeline, epoch, opened.avro_schema)).encode()
 
 
-def commit_metadata(opened: OpenTable, pipeline: str, epoch: int, entries: Sequence[LedgerEntry]) -> CommitMetadata:
-    """What the completed instant says. Equal entries give equal metadata."""
+def commit_metadata(
+    opened: OpenTable, pipeline: str, epoch: int, entries: Sequence[LedgerEntry], schema: AvroSchema
+) -> CommitMetadata:
+    """What the completed instant says. Equal entries give equal metadata. `schema`: the table's, as it is now."""
     write_stats: defaultdict[str, list[WriteStat]] = defaultdict(list)
     statuses = [status for entry in entries for status in entry.statuses]
     for status in sorted(statuses, key=lambda status: (status.partition_path, status.bucket, status.file_name)):
         if status.file_id:
             write_stats[status.partition_path].append(status.to_write_stat())
-    extra = _identity(opened, pipeline, epoch) | {
+    extra = _identity(opened, pipeline, epoch, schema) | {
         RANGES: json.dumps([entry.source_range.to_json() for entry in entries]),
         ROWS: str(sum(status.upserts for status in statuses)),
         DELETES: str(sum(status.deletes for status in statuses)),
@@ -50,27 +55,17 @@ def commit_metadata(opened: OpenTable, pipeline: str, epoch: int, entries: Seque
     return CommitMetadata(write_stats=write_stats, extra_metadata=extra)
 
 
-def written_file_groups(storage: Storage, timeline: Timeline, seen: frozenset[str]) -> Iterable[tuple[str, str]]:
-    """(partition path, file id) of what completed instants wrote whose request times are not in `seen`."""
-    for instant in timeline.completed_commits:
-        if instant.request_time not in seen:
-            path = path_of(instant)
-            yield from CommitMetadata.decode_file_groups(storage.get(path), path)
-
-
 def is_of_pipeline(storage: Storage, found: Instant, pipeline: str) -> bool:
     """Whether an instant whose time this pipeline once took is not another writer's by now: a time that never
-    got onto the timeline is free for all. One that is only requested does not say whose it is, and counts as ours.
+    got onto the timeline is free for all.
     """
-    if found.state is State.REQUESTED:
-        return True
     path = path_of(found)
     return CommitMetadata.decode_extra(storage.get(path), path).get(PIPELINE) == pipeline
 
 
-def _identity(opened: OpenTable, pipeline: str, epoch: int) -> dict[str, str]:
+def _identity(opened: OpenTable, pipeline: str, epoch: int, schema: AvroSchema) -> dict[str, str]:
     return {
-        SCHEMA_KEY: opened.table_schema_json,
+        SCHEMA_KEY: schema_json(schema),
         PIPELINE: pipeline,
         EPOCH: str(epoch),
         RECORD_KEY: ",".join(opened.definition.record_key),

@@ -11,25 +11,42 @@ absent, so of two attempts exactly one decides, and the other learns what was de
     instants/<instant>/ledger/<sequence>       what its tasks wrote, after all have reported
     instants/<instant>/decision                commit (completion time, bytes of the completed file) or abort (why)
     instants/<instant>/aborted                 what was carried out is an abort: late files of it may still come
+    instants/<instant>/overtaken               what came before it though it was decided first: its rows count as not in
+                                               the table, whether or not it was completed
     instants/<instant>/done                    the decision has been carried out
+    audited/<compaction>                       its plan was searched for log files of ours that it leaves out
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
+from bucketingest.hudi.commit_metadata import WrittenFile
 from bucketingest.hudi.instant import format_time
+from bucketingest.hudi.naming import OWN_DIRECTORY
+from bucketingest.hudi.overtaking import Committed
 from bucketingest.storage import AlreadyExists, NotFound, Storage
 from bucketingest.write.errors import FencedOut, PositionLost, WriteError
-from bucketingest.write.source_range import SourceRange
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.pipeline_names import directory_name, pipeline_of
+from bucketingest.write.records import (
+    CommitDecision,
+    Decision,
+    Intent,
+    LedgerEntry,
+    decision_bytes,
+    decision_of,
+    intent_bytes,
+    intent_of,
+    ledger_bytes,
+    ledger_of,
+)
 
-ROOT: Final = ".hoodie/.bucketingest"
+ROOT: Final = OWN_DIRECTORY
 KEPT_INSTANTS: Final = 10
 """Newest instants whose objects stay, however old."""
 KEPT_FOR: Final = timedelta(minutes=15)
@@ -38,47 +55,7 @@ it would decide anew, and late files of an aborted instant must still be swept.
 """
 KEPT_EPOCHS: Final = 10
 
-
-@dataclass(frozen=True, slots=True)
-class CommitDecision:
-    """The instant completes with exactly this time and these bytes, whoever writes them."""
-
-    completion_time: str
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class AbortDecision:
-    """The instant never completes."""
-
-    reason: str
-
-
-Decision = CommitDecision | AbortDecision
-
 _CLOSED: Final = b'{"closed": true}'
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """What a micro-batch is going to write."""
-
-    source_range: SourceRange
-    file_ids: str
-    """Fingerprint of the file ids that its tasks are told. With others, the files of the first tasks would stay beside
-    those of the next, and the commit would make both visible."""
-
-    def same_files_as(self, other: Intent) -> bool:
-        """Whether both put the same rows under the same names."""
-        return self.file_ids == other.file_ids and self.source_range.same_rows_as(other.source_range)
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
-    """A micro-batch whose rows are all in storage."""
-
-    source_range: SourceRange
-    statuses: tuple[WriteStatus, ...]
 
 
 class Coordination:
@@ -131,7 +108,7 @@ class Coordination:
         Two attempts that chose one time must not both go on with it: what one takes back would be the other's.
         """
         try:
-            self._storage.create(self._path(instant, "intent/1"), _encoded(intent))
+            self._storage.create(self._path(instant, "intent/1"), intent_bytes(intent))
         except AlreadyExists:
             return False
         return True
@@ -140,11 +117,11 @@ class Coordination:
         """Say which rows a further micro-batch of an instant, or one that comes again, consists of, before any is
         written.
         """
-        content = _encoded(intent)
+        content = intent_bytes(intent)
         existing = self._create(self._path(instant, f"intent/{sequence}"), content)
         if existing == _CLOSED:
             raise PositionLost(f"instant {instant} was closed for its commit before micro-batch {sequence} began")
-        if existing is not None and not _intent_of(existing).same_files_as(intent):
+        if existing is not None and not intent_of(existing).same_files_as(intent):
             raise WriteError(
                 f"instant {instant}, micro-batch {sequence} was begun with other rows: {existing.decode()}, "
                 f"now {content.decode()}"
@@ -153,7 +130,7 @@ class Coordination:
     def intent(self, instant: str, sequence: int) -> Intent | None:
         """What a micro-batch that was begun is."""
         content = self._get(self._path(instant, f"intent/{sequence}"))
-        return None if content is None or content == _CLOSED else _intent_of(content)
+        return None if content is None or content == _CLOSED else intent_of(content)
 
     def close(self, instant: str, sequence: int) -> bool:
         """Take the name by which a further micro-batch would begin, so that none can once a commit is decided: its
@@ -168,17 +145,13 @@ class Coordination:
         That is another entry where another attempt was first: it names the same data files, but dead letters of its
         own, and only those that are recorded may ever be published.
         """
-        record: dict[str, Any] = {
-            "range": entry.source_range.to_json(),
-            "statuses": [status.to_json() for status in entry.statuses],
-        }
-        existing = self._create(self._path(instant, f"ledger/{sequence}"), json.dumps(record).encode())
-        return entry if existing is None else _ledger_of(existing)
+        existing = self._create(self._path(instant, f"ledger/{sequence}"), ledger_bytes(entry))
+        return entry if existing is None else ledger_of(existing)
 
     def ledger(self, instant: str, sequence: int) -> LedgerEntry | None:
         """What a micro-batch wrote, if all of it did."""
         content = self._get(self._path(instant, f"ledger/{sequence}"))
-        return None if content is None else _ledger_of(content)
+        return None if content is None else ledger_of(content)
 
     def ledgers(self, instant: str) -> tuple[LedgerEntry, ...]:
         """Its micro-batches that are whole, from the first up to the first that is not. Read one by one, never listed:
@@ -191,13 +164,13 @@ class Coordination:
 
     def decide(self, instant: str, wanted: Decision) -> Decision:
         """Decide the instant, or learn what was decided before. The answer is final."""
-        existing = self._create(self._path(instant, "decision"), _decision_bytes(wanted))
-        return wanted if existing is None else _decision_of(existing)
+        existing = self._create(self._path(instant, "decision"), decision_bytes(wanted))
+        return wanted if existing is None else decision_of(existing)
 
     def decision(self, instant: str) -> Decision | None:
         """What was decided; None as long as nothing was."""
         content = self._get(self._path(instant, "decision"))
-        return None if content is None else _decision_of(content)
+        return None if content is None else decision_of(content)
 
     def mark_done(self, instant: str, *, aborted: bool = False) -> None:
         """Nothing is left to do for the instant, but to sweep it if it was aborted."""
@@ -208,6 +181,47 @@ class Coordination:
     def is_aborted(self, instant: str) -> bool:
         """Whether the instant was done by aborting it."""
         return self._storage.exists(self._path(instant, "aborted"))
+
+    def mark_overtaken(self, instant: str, why: str) -> None:
+        """The instant's rows count as not in the table from now on. With it goes the newest instant of now: those
+        after it have begun where the rows are missing.
+        """
+        newest = max(self.instants(), default=instant)
+        self._create(self._path(instant, "overtaken"), json.dumps({"why": why, "newest": newest}).encode())
+
+    def newest_when_overtaken(self, instant: str) -> str:
+        """The newest instant when this one was marked as overtaken."""
+        return str(json.loads(self._get(self._path(instant, "overtaken")) or b"{}").get("newest", ""))
+
+    def is_overtaken(self, instant: str) -> bool:
+        """Whether the instant's rows count as not in the table."""
+        return self._storage.exists(self._path(instant, "overtaken"))
+
+    def archived(self, active: Collection[str]) -> Iterator[Committed]:
+        """The instants that were committed and are not among the active ones, as far as they are remembered."""
+        for instant, objects in self.standing().items():
+            if instant not in active and {"done", "decision"} <= objects and "aborted" not in objects:
+                decision = self.decision(instant)
+                if isinstance(decision, CommitDecision):
+                    yield Committed(instant, decision.completion_time, partial(self._files, instant))
+
+    def _files(self, instant: str) -> list[WrittenFile]:
+        statuses = (status for entry in self.ledgers(instant) for status in entry.statuses if status.file_id)
+        return [WrittenFile(status.partition_path, status.file_id, status.file_name) for status in statuses]
+
+    def audited(self) -> set[str]:
+        """Request times of the compactions whose plans were audited."""
+        return {info.path.rpartition("/")[2] for info in self._storage.list_level(f"{self._root}/audited").objects}
+
+    def mark_audited(self, compactions: Iterable[str], gone: Iterable[str]) -> None:
+        """Remember that the plans of compactions were audited, and forget those that are off the timeline."""
+        for compaction in compactions:
+            self._create(f"{self._root}/audited/{compaction}", b"")
+        self._storage.delete_many([f"{self._root}/audited/{compaction}" for compaction in gone])
+
+    def is_forgotten(self, instant: str) -> bool:
+        """Whether no object of the instant is left."""
+        return next(iter(self._storage.list(self._path(instant, ""))), None) is None
 
     def standing(self) -> dict[str, frozenset[str]]:
         """For each instant, ascending, the names of its objects, from one listing."""
@@ -234,7 +248,7 @@ class Coordination:
         without the decision its intents would count as open.
         """
         for instant in instants:
-            last = [self._path(instant, name) for name in ("decision", "aborted", "done")]
+            last = [self._path(instant, name) for name in ("decision", "aborted", "overtaken", "done")]
             others = [info.path for info in self._storage.list(self._path(instant, "")) if info.path not in last]
             self._storage.delete_many(others)
             for path in last:
@@ -269,38 +283,7 @@ class Coordination:
         return None
 
 
-def directory_name(pipeline: str) -> str:
-    """A pipeline's name as one directory level: namespace/name becomes namespace~name; no Kubernetes name has a ~."""
-    return "lease~" if pipeline == "lease" else pipeline.replace("/", "~")  # the table's lease has that name
-
-
-def _encoded(intent: Intent) -> bytes:
-    return json.dumps({"range": intent.source_range.to_json(), "fileIds": intent.file_ids}).encode()
-
-
-def _intent_of(content: bytes) -> Intent:
-    record = json.loads(content)
-    return Intent(SourceRange.from_json(record["range"]), record["fileIds"])
-
-
-def _ledger_of(content: bytes) -> LedgerEntry:
-    record = json.loads(content)
-    return LedgerEntry(
-        SourceRange.from_json(record["range"]), tuple(WriteStatus(**status) for status in record["statuses"])
-    )
-
-
-def _decision_bytes(decision: Decision) -> bytes:
-    if isinstance(decision, AbortDecision):
-        return json.dumps({"decision": "abort", "reason": decision.reason}).encode() + b"\n"
-    header = {"decision": "commit", "completionTime": decision.completion_time, "bytes": len(decision.content)}
-    return json.dumps(header).encode() + b"\n" + decision.content
-
-
-def _decision_of(content: bytes) -> Decision:
-    line, _, rest = content.partition(b"\n")
-    header = json.loads(line)
-    if header["decision"] == "abort":
-        return AbortDecision(header["reason"])
-    assert header["bytes"] == len(rest), "create-if-absent is atomic: a decision is there whole or not at all"
-    return CommitDecision(header["completionTime"], rest)
+def pipelines(storage: Storage) -> tuple[str, ...]:
+    """Names of the pipelines that ever wrote to the table."""
+    names = (path.rpartition("/")[2] for path in storage.list_level(ROOT).directories)
+    return tuple(sorted(pipeline_of(name) for name in names if name != "lease"))

@@ -1,4 +1,4 @@
-"""Starts instants, collects what the write tasks report, commits, and takes up again what an earlier attempt left open.
+"""Starts instants, collects what the write tasks report, commits, and resumes what an earlier attempt left open.
 
 One coordinator per attempt, on the driver. It knows nothing of the engine: `run` is given a source range and a function
 that writes its rows.
@@ -17,10 +17,11 @@ from datetime import datetime, timedelta
 
 import stamina
 
+from bucketingest.hudi.beating import beating
+from bucketingest.hudi.clocks import forward_seconds, utc_now
 from bucketingest.hudi.rollback import Lock
-from bucketingest.storage import Storage, StorageUnavailable
-from bucketingest.write.beating import beating
-from bucketingest.write.coordination import CommitDecision, Coordination, LedgerEntry
+from bucketingest.storage import Storage, StorageUnavailable, open_storage
+from bucketingest.write.coordination import Coordination
 from bucketingest.write.errors import (
     ConflictingAttempt,
     InstantAborted,
@@ -29,13 +30,15 @@ from bucketingest.write.errors import (
     RowsRejected,
 )
 from bucketingest.write.instant_writer import InstantWriter
-from bucketingest.write.open_instant import OpenInstant
+from bucketingest.write.open_instant import OpenInstant, resumed_at
 from bucketingest.write.opening import OpenTable
 from bucketingest.write.outcome import Assignment, Commit, Outcome, Start, WriteRows, outcome_of
-from bucketingest.write.settling import settle
+from bucketingest.write.records import LedgerEntry
+from bucketingest.write.recovery.facts import Facts
+from bucketingest.write.recovery.start import settle, settle_others
 from bucketingest.write.source_range import Relation, SourceRange, relate, same_end
 from bucketingest.write.write_status import WriteStatus, check_complete
-from bucketingest.write.writer_identity import WriterIdentity, utc_now
+from bucketingest.write.writer_identity import WriterIdentity
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +63,18 @@ class CoordinatorSettings:
     check_lease: Callable[[], None] = lambda: None
     """Raises if the table may belong to somebody else by now."""
     clock: Callable[[], datetime] = utc_now
+    forward: Callable[[], float] = forward_seconds
+    """Seconds by a clock that nobody sets."""
+    work: str = ""
+    """Fingerprint of all but the source range that decides which rows are written, and how: a micro-batch is resumed
+    only by an attempt that would do exactly the same.
+    """
+    repeatable: bool = True
+    """Whether a task that runs again gets the same rows. If not, as with rand() in the SQL, no micro-batch is resumed
+    by another attempt, and each is searched for files of tasks that ran twice.
+    """
+    open_letters: Callable[[str], Storage] = open_storage
+    """Opens the place where an earlier attempt staged dead letters, by its URL."""
 
 
 class InstantCoordinator:
@@ -74,12 +89,20 @@ class InstantCoordinator:
         self._open: OpenInstant | None = None
         self._settled = False
         self._beaten: datetime | None = None
-        claimant = f"{socket.gethostname()} (process {os.getpid()})"
-        self.epoch = self._coordination.claim_epoch(claimant)
-        identity = WriterIdentity(
-            settings.pipeline, self.epoch, settings.dead_letters, settings.lock, settings.check_lease, settings.clock
+        self._claimant = f"{socket.gethostname()} (process {os.getpid()})"
+        self.epoch = self._coordination.claim_epoch(self._claimant)
+        self._identity = WriterIdentity(
+            settings.pipeline,
+            self.epoch,
+            settings.dead_letters,
+            settings.lock,
+            settings.check_lease,
+            settings.clock,
+            settings.open_letters,
         )
-        self._writer = InstantWriter(opened, self._coordination, identity)
+        attempt = "" if settings.repeatable else self.epoch
+        work = f"{settings.work}\n{settings.tasks}\n{opened.block_schema_json}\n{opened.row_schema}\n{attempt}"
+        self._writer = InstantWriter(opened, self._coordination, self._identity, work)
 
     @property
     def position(self) -> SourceRange | None:
@@ -93,6 +116,7 @@ class InstantCoordinator:
 
     def start(self) -> Start:
         """Finish what earlier attempts left open, and say from where the source must be read on."""
+        settle_others(self._storage, self._identity, self._claimant)
         start = self._recover()
         self._base = start.position
         log.info(
@@ -123,13 +147,15 @@ class InstantCoordinator:
             return Outcome(None)
         self._settled = False
         started = time.monotonic()
-        instant = self._instant_for(source_range)
+        instant, again = self._instant_for(source_range)
         assignment = Assignment(instant.request_time, instant.sequence, self._writer.file_ids, self._writer.partitions)
         try:
             with beating(self._storage, instant.request_time):
                 statuses = write_rows(assignment)
             check_complete(statuses, self._settings.tasks)
             self._check_rejected(statuses)
+            if again or not self._settings.repeatable:
+                self._writer.check_files(instant.request_time, instant.sequence, statuses)
         except (ConflictingAttempt, RowsRejected) as error:
             self._abort(instant, str(error))
             raise
@@ -142,7 +168,7 @@ class InstantCoordinator:
     def commit_if_due(self) -> Commit | None:
         """Commit the open instant if its interval has passed, else keep it alive in other writers' eyes.
 
-        For times without input, when nothing calls `run`. Raises PositionLost if the instant was taken back.
+        For times without input, when nothing calls `run`. Raises PositionLost if the instant was rolled back.
         """
         if not self._settled or self._open is None:
             return None
@@ -170,6 +196,7 @@ class InstantCoordinator:
         try:
             relation = relate(source_range, self._position)
         except RangeConflict as error:
+            self._coordination.check_epoch(self.epoch)  # of an attempt that was replaced the table is ahead
             if moved:
                 raise PositionLost(f"the table went back behind what this attempt has written: {error}") from error
             raise
@@ -178,21 +205,20 @@ class InstantCoordinator:
         self._base = self._position
         return relation
 
-    def _instant_for(self, source_range: SourceRange) -> OpenInstant:
-        """The open instant if this micro-batch may go into it, else a new one."""
+    def _instant_for(self, source_range: SourceRange) -> tuple[OpenInstant, bool]:
+        """The open instant if this micro-batch may go into it, else a new one; and whether its tasks may have run."""
         instant = self._open
         if instant is not None:
             expected = instant.begun is None or instant.begun.same_rows_as(source_range)
             if expected and self._writer.begin_next(instant.request_time, instant.sequence, source_range):
-                instant.begun = source_range
-                return instant
-            why = "its micro-batch was begun with another source range or other file groups, or another writer took it"
+                again, instant.begun = instant.begun is not None, source_range
+                return instant, again
+            why = "its micro-batch was begun with other rows, settings or file groups, or another writer took it"
             self._abort(instant, why)
             if instant.entries:
                 raise PositionLost(f"instant {instant.request_time} was aborted: {why}")
-        instant = OpenInstant(self._writer.begin(source_range), begun=source_range)
-        self._open = instant
-        return instant
+        self._open = OpenInstant(self._writer.begin(source_range), self._settings.forward(), begun=source_range)
+        return self._open, False
 
     def _check_rejected(self, statuses: Sequence[WriteStatus]) -> None:
         rejected = [status for status in statuses if status.rejected]
@@ -217,7 +243,7 @@ class InstantCoordinator:
 
     def _is_due(self, instant: OpenInstant) -> bool:
         settings = self._settings
-        return instant.is_due(settings.clock(), settings.commit_interval, settings.max_files)
+        return instant.is_due(settings.forward(), settings.commit_interval, settings.max_files)
 
     def _commit_if_due(self, instant: OpenInstant) -> Commit | None:
         if not self._is_due(instant):
@@ -232,14 +258,13 @@ class InstantCoordinator:
     def _commit(self, instant: OpenInstant) -> Commit:
         """Decide the instant and complete it; repeated after storage errors."""
         started = time.monotonic()
-        age = instant.age(self._settings.clock())
+        age = instant.age(self._settings.forward())
         self._open = None
         for attempt in self._attempts():
             with attempt:
-                decision = self._writer.complete(instant.request_time, instant.entries)
-        assert isinstance(decision, CommitDecision), "anything else has raised"
+                decision = self._writer.commit(instant.request_time, instant.entries)
         self._position = instant.position
-        self._writer.removal.forget_old()
+        self._writer.executor.forget_old()
         statuses = [status for entry in instant.entries for status in entry.statuses]
         return Commit(
             instant_time=instant.request_time,
@@ -257,12 +282,18 @@ class InstantCoordinator:
 
     def _abort(self, instant: OpenInstant, reason: str) -> None:
         self._open = None
-        self._writer.removal.abort(instant.request_time, reason)
+        self._writer.executor.abort(instant.request_time, reason)
 
     def _recover(self) -> Start:
         """Settle every instant that was left, and read the position from what is there then."""
         self._open = None
-        settled = settle(self._storage, self._coordination, self._writer, self._commit)
+        settled = settle(self._storage, self._coordination, self._writer, self._commit, self._resumed)
         self._open, self._position = settled.open_instant, settled.start.position
         self._settled = True
         return settled.start
+
+    def _resumed(self, found: Facts) -> OpenInstant:
+        """An instant of an earlier attempt as one of this attempt's: its interval counts from its request."""
+        settings, begun = self._settings, None if found.begun is None else found.begun.source_range
+        opened = resumed_at(found.request_time, settings.clock(), settings.forward(), settings.commit_interval)
+        return OpenInstant(found.request_time, opened, list(found.ledgers), begun)

@@ -8,7 +8,7 @@ instant has completed, those are published that its ledger names, and a reader s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from bucketingest.hudi.log_blocks import parquet_bytes
 from bucketingest.index.partition_path import PartitionPaths
 from bucketingest.index.record_key import KeyColumns
 from bucketingest.storage import NotFound, Storage
+from bucketingest.write.pipeline_names import directory_name
 from bucketingest.write.plan import WritePlan
 
 DEAD_LETTER_SCHEMA: Final = pa.schema(
@@ -77,10 +78,11 @@ def dead_letters(
     bad = np.flatnonzero(reason >= 0)
     if not len(bad):
         return None
-    return Rejected(
-        np.flatnonzero(reason < 0),
-        _letters(rows.take(pa.array(bad)), plan.instant_time, [reasons[number][:2] for number in reason[bad]]),
-    )
+    found = [reasons[number][:2] for number in reason[bad]]
+    if partitions.refused is not None:
+        told = zip(bad.tolist(), found, strict=True)
+        found = [(why, partitions.reason_of_row(at) if why == "partitionPath" else text) for at, (why, text) in told]
+    return Rejected(np.flatnonzero(reason < 0), _letters(rows.take(pa.array(bad)), plan.instant_time, found))
 
 
 def _letters(rows: pa.RecordBatch, instant_time: str, reasons: list[tuple[str, str]]) -> pa.RecordBatch:
@@ -127,9 +129,9 @@ def dead_letter_file(letters: pa.Table) -> bytes:
     return parquet_bytes(letters).to_pybytes()
 
 
-def staged_path(pipeline: str, instant_time: str, name: str) -> str:
+def staged_path(pipeline: str, instant_time: str, name: str = "") -> str:
     """Where a dead-letter file waits until its instant has completed, relative to the dead-letter table."""
-    return f"{STAGING_DIRECTORY}/{pipeline}/{instant_time}/{name}"
+    return f"{STAGING_DIRECTORY}/{directory_name(pipeline)}/{instant_time}/{name}".rstrip("/")
 
 
 def publish(storage: Storage, pipeline: str, instant_time: str, names: Iterable[str]) -> None:
@@ -137,21 +139,30 @@ def publish(storage: Storage, pipeline: str, instant_time: str, names: Iterable[
     nothing.
     """
     for name in names:
-        staged = staged_path(pipeline, instant_time, name)
-        try:
-            content = storage.get(staged)
-        except NotFound:
-            continue  # published before
-        storage.put(name, content)
-        storage.delete(staged)
+        # Releases before this one staged the letters of `shop/orders` within those of `shop`.
+        former = f"{STAGING_DIRECTORY}/{pipeline}/{instant_time}/{name}"
+        for staged in (staged_path(pipeline, instant_time, name), former):
+            try:
+                content = storage.get(staged)
+            except NotFound:
+                continue  # published before
+            storage.put(name, content)
+            storage.delete(staged)
+
+
+def withdraw(storage: Storage, instants: Collection[str]) -> list[str]:
+    """Delete the published files of these instants; returns their names. Every file's name begins with its instant."""
+    paths = [info.path for info in storage.list_level("").objects if info.path.partition("_")[0] in instants]
+    storage.delete_many(paths)
+    return paths
 
 
 def staged_instants(storage: Storage, pipeline: str) -> list[str]:
     """Request times of the instants that have staged files."""
-    level = storage.list_level(f"{STAGING_DIRECTORY}/{pipeline}")
+    level = storage.list_level(f"{STAGING_DIRECTORY}/{directory_name(pipeline)}")
     return sorted(path.rpartition("/")[2] for path in level.directories)
 
 
 def discard(storage: Storage, pipeline: str, instant_time: str) -> None:
     """Delete what is staged of an instant."""
-    storage.delete_many([info.path for info in storage.list(f"{STAGING_DIRECTORY}/{pipeline}/{instant_time}")])
+    storage.delete_many([info.path for info in storage.list(staged_path(pipeline, instant_time))])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from bucketingest.hudi.instant import parse_time
-from bucketingest.write.coordination import LedgerEntry
+from bucketingest.write.records import LedgerEntry
 from bucketingest.write.source_range import SourceRange
 
 
@@ -15,6 +15,9 @@ class OpenInstant:
     """An instant between its request and its decision. Micro-batches are numbered from 1."""
 
     request_time: str
+    opened: float
+    """From when its interval counts: seconds by a clock that nobody sets. Its name is by one that others set, and ahead
+    of it in a table that is."""
     entries: list[LedgerEntry] = field(default_factory=list)
     """Micro-batches whose rows are all in storage, in order."""
     begun: SourceRange | None = None
@@ -35,17 +38,25 @@ class OpenInstant:
         """The last range that is whole."""
         return self.entries[-1].source_range if self.entries else None
 
-    def age(self, now: datetime) -> timedelta:
-        """Time since its request, by its name."""
-        return now - parse_time(self.request_time)
+    def age(self, now: float) -> timedelta:
+        """Time since `opened`."""
+        return timedelta(seconds=now - self.opened)
 
     @property
     def files(self) -> int:
         """Number of write statuses that its commit will list."""
         return sum(len(entry.statuses) for entry in self.entries)
 
-    def is_due(self, now: datetime, interval: timedelta | None, files_max: int) -> bool:
+    def is_due(self, now: float, interval: timedelta | None, files_max: int) -> bool:
         """Whether it can and should be committed; interval None: after each micro-batch."""
         if not self.entries or self.begun is not None:
             return False
         return interval is None or self.age(now) >= interval or self.files >= files_max
+
+
+def resumed_at(request_time: str, now: datetime, forward: float, interval: timedelta | None) -> float:
+    """When an instant of an earlier attempt was opened, by this attempt's forward clock: its age by its name, as far as
+    that can be true. A clock that steps or is wrong then delays its commit by one interval at most.
+    """
+    age = max(timedelta(), now - parse_time(request_time))
+    return forward - min(age, interval or age).total_seconds()

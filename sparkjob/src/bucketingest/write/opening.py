@@ -12,9 +12,11 @@ from typing import Final, cast, get_args
 
 import pyarrow as pa
 
-from bucketingest.hudi.commit_metadata import SCHEMA_KEY, CommitMetadata
+from bucketingest.hudi.advice import advice
+from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
 from bucketingest.hudi.file_view import FileView, load_file_view
+from bucketingest.hudi.key_sample import sample_record_keys
 from bucketingest.hudi.replaced import replaced_file_groups
 from bucketingest.hudi.schema import AvroSchema, arrow_to_avro, avro_to_arrow, schema_json, with_meta_columns
 from bucketingest.hudi.schema_evolution import Fit, compare_schemas
@@ -28,9 +30,7 @@ from bucketingest.index.layout_check import verify_bucket_layout
 from bucketingest.index.partition_path import PartitionPathRule
 from bucketingest.index.record_key import RecordKeyRule
 from bucketingest.storage import Storage, verify_create_if_absent
-from bucketingest.write.advice import advice
 from bucketingest.write.coordination import ROOT
-from bucketingest.write.key_sample import sample_record_keys
 from bucketingest.write.plan import DELETE_COLUMN, RowRules
 
 log = logging.getLogger(__name__)
@@ -66,11 +66,6 @@ class OpenTable:
         """Avro schema for block headers, with meta columns."""
         return schema_json(with_meta_columns(self.avro_schema))
 
-    @property
-    def table_schema_json(self) -> str:
-        """Avro schema for commits, without meta columns."""
-        return schema_json(self.avro_schema)
-
 
 def open_table(
     storage: Storage, definition: TableDefinition, incoming: pa.Schema, *, has_deletes: bool = False
@@ -95,8 +90,7 @@ def open_table(
     avro = _merged_schema(table, timeline, avro)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
-    index = BucketIndex.bootstrap(_committed_files(view, replaced), definition.buckets)
-    index.check_replaced(replaced)
+    index = BucketIndex.bootstrap(_committed_files(view, replaced), definition.buckets).avoiding(replaced)
     if table.bucket_count is None:  # made by Hudi, which does not record how it hashed
         verify_bucket_layout(sample_record_keys(storage, view), rules.record_key, rules.buckets, rules.hash)
     return OpenTable(
@@ -147,7 +141,7 @@ def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:
     """The table's columns as its newest commit says, or its properties; None if neither does."""
     for instant in reversed(timeline.completed_commits):
         path = path_of(instant)
-        text = CommitMetadata.decode_extra(table.storage.get(path), path).get(SCHEMA_KEY)
+        text = CommitMetadata.decode_schema(table.storage.get(path), path)
         if text:
             return json.loads(text)
     text = table.properties.get(_SCHEMA_PROPERTY)

@@ -13,6 +13,7 @@ from bucketingest.index.hashing import BucketHash
 from bucketingest.index.partition_path import PartitionPathRule
 from bucketingest.index.record_key import RecordKeyRule
 from bucketingest.index.routing import PartitionNumbers
+from bucketingest.storage import UNBOUNDED, PathRoom
 
 DELETE_COLUMN: Final = "_bucketingest_delete"
 """Boolean column that the query adds when the spec says which rows are deletes; it is not stored."""
@@ -54,13 +55,10 @@ class WritePlan:
     file_ids: FileIds
     partitions: PartitionNumbers
     """The partitions that the table has: they need no partition metadata any more and are routed evenly."""
+    room: PathRoom = UNBOUNDED
+    """How long paths in the table may be: a row whose partition needs a longer one is rejected."""
 
     @property
     def has_deletes(self) -> bool:
         """Whether rows carry the delete column."""
         return DELETE_COLUMN in self.schema.names
-
-    @property
-    def data_schema(self) -> pa.Schema:
-        """The columns that are stored, without meta columns."""
-        return pa.schema([column for column in self.schema if column.name != DELETE_COLUMN])

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.history import archived_instants
+from bucketingest.hudi.history import is_archived
 from bucketingest.hudi.rollback import rollback_targets
 from bucketingest.hudi.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.commit_content import PIPELINE, RANGES
 from bucketingest.write.coordination import Coordination
-from bucketingest.write.source_range import SourceRange, before, begins_after
+from bucketingest.write.source_range import SourceRange, before, begins_after, reaches_beyond
 
 DEPTH: Final = 200
 """Instants of ours that are looked through for holes, counted from the newest."""
@@ -36,7 +36,7 @@ class Written:
     request_time: str
     ranges: tuple[SourceRange, ...]
     taken_back: bool = False
-    """A rollback names it: its rows count as not in the table, whatever is left of them."""
+    """A rollback names it, or it was overtaken: its rows count as not in the table, whatever is left of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class Position:
     lost: tuple[str, ...] = ()
     """Instants at which a hole begins, newest first: those taken back, or, where nothing is left of those, the one
     before them."""
+    superseded: frozenset[str] = frozenset()
+    """Instants whose rows are ingested again, also those of which that is done: dead letters of them must not stand."""
 
 
 def position_after(newest_first: Iterable[Written]) -> Position:
@@ -67,31 +69,48 @@ def position_after(newest_first: Iterable[Written]) -> Position:
     return Position(end, tuple(lost))
 
 
-def read_position(storage: Storage, timeline: Timeline, pipeline: str) -> Position:
-    """The pipeline's position as the active timeline tells it."""
-    targets = rollback_targets(storage, timeline)
-    oldest_named = min((time for time in targets if time >= (timeline.first_active or "")), default=None)
-    return position_after(_written(storage, timeline, pipeline, targets, oldest_named))
+def read_position(storage: Storage, timeline: Timeline, coordination: Coordination) -> Position:
+    """The pipeline's position as the active timeline tells it, or its own objects where all of it is archived."""
+    standing = coordination.standing()
+    closed = {time for time, objects in standing.items() if "done" in objects and "aborted" not in objects}
+    overtaken = {time for time, objects in standing.items() if "overtaken" in objects and "aborted" not in objects}
+    taken_back = rollback_targets(storage, timeline) | overtaken
+    oldest_named = min((time for time in taken_back if time >= (timeline.first_active or "")), default=None)
+    written = list(_written(storage, timeline, coordination.pipeline, taken_back, oldest_named))
+    newest = max(closed - overtaken, default="")
+    written += (  # those that were archived before a compaction was found to leave them out, until they come again
+        Written(time, tuple(entry.source_range for entry in ledgers), taken_back=True)
+        for time in sorted(overtaken - {each.request_time for each in written}, reverse=True)
+        if timeline.is_archived(time)
+        and newest <= coordination.newest_when_overtaken(time)
+        and (ledgers := coordination.ledgers(time))
+    )
+    position = position_after(written)
+    end = position.end or _archived_position(storage, coordination, taken_back)
+    again = {each.request_time for each in written if reaches_beyond(each.ranges[-1], end)} if position.lost else set()
+    return Position(end, position.lost, frozenset(again | (taken_back if position.lost else taken_back & closed)))
 
 
 def _written(
-    storage: Storage, timeline: Timeline, pipeline: str, targets: frozenset[str], oldest_named: str | None
+    storage: Storage, timeline: Timeline, pipeline: str, taken_back: frozenset[str], oldest_named: str | None
 ) -> Iterable[Written]:
     seen = 0
     for instant in sorted(timeline.completed_commits, key=lambda each: each.request_time, reverse=True):
         if seen >= DEPTH or (seen >= _CHAIN and (oldest_named is None or instant.request_time < oldest_named)):
             return
+        if seen and timeline.is_archived(instant.request_time):
+            return  # kept by a savepoint: what followed it is archived, which is no hole
         ranges = ranges_of(storage, path_of(instant), pipeline)
         if ranges:
             seen += 1
-            yield Written(instant.request_time, ranges, taken_back=instant.request_time in targets)
+            yield Written(instant.request_time, ranges, taken_back=instant.request_time in taken_back)
 
 
-def archived_position(storage: Storage, coordination: Coordination) -> SourceRange | None:
+def _archived_position(storage: Storage, coordination: Coordination, taken_back: frozenset[str]) -> SourceRange | None:
     """The range of our newest instant that other writers' archival took off the timeline while we were idle."""
     for request_time in reversed(coordination.instants()):
         ledgers = coordination.ledgers(request_time)
-        if ledgers and archived_instants(storage, request_time):
+        if ledgers and request_time not in taken_back and is_archived(storage, request_time):
             return ledgers[-1].source_range
     return None
 

@@ -112,7 +112,7 @@ def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
 def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, messages: _Messages) -> Iterator[pa.RecordBatch]:
     """Add the chunk's messages; yields a batch whenever enough have come together."""
     keys = plan.rules.record_key.columns(rows)
-    partitions = plan.rules.partition_path.paths(rows)
+    partitions = plan.rules.partition_path.paths(rows, plan.room)
     rejected = dead_letters(rows, plan, keys, partitions)
     buckets = keys.bucket_ids(plan.rules.buckets, plan.rules.hash)
     paths = partitions.paths.dictionary.to_pylist()

@@ -16,7 +16,7 @@ class Relation(Enum):
     NEXT = "next"
     """It begins at the position."""
     DONE = "done"
-    """It lies before the position: its rows are in the table."""
+    """It ends at the position: its rows are in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,21 @@ class SourceRange:
     """Id of Spark's checkpoint."""
     batch_id: int
     """Spark's number of the micro-batch in that checkpoint."""
+    timestamp_ms: int | None = None
+    """What `current_timestamp` and `current_date` are in this micro-batch, milliseconds since 1970: with another time
+    the same offsets can give other rows. None where nobody kept it.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """For intents, the ledger and the commit's extra metadata."""
-        return {
+        record = {
             "kind": self.kind,
             "start": None if self.start is None else json.loads(self.start),
             "end": json.loads(self.end),
             "queryId": self.query_id,
             "batchId": self.batch_id,
         }
+        return record if self.timestamp_ms is None else record | {"timestampMs": self.timestamp_ms}
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
@@ -58,11 +63,14 @@ class SourceRange:
             end=canonical_json(record["end"]),
             query_id=record["queryId"],
             batch_id=record["batchId"],
+            timestamp_ms=record.get("timestampMs"),
         )
 
     def same_rows_as(self, other: SourceRange) -> bool:
-        """Whether both name exactly the same rows."""
-        if self.kind != other.kind or (self.start, self.end) != (other.start, other.end):
+        """Whether both name exactly the same rows, at the same time."""
+        if (self.kind, self.start, self.end) != (other.kind, other.start, other.end):
+            return False
+        if self.timestamp_ms != other.timestamp_ms:
             return False
         return self.kind == "kafka" or (self.query_id, self.batch_id) == (other.query_id, other.batch_id)
 
@@ -118,6 +126,16 @@ def begins_after(source_range: SourceRange, position: SourceRange | None) -> boo
     return any(start > known[partition] for partition, start in starts.items() if partition in known)
 
 
+def reaches_beyond(source_range: SourceRange, position: SourceRange | None) -> bool:
+    """Whether the range has rows that do not lie before the position."""
+    if position is None or source_range.kind != position.kind:
+        return True
+    if source_range.kind == "checkpoint":
+        return source_range.query_id != position.query_id or source_range.batch_id > position.batch_id
+    known = _offsets(position.end)
+    return any(end > known.get(partition, 0) for partition, end in _offsets(source_range.end).items())
+
+
 def _relate_batches(micro_batch: SourceRange, position: SourceRange) -> Relation:
     if micro_batch.query_id != position.query_id:
         raise RangeConflict(
@@ -146,9 +164,11 @@ def _relate_offsets(micro_batch: SourceRange, position: SourceRange) -> Relation
     relations: set[Relation] = set()
     for partition, end in _offsets(micro_batch.end).items():
         start, known = starts.get(partition, 0), committed.get(partition)
-        if end == start and (known is None or end <= known):
+        if end < start or (known is not None and end < known):
+            raise _went_back(partition, start, end, known)
+        if end == start and (known is None or end == known):
             continue  # nothing of this partition is in the micro-batch
-        if known is not None and end <= known:
+        if end == known:  # one that has been committed comes again exactly as it was: it ends where the table does
             relations.add(Relation.DONE)
         elif known is None or start == known:
             relations.add(Relation.NEXT)
@@ -160,6 +180,14 @@ def _relate_offsets(micro_batch: SourceRange, position: SourceRange) -> Relation
             f"others; the table has {position.end}. Start again: each start continues from the table"
         )
     return Relation.NEXT if Relation.NEXT in relations else Relation.DONE
+
+
+def _went_back(partition: tuple[str, str], start: int, end: int, known: int | None) -> RangeConflict:
+    return RangeConflict(
+        f"topic {partition[0]} partition {partition[1]}: the offsets went back: the table has everything before offset "
+        f"{known}, the micro-batch is {start} to {end}. The topic was created anew, or truncated, and what it holds "
+        "now is not in the table: give the pipeline another name to ingest all of it"
+    )
 
 
 def _offset_conflict(partition: tuple[str, str], start: int, end: int, known: int) -> RangeConflict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Final
@@ -92,22 +92,6 @@ def statuses_to_arrow(statuses: Iterable[WriteStatus]) -> pa.RecordBatch:
 def statuses_from_arrow(table: pa.Table) -> list[WriteStatus]:
     """The statuses that `statuses_to_arrow` made."""
     return _from_columns([table[name].to_pylist() for name in _NAMES])
-
-
-def statuses_to_columns(statuses: Sequence[WriteStatus]) -> dict[str, list[Any]]:
-    """For the ledger: field name -> value of each status. A column that only has its default is left out."""
-    named = zip(_NAMES, _to_columns(statuses), strict=True)
-    return {
-        name: column
-        for name, column in named
-        if name == _NAMES[0] or (name not in _NOT_KEPT and column.count(_DEFAULTS[name]) < len(column))
-    }
-
-
-def statuses_from_columns(columns: Mapping[str, Sequence[Any]]) -> list[WriteStatus]:
-    """The statuses that `statuses_to_columns` described."""
-    count = len(columns[_NAMES[0]])
-    return _from_columns([columns[name] if name in columns else [_DEFAULTS[name]] * count for name in _NAMES])
 
 
 def _to_columns(statuses: Sequence[WriteStatus]) -> list[list[Any]]:

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
+from bucketingest.hudi.clocks import utc_now
 from bucketingest.hudi.rollback import Lock
-from bucketingest.storage import Storage
+from bucketingest.storage import Storage, open_storage
 
 MAX_AHEAD: Final = timedelta(minutes=5)
 """How far the table's newest instant may be ahead of this machine's clock."""
-
-
-def utc_now() -> datetime:
-    """The time by the clock of this machine."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +26,5 @@ class WriterIdentity:
     lock: Lock = nullcontext
     check_lease: Callable[[], None] = lambda: None
     clock: Callable[[], datetime] = utc_now
+    open_letters: Callable[[str], Storage] = open_storage
+    """Opens the place where an earlier attempt staged dead letters, by its URL."""

@@ -1,4 +1,4 @@
-"""What to make of instants that have not completed: whose they are, whether somebody is at work, what to do. Pure."""
+"""What to make of instants that have not completed: whose they are, whether a writer is at work, what to do. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from bucketingest.cli.inspection.snapshot import TableSnapshot
 from bucketingest.hudi.errors import InvalidName
 from bucketingest.hudi.heartbeat import is_expired
 from bucketingest.hudi.instant import DELTA_COMMIT, ROLLBACK, Instant, parse_time
-from bucketingest.write.commit_content import EPOCH, PIPELINE
+from bucketingest.write.commit_content import EPOCH
+from bucketingest.write.recovery.decide import Policy, Step, decide
+from bucketingest.write.recovery.facts import Facts
 
+_DOES: Final = {
+    Step.RESUME: "resumes the instant",
+    Step.COMPLETE: "completes the instant",
+    Step.CLOSE: "closes the instant",
+    Step.ROLL_BACK: "rolls the instant back and ingests its rows again",
+}
 _TABLE_SERVICES: Final = frozenset({"compaction", "logcompaction", "clustering", "clean", "indexing", "replacecommit"})
 
 
@@ -24,7 +32,7 @@ def _pending(instant: Instant, snapshot: TableSnapshot, limit: timedelta) -> Pen
     time = instant.request_time
     beat = snapshot.heartbeats.get(time)
     metadata = snapshot.inflight.get(time)
-    pipeline = _owner(time, snapshot) if metadata is None else metadata.extra_metadata.get(PIPELINE)
+    found = snapshot.facts.get(time)
     age = _age(time, snapshot)
     hangs = age > limit
     alive = not is_expired(beat, snapshot.now)
@@ -35,15 +43,10 @@ def _pending(instant: Instant, snapshot: TableSnapshot, limit: timedelta) -> Pen
         age=age.total_seconds(),
         hangs=hangs,
         heartbeat_age=None if beat is None else (snapshot.now - beat).total_seconds(),
-        pipeline=pipeline,
+        pipeline=None if found is None else found.pipeline,
         epoch=None if metadata is None else metadata.extra_metadata.get(EPOCH),
-        advice=_advice(instant, pipeline, hangs=hangs, alive=alive),
+        advice=_advice(instant, found, hangs=hangs, alive=alive),
     )
-
-
-def _owner(time: str, snapshot: TableSnapshot) -> str | None:
-    """Whose instant it is by the coordination objects, which are there before the inflight file."""
-    return next((each.pipeline for each in snapshot.coordinated if time in each.open_instants), None)
 
 
 def _age(time: str, snapshot: TableSnapshot) -> timedelta:
@@ -53,7 +56,7 @@ def _age(time: str, snapshot: TableSnapshot) -> timedelta:
         return timedelta()
 
 
-def _advice(instant: Instant, pipeline: str | None, *, hangs: bool, alive: bool) -> str:
+def _advice(instant: Instant, found: Facts | None, *, hangs: bool, alive: bool) -> str:
     if not hangs:
         return "nothing: it is young, its writer is probably at work"
     if instant.action in _TABLE_SERVICES:
@@ -65,14 +68,15 @@ def _advice(instant: Instant, pipeline: str | None, *, hangs: bool, alive: bool)
         return "a rollback that did not finish: bucketingest rollback finishes it; else Hudi's EAGER writers may fail"
     if alive:
         return "its writer still gives signs of life: look at that process before anything else"
-    if pipeline is not None:
+    if found is not None and found.pipeline is not None:
+        choice = decide(found, Policy.RESUME)
         return (
-            f"start pipeline {pipeline} (bucketingest run): its start finishes the instant or takes it back, without "
-            "losing or doubling a row; or take it back now: bucketingest rollback"
+            f"start pipeline {found.pipeline} (bucketingest run): its start {_DOES[choice.step]} ({choice.reason}), "
+            "without losing or doubling a row; or free the table now: bucketingest rollback"
         )
     if instant.action == DELTA_COMMIT:
         return (
-            "another writer's, without sign of life: its own next start rolls it back, or bucketingest rollback "
+            "another writer's, without a sign of life: its own next start rolls it back, or bucketingest rollback "
             f"--instant {instant.request_time} does; first make sure that the writer is gone"
         )
     return "another writer's: its own next start deals with it"

@@ -18,10 +18,12 @@ from bucketingest.hudi.replaced import replaced_file_groups
 from bucketingest.hudi.table import HoodieTable, load_table
 from bucketingest.hudi.time_zone import offset_from_utc
 from bucketingest.hudi.timeline import Timeline, path_of
+from bucketingest.lease.objects import LEASES
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.commit_content import PIPELINE
 from bucketingest.write.coordination import ROOT
-from bucketingest.write.lease_objects import LEASES
+from bucketingest.write.pipeline_names import pipeline_of
+from bucketingest.write.recovery.facts import FactReader, Facts
 
 _SEARCHED_COMMITS: Final = 100
 """How many of the newest commits are opened to find a pipeline's last one."""
@@ -54,6 +56,8 @@ class TableSnapshot:
     heartbeats: Mapping[str, datetime] = field(default_factory=dict)
     """Request time -> last heartbeat, of pending instants that have one."""
     coordinated: tuple[Coordinated, ...] = ()
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+    """Request time -> what is known of it, of pending instants."""
     zone_offset: timedelta = timedelta()
     """How far the instants' times are ahead of UTC."""
 
@@ -88,8 +92,16 @@ def read_snapshot(storage: Storage, *, instants: int) -> TableSnapshot:
             if (beat := heartbeat.last_beat(storage, instant.request_time)) is not None
         },
         coordinated=coordinated,
+        facts=_facts(storage, timeline, coordinated),
         zone_offset=offset_from_utc(listing) or timedelta(),
     )
+
+
+def _facts(storage: Storage, timeline: Timeline, coordinated: tuple[Coordinated, ...]) -> dict[str, Facts]:
+    reader = FactReader(storage, timeline)
+    owners = {time: each.pipeline for each in coordinated for time in each.open_instants}
+    times = (instant.request_time for instant in timeline.pending)
+    return {time: reader.facts(time, owners.get(time)) for time in times}
 
 
 def _commits(storage: Storage, timeline: Timeline, count: int, pipelines: set[str]) -> dict[str, CommitMetadata]:
@@ -140,7 +152,7 @@ def _pipeline(storage: Storage, root: str) -> Coordinated:
             claimant = None
     instants = sorted(storage.list_level(f"{root}/instants").directories)
     return Coordinated(
-        pipeline=root.rpartition("/")[2].replace("~", "/"),
+        pipeline=pipeline_of(root.rpartition("/")[2]),
         epoch=None if newest is None else int(newest.rpartition("/")[2]),
         claimant=claimant,
         open_instants=tuple(path.rpartition("/")[2] for path in instants if not storage.exists(f"{path}/done")),

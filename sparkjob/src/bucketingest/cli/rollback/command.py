@@ -17,12 +17,12 @@ from bucketingest.cli.errors import InstantHeld, RollbackRefused
 from bucketingest.cli.rollback.render import as_json, show
 from bucketingest.hudi.lock import LockSettings, Provider, open_lock
 from bucketingest.hudi.table import load_table
+from bucketingest.lease.record import LeaseOwner, TableLeased
+from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.abandon import Abandoner, Outcome, refuse_unsupported
-from bucketingest.write.abandon_plan import Choice, Left, Step, choose
-from bucketingest.write.abandon_survey import ROLLBACK_OWNER, survey
-from bucketingest.write.lease import TableLease
-from bucketingest.write.lease_record import LeaseOwner, TableLeased
+from bucketingest.write.recovery.command import Abandoner, Outcome, refuse_unsupported
+from bucketingest.write.recovery.decide import Choice, Left, Step, choose
+from bucketingest.write.recovery.survey import ROLLBACK_OWNER, survey
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def roll_back_table(request: RollbackRequest) -> None:
             "left alone: a pending rollback without a plan, which Hudi skips",
             extra={"rollback": rollback.rollback_time, "problem": rollback.problem},
         )
-    choices = choose(found.candidates, found.wanted, force=request.force)
+    choices = choose(found.instants, found.wanted, force=request.force)
     outcomes: dict[Choice, Outcome] = {}
     if not request.dry_run and not any(choice.left is Left.REFUSED for choice in choices):
         with _table_held(storage, choices, force=request.force):
@@ -74,7 +74,7 @@ def roll_back_table(request: RollbackRequest) -> None:
 @contextmanager
 def _table_held(storage: Storage, choices: Sequence[Choice], *, force: bool) -> Iterator[None]:
     """Keep jobs from starting while instants of ours are rolled back."""
-    if not any(choice.step is not Step.NOTHING and choice.candidate.pipeline is not None for choice in choices):
+    if not any(choice.step is not Step.NOTHING and choice.found.pipeline is not None for choice in choices):
         yield
         return
     try:
@@ -126,7 +126,7 @@ def _report(request: RollbackRequest, choices: Sequence[Choice], outcomes: dict[
         return
     for choice in choices:
         if choice not in outcomes:  # what was done has been logged when it was done
-            found = choice.candidate
+            found = choice.found
             what = choice.left.value if choice.left is not None else choice.step.value
             log.info(
                 "left alone" if choice.left is not None else "would be done",
@@ -143,7 +143,7 @@ def _report(request: RollbackRequest, choices: Sequence[Choice], outcomes: dict[
 
 
 def _raise(choices: Sequence[Choice], outcomes: dict[Choice, Outcome]) -> None:
-    problems = [f"{each.choice.candidate.request_time}: {each.problem}" for each in outcomes.values() if each.problem]
+    problems = [f"{each.choice.found.request_time}: {each.problem}" for each in outcomes.values() if each.problem]
     problems += [_line(choice) for choice in choices if choice.left is Left.REFUSED]
     if problems:
         raise RollbackRefused("not rolled back:\n" + "\n".join(f"  - {problem}" for problem in problems))
@@ -153,4 +153,4 @@ def _raise(choices: Sequence[Choice], outcomes: dict[Choice, Outcome]) -> None:
 
 
 def _line(choice: Choice) -> str:
-    return f"instant {choice.candidate.request_time}: {choice.reason}"
+    return f"instant {choice.found.request_time}: {choice.reason}"

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bucketingest.write.abandon import Outcome
-from bucketingest.write.abandon_plan import Choice, Left, Step
+from bucketingest.write.recovery.command import Outcome
+from bucketingest.write.recovery.decide import Choice, Left, Step
 
 _DONE = {
     Step.ROLL_BACK: "rolled back",
@@ -30,7 +30,7 @@ def as_json(url: str, choices: Sequence[Choice], outcomes: Mapping[Choice, Outco
 
 
 def _record(choice: Choice, outcome: Outcome | None) -> dict[str, Any]:
-    found = choice.candidate
+    found = choice.found
     return {
         "instant": found.request_time,
         "action": found.action,
@@ -57,7 +57,7 @@ def show(choices: Sequence[Choice], outcomes: Mapping[Choice, Outcome], console:
     for name in ("instant", "state", "pipeline", "plan" if dry_run else "result", "files", "reason"):
         table.add_column(name, justify="right" if name == "files" else "left", overflow="fold")
     for choice in choices:
-        found, outcome = choice.candidate, outcomes.get(choice)
+        found, outcome = choice.found, outcomes.get(choice)
         state = "-" if found.state is None else f"{found.action} {found.state.value}"
         files = str(len(found.files if outcome is None else outcome.deleted))
         reason = choice.reason if outcome is None or outcome.problem is None else outcome.problem

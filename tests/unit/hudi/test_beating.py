@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
+from bucketingest.hudi.beating import beating
 from bucketingest.hudi.heartbeat import last_beat
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.beating import beating
 from support.flaky_storage import FlakyStorage
 
 INSTANT = "20261121080000000"

@@ -1,8 +1,8 @@
 """Rolls back what failed attempts left, without the pipeline's own start: for people, and for the operator's Job.
 
 The fence comes first: the pipeline's next epoch is claimed and the instant is decided to abort before anything of it is
-deleted, so a driver that is still alive can neither commit it nor go on. Every step may be repeated after a crash. An
-instant keeps its decision and is not marked as done: the pipeline's next start sweeps it again, deals with its dead
+deleted, so a driver that is still alive can neither commit it nor continue. Every step may be repeated after a crash.
+An instant keeps its decision and is not marked as done: the pipeline's next start sweeps it again, deals with its dead
 letters, and only then counts it as settled.
 """
 
@@ -11,28 +11,28 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from datetime import datetime
 
-from bucketingest.hudi import heartbeat
+from bucketingest.hudi.clocks import utc_now
 from bucketingest.hudi.errors import HudiError, UnsupportedTable
 from bucketingest.hudi.history import archived_times
-from bucketingest.hudi.markers import delete_markers
-from bucketingest.hudi.rollback import Lock, RollbackOptions, roll_back, rollbacks_of
+from bucketingest.hudi.rollback import Lock, RollbackOptions, RollbackResult, roll_back, sweep
 from bucketingest.hudi.rollback_plan import refuse_unless_pending_deltacommit
 from bucketingest.hudi.table import HoodieTable
 from bucketingest.hudi.table_checks import SUPPORTED_VERSIONS, metadata_table_refusals
-from bucketingest.hudi.timeline import Timeline, complete
+from bucketingest.hudi.timeline import Timeline
 from bucketingest.storage import Storage
-from bucketingest.write.abandon_plan import Choice, Step
-from bucketingest.write.coordination import AbortDecision, CommitDecision, Coordination
+from bucketingest.write.coordination import Coordination
+from bucketingest.write.errors import PositionLost
+from bucketingest.write.records import AbortDecision, CommitDecision
+from bucketingest.write.recovery.decide import Choice, Step
+from bucketingest.write.recovery.execute import InstantExecutor
+from bucketingest.write.writer_identity import MAX_AHEAD, WriterIdentity
 
 log = logging.getLogger(__name__)
-
-_MAX_AHEAD: Final = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,13 @@ def refuse_unsupported(table: HoodieTable) -> None:
         raise UnsupportedTable(table.storage.url, reasons)
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Abandoner:
     """Carries out choices on one table."""
 
-    def __init__(self, storage: Storage, lock: Lock = nullcontext) -> None:
+    def __init__(self, storage: Storage, lock: Lock = nullcontext, clock: Callable[[], datetime] = utc_now) -> None:
         self._storage = storage
         self._lock = lock
+        self._clock = clock
         self._epochs: dict[str, int] = {}
 
     def carry_out(self, choices: Iterable[Choice]) -> Iterator[Outcome]:
@@ -87,23 +84,39 @@ class Abandoner:
                 outcome = self._carry_out(choice)
             except HudiError as error:  # completed meanwhile, or the timeline runs ahead of the clock: the others go on
                 outcome = Outcome(choice, Step.NOTHING, problem=str(error))
-            _tell(outcome)
+            _log_outcome(outcome)
             yield outcome
 
     def _carry_out(self, choice: Choice) -> Outcome:
-        found = choice.candidate
-        if found.pipeline is None or choice.step is Step.SWEEP:
-            return self._roll_back(choice)
-        coordination = Coordination(self._storage, found.pipeline)
-        decision = coordination.decision(found.request_time)
+        found = choice.found
+        if choice.step is Step.SWEEP:  # refuses an instant that was put onto the timeline while the plan was made
+            return Outcome(choice, Step.SWEEP, deleted=sweep(self._storage, found.request_time))
+        if found.pipeline is None:
+            known = tuple(archived_times(self._storage))
+            options = RollbackOptions(known_times=known, max_ahead=MAX_AHEAD, lock=self._lock, clock=self._clock)
+            return _rolled_back(choice, roll_back(self._storage, found.request_time, options))
+        instant, coordination = found.request_time, Coordination(self._storage, found.pipeline)
+        decision = coordination.decision(instant)
         if not isinstance(decision, CommitDecision):
             self._fence(found.pipeline, coordination)
-            self._refuse_completed(found.request_time)
+            self._refuse_completed(instant)
             abort = AbortDecision(f"rolled back by bucketingest rollback: {choice.reason}")
-            decision = coordination.decide(found.request_time, abort)
-        if isinstance(decision, CommitDecision) and not self._taken_back(found.request_time):
-            return self._complete(choice, decision)
-        return self._roll_back(choice)
+            decision = coordination.decide(instant, abort)
+        executor = self._executor(found.pipeline, coordination)
+        try:
+            why = executor.try_complete(instant, decision) if isinstance(decision, CommitDecision) else choice.reason
+            if why is not None:
+                self._fence(found.pipeline, coordination)
+                return _rolled_back(choice, self._executor(found.pipeline, coordination).undo(instant, why))
+            executor.close(instant, found.ledgers)
+        except PositionLost as error:  # the pipeline's next start ingests its rows again
+            log.warning("overtaken", extra={"instant": instant, "pipeline": found.pipeline, "reason": str(error)})
+        return Outcome(choice, Step.COMPLETE)
+
+    def _executor(self, pipeline: str, coordination: Coordination) -> InstantExecutor:
+        epoch = self._epochs.get(pipeline, 0)
+        identity = WriterIdentity(pipeline, epoch, None, lock=self._lock, clock=self._clock)
+        return InstantExecutor(self._storage, coordination, identity, settles=False)
 
     def _fence(self, pipeline: str, coordination: Coordination) -> None:
         """Claim the pipeline once; from then on older attempts commit nothing."""
@@ -118,31 +131,16 @@ class Abandoner:
         if found is not None:
             refuse_unless_pending_deltacommit(found)
 
-    def _taken_back(self, instant: str) -> bool:
-        """Whether another writer rolls it back or has: then its files are not all there, and it must not complete."""
-        timeline = Timeline.load(self._storage)
-        return timeline.find(instant) is None or bool(rollbacks_of(self._storage, timeline, instant))
 
-    def _complete(self, choice: Choice, decision: CommitDecision) -> Outcome:
-        instant = choice.candidate.request_time
-        complete(self._storage, instant, decision.completion_time, decision.content)
-        heartbeat.stop(self._storage, instant)
-        delete_markers(self._storage, instant)
-        return Outcome(choice, Step.COMPLETE)
-
-    def _roll_back(self, choice: Choice) -> Outcome:
-        options = RollbackOptions(
-            known_times=tuple(archived_times(self._storage)), max_ahead=_MAX_AHEAD, lock=self._lock, clock=_utc_now
-        )
-        result = roll_back(self._storage, choice.candidate.request_time, options)
-        did = choice.step
-        if did is not Step.SWEEP:
-            did = Step.FINISH_ROLLBACK if result.resumed else Step.ROLL_BACK
-        return Outcome(choice, did, result.rollback_time, result.deleted)
+def _rolled_back(choice: Choice, result: RollbackResult | None) -> Outcome:
+    if result is None:
+        return Outcome(choice, Step.NOTHING, problem="the instant is another writer's by now")
+    did = Step.FINISH_ROLLBACK if result.resumed else Step.ROLL_BACK
+    return Outcome(choice, did, result.rollback_time, result.deleted)
 
 
-def _tell(outcome: Outcome) -> None:
-    found = outcome.choice.candidate
+def _log_outcome(outcome: Outcome) -> None:
+    found = outcome.choice.found
     extra = {"instant": found.request_time, "pipeline": found.pipeline, "reason": outcome.choice.reason}
     if outcome.problem is not None:
         log.error("not rolled back", extra={**extra, "problem": outcome.problem})

@@ -7,22 +7,28 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
+from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.process_identity import ProcessIdentity
-from bucketingest.write.errors import WriteError
 
 DEFAULT_VALIDITY: Final = timedelta(seconds=30)
 DRIFT: Final = timedelta(seconds=2)
-"""How far the clocks of two machines may be apart: others wait so much longer before they take a lease for expired."""
+"""Others wait so much longer before they take a lease for expired: clocks do not run at quite the same speed, and
+storage may tell times in whole seconds.
+"""
 KEPT: Final = 5
 """The newest lease objects that stay."""
 _MS: Final = timedelta(milliseconds=1)
 
 
-class TableLeased(WriteError):
+class LeaseError(BucketIngestError):
+    """Base of every error about who holds a table."""
+
+
+class TableLeased(LeaseError):
     """Another job holds the table; this one must not write to it."""
 
 
-class LeaseLost(WriteError):
+class LeaseLost(LeaseError):
     """The table is no longer certainly ours: this attempt must stop and commit nothing."""
 
 
@@ -41,7 +47,9 @@ class LeaseOwner:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """Content of one lease object. Times in milliseconds since 1970, by the owner's clock."""
+    """Content of one lease object. Times in milliseconds since 1970, by the owner's clock: for people to read, as
+    nobody else's clock need agree with it.
+    """
 
     owner: LeaseOwner
     lease_id: str
@@ -70,7 +78,7 @@ class LeaseRecord:
 
     @classmethod
     def decode(cls, content: bytes, path: str) -> Self:
-        """As `encode` made it. Raises WriteError naming the object."""
+        """As `encode` made it. Raises LeaseError naming the object."""
         try:
             stored = json.loads(content)
             owner = stored["owner"]
@@ -83,7 +91,7 @@ class LeaseRecord:
                 released=stored["released"],
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise WriteError(
+            raise LeaseError(
                 f"{path} is no lease of this version ({error!r}): stop the job that wrote it, then delete the object"
             ) from error
 
@@ -97,11 +105,11 @@ def milliseconds(moment: datetime) -> int:
     return (moment - datetime.fromtimestamp(0, UTC)) // _MS
 
 
-def why_free(newest: LeaseRecord | None, now_ms: int, unchanged: timedelta, *, owner_dead: bool) -> str | None:
+def why_free(newest: LeaseRecord | None, unchanged: timedelta, *, owner_dead: bool) -> str | None:
     """Why the table may be taken; None if it is held. Pure.
 
-    `unchanged`: for how long, by a clock that only runs forward, we have seen the newest lease stand. That frees the
-    table also if the clock of a dead owner was far ahead. `owner_dead`: its process ended, provably.
+    `unchanged`: for how long the newest lease certainly stands. No two machines' clocks are compared for it, so that no
+    clock that is wrong takes or blocks a table. `owner_dead`: its process ended, provably.
     """
     if newest is None:
         return "nobody held it before"
@@ -109,8 +117,6 @@ def why_free(newest: LeaseRecord | None, now_ms: int, unchanged: timedelta, *, o
         return "released"
     if owner_dead:
         return f"{newest.owner} has ended without releasing it"
-    if now_ms > newest.valid_until_ms + DRIFT // _MS:
-        return f"the lease of {newest.owner} expired"
     if unchanged > newest.validity_ms * _MS + DRIFT:
         return f"{newest.owner} has not renewed its lease"
     return None

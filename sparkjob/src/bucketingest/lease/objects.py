@@ -1,16 +1,20 @@
-"""The numbered objects of a table's lease in storage: take the next number, find the newest, delete the outdated."""
+"""The numbered objects of a table's lease in storage: take the next number, find the newest and how old it is, delete
+the outdated.
+"""
 
 from __future__ import annotations
 
+import uuid
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
+from bucketingest.hudi.naming import OWN_DIRECTORY
+from bucketingest.lease.record import KEPT, LeaseRecord
 from bucketingest.storage import AlreadyExists, NotFound, Storage, StorageError, StorageUnavailable
-from bucketingest.write.coordination import ROOT
-from bucketingest.write.lease_record import KEPT, LeaseRecord
 
-LEASES: Final = f"{ROOT}/lease"
+LEASES: Final = f"{OWN_DIRECTORY}/lease"
 _LOOKS_MAX: Final = 10
 
 
@@ -62,6 +66,27 @@ def newest_lease(storage: Storage) -> tuple[int, LeaseRecord | None]:
         with suppress(NotFound):  # then it was outdated and deleted: newer ones are there
             return number, LeaseRecord.decode(storage.get(_path(number)), storage.absolute(_path(number)))
     raise StorageUnavailable(f"{storage.url}/{LEASES}: what is listed cannot be read; try again")
+
+
+def age_of(storage: Storage, number: int, lease: LeaseRecord | None) -> timedelta:
+    """For how long at least the newest lease object has been there, by the storage's clock alone: it is compared with
+    one that is made now. 0 where that says nothing, or is not needed.
+    """
+    if lease is None or lease.released:
+        return timedelta()
+    if lease.owner.process.is_alive():
+        return timedelta()  # a local file system's clock is this machine's, which may be set at any time
+    probe = f"{LEASES}/now-{uuid.uuid4().hex}"
+    try:
+        made = storage.head(_path(number)).modified
+        storage.create(probe, b"")
+        now = storage.head(probe).modified
+    except NotFound:  # newer ones are there
+        return timedelta()
+    finally:
+        with suppress(StorageError):  # nobody reads it
+            storage.delete(probe)
+    return max(now - made, timedelta())
 
 
 def _numbers(storage: Storage) -> list[int]:

@@ -9,20 +9,24 @@ import pytest
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi import heartbeat
+from bucketingest.hudi.file_view import list_data
 from bucketingest.hudi.instant import ROLLBACK, Instant, State, format_time, parse_time
 from bucketingest.hudi.markers import create_marker
-from bucketingest.hudi.naming import LogFileName, deterministic_file_id, join
+from bucketingest.hudi.naming import TIMELINE_DIRECTORY, LogFileName, deterministic_file_id, join
+from bucketingest.hudi.process_identity import ProcessIdentity
 from bucketingest.hudi.rollback import roll_back
 from bucketingest.hudi.rollback_plan import RollbackFile, RollbackPlan
 from bucketingest.hudi.timeline import complete, create_inflight, create_requested, path_of
-from bucketingest.storage.interface import Storage
-from bucketingest.write.abandon import Abandoner, Outcome
-from bucketingest.write.abandon_plan import Left, Step, choose
-from bucketingest.write.abandon_survey import pipelines, survey
-from bucketingest.write.coordination import AbortDecision, CommitDecision, Coordination
+from bucketingest.lease.record import LeaseOwner
+from bucketingest.lease.table_lease import TableLease
+from bucketingest.storage import AccessDenied
+from bucketingest.storage.interface import Data, Level, Storage
+from bucketingest.write.coordination import Coordination, pipelines
 from bucketingest.write.errors import FencedOut
-from bucketingest.write.lease import TableLease
-from bucketingest.write.lease_record import LeaseOwner
+from bucketingest.write.records import AbortDecision, CommitDecision
+from bucketingest.write.recovery.command import Abandoner, Outcome
+from bucketingest.write.recovery.decide import Left, Step, choose
+from bucketingest.write.recovery.survey import survey
 from support.crashing_storage import Crash, CrashingStorage
 from support.flaky_storage import FlakyStorage
 from support.table_runs import PIPELINE, Attempt, Rows, TestTable, offsets
@@ -69,7 +73,7 @@ def roll_back_table(
     """What the command does, `after` so long."""
     through = storage or table.storage
     found = survey(through, wanted, datetime.now(UTC) + after)
-    return list(Abandoner(through).carry_out(choose(found.candidates, found.wanted, force=force)))
+    return list(Abandoner(through).carry_out(choose(found.instants, found.wanted, force=force)))
 
 
 def open_instant(table: TestTable) -> str:
@@ -83,9 +87,7 @@ def decision_of(table: TestTable, instant: str) -> object:
 
 def go_on(table: TestTable) -> None:
     """The next attempt ingests everything; then all is there once and nothing else."""
-    attempt = table.attempt()
-    attempt.run(offsets(0, 6), FIRST)
-    attempt.run(offsets(6, 9), SECOND)
+    table.attempt().go_on((offsets(0, 6), FIRST), (offsets(6, 9), SECOND))
     assert table.visible_keys() == ALL_KEYS
     assert table.leftovers() == []
 
@@ -94,8 +96,8 @@ def test_an_open_instant_is_taken_back_and_its_rows_come_again(table: TestTable)
     leave_open(table)
     instant = open_instant(table)
     (outcome,) = roll_back_table(table)
-    assert (outcome.did, outcome.choice.candidate.pipeline) == (Step.ROLL_BACK, PIPELINE)
-    assert len(outcome.deleted) == len(outcome.choice.candidate.files) > 0
+    assert (outcome.did, outcome.choice.found.pipeline) == (Step.ROLL_BACK, PIPELINE)
+    assert len(outcome.deleted) == len(outcome.choice.found.files) > 0
     assert isinstance(decision_of(table, instant), AbortDecision)
     assert table.leftovers() == []
     assert roll_back_table(table) == []
@@ -104,7 +106,7 @@ def test_an_open_instant_is_taken_back_and_its_rows_come_again(table: TestTable)
 
 def test_a_live_attempt_keeps_its_instant_unless_forced_and_is_fenced_out_then(table: TestTable) -> None:
     attempt = leave_open(table)
-    (choice,) = choose(survey(table.storage, (), datetime.now(UTC)).candidates, (), force=False)
+    (choice,) = choose(survey(table.storage, (), datetime.now(UTC)).instants, (), force=False)
     assert choice.left is Left.HELD
     assert roll_back_table(table, after=timedelta()) == []
     (outcome,) = roll_back_table(table, after=timedelta(), force=True)
@@ -118,11 +120,27 @@ def test_a_live_attempt_keeps_its_instant_unless_forced_and_is_fenced_out_then(t
 def test_a_held_lease_keeps_the_instant_however_old_its_heartbeat_is(table: TestTable) -> None:
     leave_open(table)
     with TableLease.acquire(table.storage, LeaseOwner(PIPELINE), wait=timedelta(0)):
-        (choice,) = choose(survey(table.storage, (), datetime.now(UTC)).candidates, (), force=False)
+        (choice,) = choose(survey(table.storage, (), datetime.now(UTC)).instants, (), force=False)
         assert choice.left is Left.HELD
         assert f"pipeline {PIPELINE}" in choice.reason
     assert [outcome.did for outcome in roll_back_table(table, after=timedelta())] == [Step.ROLL_BACK], "released"
     assert pipelines(table.storage) == (PIPELINE,)
+
+
+def test_who_may_only_look_takes_a_lease_that_stands_for_held(table: TestTable) -> None:
+    class ReadOnly(FlakyStorage):
+        def create(self, path: str, data: Data) -> None:
+            raise AccessDenied(path)
+
+    leave_open(table)
+    owner = LeaseOwner(PIPELINE, process=ProcessIdentity("elsewhere", 1))
+    lease = TableLease.acquire(table.storage, owner, wait=timedelta(0))
+    looking = ReadOnly(table.storage, lambda path: False)
+    (choice,) = choose(survey(looking, (), datetime.now(UTC) + LONG_AFTER).instants, (), force=False)
+    assert choice.left is Left.HELD
+    lease.release()
+    (choice,) = choose(survey(looking, (), datetime.now(UTC) + LONG_AFTER).instants, (), force=False)
+    assert choice.step is Step.ROLL_BACK
 
 
 def test_an_instant_decided_to_commit_is_completed_as_decided(table: TestTable) -> None:
@@ -149,7 +167,7 @@ def test_a_decision_made_between_plan_and_fence_is_obeyed(table: TestTable) -> N
     content = table.storage.get(path)
     table.storage.delete(path)
     found = survey(table.storage, (), datetime.now(UTC) + LONG_AFTER)
-    (choice,) = choose(found.candidates, (), force=False)
+    (choice,) = choose(found.instants, (), force=False)
     assert choice.step is Step.ROLL_BACK
     table.storage.create(path, content)
     (outcome,) = Abandoner(table.storage).carry_out([choice])
@@ -160,13 +178,13 @@ def test_a_decision_made_between_plan_and_fence_is_obeyed(table: TestTable) -> N
 
 def test_an_instant_that_completed_since_the_plan_stays(table: TestTable) -> None:
     leave_open(table)
-    (choice,) = choose(survey(table.storage, (), datetime.now(UTC) + LONG_AFTER).candidates, (), force=False)
+    (choice,) = choose(survey(table.storage, (), datetime.now(UTC) + LONG_AFTER).instants, (), force=False)
     table.attempt().run(offsets(0, 6), FIRST)
-    Coordination(table.storage, PIPELINE).forget([choice.candidate.request_time])
+    Coordination(table.storage, PIPELINE).forget([choice.found.request_time])
     before = table.completed()
     (outcome,) = Abandoner(table.storage).carry_out([choice])
     assert outcome.problem is not None
-    assert decision_of(table, choice.candidate.request_time) is None, "the next start would try to roll it back"
+    assert decision_of(table, choice.found.request_time) is None, "the next start would try to roll it back"
     assert "is completed" in outcome.problem
     assert table.completed() == before
     assert table.visible_keys() == [f"k{n}" for n in range(6)]
@@ -242,7 +260,7 @@ def test_a_rollback_of_a_table_service_is_left_to_hudi(table: TestTable) -> None
     before = sorted(info.path for info in table.storage.list(""))
     assert roll_back_table(table) == []
     assert sorted(info.path for info in table.storage.list("")) == before
-    (choice,) = choose(survey(table.storage, [time], datetime.now(UTC)).candidates, [compaction], force=True)
+    (choice,) = choose(survey(table.storage, [time], datetime.now(UTC)).instants, [compaction], force=True)
     assert choice.left is Left.REFUSED
 
 
@@ -254,7 +272,7 @@ def test_a_pending_rollback_without_a_plan_is_told_and_left(table: TestTable) ->
     assert [(each.rollback_time, each.problem) for each in found.unreadable] == [
         (time, f".hoodie/timeline/{time}.rollback.requested is empty")
     ]
-    assert found.candidates == ()
+    assert found.instants == ()
 
 
 def foreign_instant(table: TestTable) -> str:
@@ -308,6 +326,24 @@ def test_late_files_of_an_abandoned_instant_are_swept_by_the_command_and_by_the_
         sweep()
         assert not table.storage.exists(late)
         assert table.leftovers() == []
+
+
+def test_an_instant_that_a_live_job_begins_and_decides_after_the_timeline_was_listed_is_let_be(table: TestTable) -> None:
+    class ListedBefore(FlakyStorage):
+        def list_level(self, prefix: str = "") -> Level:
+            level = super().list_level(prefix)
+            return Level(level.directories, []) if prefix == TIMELINE_DIRECTORY else level
+
+    leave_decided(table)
+    instant = open_instant(table)
+    files = sorted(info.path for info in list_data(table.storage))
+    looked = survey(ListedBefore(table.storage, lambda _: False), (), datetime.now(UTC))
+    (outcome,) = Abandoner(table.storage).carry_out(choose(looked.instants, (), force=False))
+    assert outcome.did is Step.NOTHING
+    assert f"{instant} is still pending" in str(outcome.problem)
+    assert [each.request_time for each in table.timeline().pending] == [instant], "no rollback was begun"
+    assert sorted(info.path for info in list_data(table.storage)) == files
+    go_on(table)
 
 
 def test_an_instant_that_never_got_onto_the_timeline_is_fenced(table: TestTable) -> None:
@@ -380,18 +416,18 @@ def test_a_completed_instant_is_not_touched_by_name(table: TestTable) -> None:
     table.attempt().run(offsets(0, 6), FIRST)
     (instant,) = table.timeline().completed_commits
     found = survey(table.storage, [instant.request_time], datetime.now(UTC) + LONG_AFTER)
-    (choice,) = choose(found.candidates, found.wanted, force=True)
+    (choice,) = choose(found.instants, found.wanted, force=True)
     assert choice.left is Left.REFUSED
     foreign = format_time(datetime.now(UTC))
     create_requested(table.storage, foreign)
     complete(table.storage, foreign, format_time(parse_time(foreign) + timedelta(seconds=1)), b"")
     found = survey(table.storage, [foreign], datetime.now(UTC) + LONG_AFTER)
-    assert [each.left for each in choose(found.candidates, found.wanted, force=True)] == [Left.REFUSED]
+    assert [each.left for each in choose(found.instants, found.wanted, force=True)] == [Left.REFUSED]
 
 
 def test_a_newer_attempt_is_left_to_deal_with_the_instants(table: TestTable) -> None:
     leave_open(table)
-    (choice,) = choose(survey(table.storage, (), datetime.now(UTC) + LONG_AFTER).candidates, (), force=False)
+    (choice,) = choose(survey(table.storage, (), datetime.now(UTC) + LONG_AFTER).instants, (), force=False)
     outcomes = Abandoner(table.storage).carry_out([choice, choice])
     assert next(outcomes).did is Step.ROLL_BACK
     Coordination(table.storage, PIPELINE).claim_epoch("a newer attempt")

@@ -1,10 +1,12 @@
 """Keeps two jobs off one table: whoever writes it holds its lease for the whole life of the attempt.
 
 The lease is a row of numbered objects, `.hoodie/.bucketingest/lease/<n>`, each created if absent, which every storage
-can do. The newest counts: it is held until it expires, or is released. Acquiring, renewing and releasing are all the
-same step, creating number n + 1, so of any number of racers exactly one takes it, and a holder whose next number is
-taken has lost the table. The lease keeps jobs apart in normal times; that no commit goes wrong in others (a process
-that was paused in the middle of a request) rests on epochs, decisions and names.
+can do. The newest counts: it is held until it is released, or has stood unchanged for too long. Acquiring, renewing and
+releasing are all the same step, creating number n + 1, so of any number of racers exactly one takes it, and a holder
+whose next number is taken has lost the table. How long the newest stood is asked of clocks that nobody sets or that are
+compared with themselves only: the storage's before the first look, the asker's forward clock from then on. The lease
+keeps jobs apart in normal times; that no commit goes wrong in others (a process that was paused in the middle of a
+request) rests on epochs, decisions and names.
 """
 
 from __future__ import annotations
@@ -22,9 +24,8 @@ from typing import Final, Self
 
 from bucketingest.hudi.clocks import forward_seconds, utc_now
 from bucketingest.hudi.renewing import Renewing
-from bucketingest.storage import Storage, StorageError
-from bucketingest.write.lease_objects import Step, create, is_of, newest_lease, take
-from bucketingest.write.lease_record import (
+from bucketingest.lease.objects import Step, age_of, create, is_of, newest_lease, take
+from bucketingest.lease.record import (
     DEFAULT_VALIDITY,
     DRIFT,
     LeaseLost,
@@ -36,6 +37,7 @@ from bucketingest.write.lease_record import (
     usable,
     why_free,
 )
+from bucketingest.storage import Storage, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -82,16 +84,16 @@ class TableLease:
         Raises TableLeased: who holds the table, since when, until when, and what to do.
         """
         times = _Times(validity, clock, monotonic)
-        began = changed = monotonic()
-        seen = -1
+        began = monotonic()
+        seen, age, looked = -1, timedelta(), began
         while True:
             number, newest = newest_lease(storage)
             new = number != seen
             if new:
-                seen, changed = number, monotonic()
+                seen, age, looked = number, age_of(storage, number, newest), monotonic()
             dead = newest is not None and not newest.released and newest.owner.process.is_dead()
-            unchanged = timedelta(seconds=monotonic() - changed)
-            reason = why_free(newest, milliseconds(clock()), unchanged, owner_dead=dead)
+            unchanged = age + timedelta(seconds=monotonic() - looked)
+            reason = why_free(newest, unchanged, owner_dead=dead)
             if reason is not None:
                 record, step = _first_step(number + 1, owner, times)
                 if take(storage, step):
@@ -200,7 +202,7 @@ def _next_step(number: int, record: LeaseRecord, owner: LeaseOwner, times: _Time
 
 
 def _usable_until(times: _Times) -> float:
-    """To be asked before the clock that others go by: a pause between the two must make our time shorter."""
+    """To be asked before the request is sent: a pause after it must make our time shorter than what others see."""
     return times.monotonic() + usable(times.validity).total_seconds()
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from bucketingest.hudi.process_identity import ProcessIdentity
+from bucketingest.lease.objects import LEASES, newest_lease
+from bucketingest.lease.record import DRIFT, KEPT, LeaseLost, LeaseOwner, TableLeased
+from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, StorageUnavailable, open_storage
-from bucketingest.write.lease import TableLease
-from bucketingest.write.lease_objects import LEASES, newest_lease
-from bucketingest.write.lease_record import DRIFT, KEPT, LeaseLost, LeaseOwner, TableLeased
 from support.clocks import FakeClock
+from support.dated_storage import DatedStorage
 from support.flaky_storage import FlakyStorage
 
 VALIDITY = timedelta(seconds=30)
@@ -31,13 +32,14 @@ def owner(pipeline: str = "shop/orders", process: ProcessIdentity = HERE) -> Lea
 
 
 @pytest.fixture
-def storage() -> Storage:
-    return open_storage(f"memory://{uuid.uuid4()}")
+def clock() -> FakeClock:
+    """Of the storage, and of every job that has no other."""
+    return FakeClock()
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def storage(clock: FakeClock) -> Storage:
+    return DatedStorage(open_storage(f"memory://{uuid.uuid4()}"), clock.wall)
 
 
 @pytest.fixture
@@ -178,6 +180,50 @@ def test_an_owner_whose_clock_was_ahead_blocks_the_table_no_longer_than_any_othe
     acquire(clock=ahead.wall)
     acquire(owner("shop/other"), wait=timedelta(minutes=1)).check()
     assert timedelta(seconds=sum(clock.slept)) < VALIDITY + DRIFT + timedelta(seconds=2)
+
+
+@pytest.mark.parametrize("ahead", [timedelta(seconds=22), timedelta(hours=5), timedelta(hours=-5)])
+def test_the_clock_of_who_asks_decides_nothing(acquire: Acquire, clock: FakeClock, ahead: timedelta) -> None:
+    lease = acquire()
+    clock.advance(VALIDITY / 3)
+    other = FakeClock(clock.now + ahead)
+    with pytest.raises(TableLeased):
+        acquire(owner("shop/other"), clock=other.wall)
+    lease.renew()
+    clock.advance(VALIDITY * 100)
+    acquire(owner("shop/other"), clock=other.wall).check()
+
+
+def test_time_before_the_first_look_counts_by_the_clock_of_the_storage(acquire: Acquire, clock: FakeClock) -> None:
+    acquire()
+    clock.advance(VALIDITY - timedelta(seconds=5))
+    acquire(owner("shop/other"), wait=timedelta(minutes=1)).check()
+    assert timedelta(seconds=sum(clock.slept)) < timedelta(seconds=5) + DRIFT + timedelta(seconds=2)
+
+
+def test_the_clock_of_the_storage_decides_nothing_about_a_process_that_lives_here(
+    acquire: Acquire, clock: FakeClock
+) -> None:
+    acquire(owner("shop/orders", ProcessIdentity.own()))
+    clock.now += timedelta(hours=1)  # a local file system's is this machine's, and was set
+    with pytest.raises(TableLeased):
+        acquire(owner("shop/other"))
+    acquire(owner("shop/other"), wait=timedelta(minutes=1)).check()
+    assert sum(clock.slept) > VALIDITY.total_seconds(), "seen unchanged for so long"
+
+
+def test_asking_for_the_age_of_a_lease_leaves_nothing(acquire: Acquire, storage: Storage) -> None:
+    acquire()
+    with pytest.raises(TableLeased):
+        acquire(owner("shop/other"))
+    assert numbers(storage) == [1]
+
+
+def test_who_cannot_ask_for_the_age_of_a_lease_is_told_so(acquire: Acquire, storage: Storage) -> None:
+    acquire()
+    with pytest.raises(StorageUnavailable):
+        acquire(owner("shop/other"), at=FlakyStorage(storage, lambda path: True))
+    assert numbers(storage) == [1]
 
 
 def test_nobody_waits_for_a_process_that_is_dead(acquire: Acquire, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""Which job of ours holds a table: one writes it at a time, from its start to its end."""

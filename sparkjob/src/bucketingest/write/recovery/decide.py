@@ -1,0 +1,212 @@
+"""Decides what becomes of an instant that was left over. Pure: its facts go in, a step with its reason comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum, StrEnum
+from typing import Final
+
+from bucketingest.hudi.heartbeat import INTERVAL, TOLERABLE_MISSES
+from bucketingest.hudi.instant import DELTA_COMMIT, WRITE_ACTIONS, State
+from bucketingest.write.records import AbortDecision, CommitDecision
+from bucketingest.write.recovery.facts import Facts
+
+QUIET_MIN: Final = INTERVAL * TOLERABLE_MISSES
+"""Without a sign of life for longer than this, a writer counts as gone: Hudi's own measure."""
+
+
+class Policy(Enum):
+    """What is done about an instant of ours that nobody decided."""
+
+    RESUME = "resume"
+    """The pipeline itself starts: whole micro-batches are committed, one that was begun is written again."""
+    ROLL_BACK = "roll back"
+    """Another pipeline starts, or a person frees the table: the rows come again when the pipeline starts."""
+
+
+class Step(StrEnum):
+    """What happens to an instant."""
+
+    RESUME = "resume"
+    """Its last micro-batch is written again under the same names, and equal files are adopted."""
+    COMPLETE = "complete"
+    """It is decided to commit unless it was, and completed exactly as decided."""
+    CLOSE = "close"
+    """It is completed; its dead letters are published, its traces deleted."""
+    ROLL_BACK = "roll back"
+    FINISH_ROLLBACK = "finish its rollback"
+    SWEEP = "sweep"
+    """It is off the timeline; what came late, or what another writer's rollback left, is deleted."""
+    NOTHING = "nothing"
+
+
+class Left(StrEnum):
+    """Why nothing happens to an instant."""
+
+    HELD = "held"
+    """Its writer may be at work on it."""
+    REFUSED = "refused"
+    """It was asked for by name, and must not be rolled back."""
+    NOT_ASKED = "not asked for"
+    DONE = "done"
+    """It was asked for by name, and is rolled back already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What happens to one instant, and why."""
+
+    found: Facts
+    step: Step
+    reason: str
+    left: Left | None = None
+    """Set if and only if the step is NOTHING."""
+
+
+def decide(found: Facts, policy: Policy) -> Choice:
+    """What happens to an instant of a pipeline of ours whose decision was not carried out to the end."""
+    decision = found.decision
+    taken = bool(found.rollbacks) or found.rolled_back
+    if isinstance(decision, AbortDecision):
+        return Choice(found, Step.ROLL_BACK, f"it was decided to abort: {decision.reason}")
+    if found.state is State.COMPLETED or found.archived:
+        archived = " and archived" if found.archived else ""
+        late = ", and a rollback of it that came too late took its files" if taken else ""
+        return Choice(found, Step.CLOSE, f"it is complete{archived}{late}")
+    if isinstance(decision, CommitDecision):
+        if found.state is None or taken:
+            return Choice(found, Step.ROLL_BACK, "it was decided to commit, but another writer rolled it back")
+        if found.overtaken_by is not None:
+            why = f"it was decided to commit at {decision.completion_time}, and {found.overtaken_by} came before it"
+            return Choice(found, Step.ROLL_BACK, why)
+        return Choice(found, Step.COMPLETE, "it was decided to commit")
+    if found.state is None or taken:
+        return Choice(found, Step.ROLL_BACK, "another writer rolled it back, or it never got onto the timeline")
+    if policy is Policy.ROLL_BACK:
+        return Choice(found, Step.ROLL_BACK, "it was begun and not completed")
+    if found.begun is not None:
+        return Choice(found, Step.RESUME, "a micro-batch of it was begun")
+    if found.ledgers:
+        return Choice(found, Step.COMPLETE, "all its rows are in storage")
+    return Choice(found, Step.ROLL_BACK, "nothing was begun in it")
+
+
+def choose(survey: Iterable[Facts], wanted: Collection[str], *, force: bool) -> tuple[Choice, ...]:
+    """What a rollback of a table does with each instant, oldest first; those that need no word are left out.
+
+    `wanted`: request times asked for by name; empty: everything of ours and every rollback that was begun. `force`:
+    also what a live writer may be at work on.
+    """
+    choices = []
+    for found in sorted(survey, key=lambda each: each.request_time):
+        named = found.request_time in wanted
+        if wanted and not named:
+            continue
+        choice = _choose(found, named=named)
+        if choice is not None and choice.step is not Step.NOTHING and not force and (held := _held(choice)) is not None:
+            choice = None if found.state is State.COMPLETED else held
+        if choice is not None:
+            choices.append(choice)
+    return tuple(choices)
+
+
+def _choose(found: Facts, *, named: bool) -> Choice | None:
+    if found.action not in (None, *WRITE_ACTIONS) or (
+        found.state is not State.COMPLETED and found.action not in (None, DELTA_COMMIT)
+    ):
+        why = f"it is a {found.action}: only deltacommits are rolled back here; leave it to the writer that began it"
+        return _leave(found, Left.REFUSED if named else Left.NOT_ASKED, why)
+    if found.state is State.COMPLETED:
+        return _completed(found, named=named)
+    if found.pipeline is not None:
+        return _ours(found, named=named)
+    if found.rollbacks:
+        return _finish_rollback(found)
+    if found.state is not None:
+        if named:
+            return Choice(found, Step.ROLL_BACK, "another writer's, asked for by name")
+        why = "another writer's: its own next start deals with it, or name it with --instant"
+        return _leave(found, Left.NOT_ASKED, why)
+    return _foreign_gone(found) if named else None
+
+
+def _completed(found: Facts, *, named: bool) -> Choice | None:
+    if found.rollbacks:
+        why = (
+            f"it is completed, yet rollback {found.rollbacks[0]} of it was begun; Hudi's next write may finish that "
+            "and take its rows. "
+        )
+        why += (
+            f"Start pipeline {found.pipeline}: it ingests them again"
+            if found.pipeline is not None
+            else "Its writer must write them again"
+        )
+        return _leave(found, Left.REFUSED if named else Left.NOT_ASKED, why)
+    if isinstance(found.decision, CommitDecision) and not found.done and found.traces:
+        return Choice(found, Step.COMPLETE, "it is completed, and its heartbeat or markers are left")
+    if not named:
+        return None
+    return _leave(found, Left.REFUSED, "it is completed: its rows have been read and are never rolled back")
+
+
+def _ours(found: Facts, *, named: bool) -> Choice | None:
+    choice = decide(found, Policy.ROLL_BACK)
+    if choice.step is Step.COMPLETE:
+        return choice
+    if choice.step is Step.CLOSE:
+        return _leave(found, Left.REFUSED, "it is completed and archived") if named else None
+    if found.rollbacks:
+        return _finish_rollback(found)
+    if found.state is not None or (found.decision is None and not found.done):
+        return choice
+    if (found.files or found.traces) and found.decision is not None:
+        return Choice(found, Step.SWEEP, "it was rolled back, and something of it is there")
+    return _leave(found, Left.DONE, "it is rolled back") if named else None
+
+
+def _foreign_gone(found: Facts) -> Choice:
+    if found.archived and not found.rolled_back:
+        why = "it is older than the active timeline: readers take it for completed and archived"
+        return _leave(found, Left.REFUSED, why)
+    if found.files or found.traces:
+        return Choice(found, Step.SWEEP, "it is not on the timeline, and something of it is there")
+    if found.rolled_back:
+        return _leave(found, Left.DONE, "it is rolled back")
+    return _leave(found, Left.REFUSED, "there is no such instant: `bucketingest inspect` lists those there are")
+
+
+def _finish_rollback(found: Facts) -> Choice:
+    return Choice(found, Step.FINISH_ROLLBACK, f"rollback {found.rollbacks[0]} was begun and not finished")
+
+
+def _held(choice: Choice) -> Choice | None:
+    """The same instant left alone, if its writer may be at work on it."""
+    found = choice.found
+    if choice.step is Step.SWEEP:
+        return None
+    if found.held_by is not None:
+        why = f"the table is held by {found.held_by}: stop that job, or take --force, which fences it out"
+        return _leave(found, Left.HELD, why)
+    if _alive(found.quiet):
+        why = f"its writer gave a sign of life {_seconds(found.quiet)} ago"
+    elif _alive(found.rollback_quiet) and not isinstance(found.decision, AbortDecision):
+        why = f"rollback {found.rollbacks[0]} of it gave a sign of life {_seconds(found.rollback_quiet)} ago"
+    else:
+        return None
+    return _leave(
+        found, Left.HELD, f"{why}: stop that process and wait until {_seconds(QUIET_MIN)} have passed, or take --force"
+    )
+
+
+def _alive(quiet: timedelta | None) -> bool:
+    return quiet is not None and quiet <= QUIET_MIN
+
+
+def _leave(found: Facts, left: Left, why: str) -> Choice:
+    return Choice(found, Step.NOTHING, why, left)
+
+
+def _seconds(length: timedelta | None) -> str:
+    return f"{max(0, round((length or timedelta()).total_seconds()))} s"

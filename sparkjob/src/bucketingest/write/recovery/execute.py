@@ -1,0 +1,293 @@
+"""Carries out what was decided about instants of one pipeline. Every act may be repeated after a failure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from bucketingest.hudi import heartbeat
+from bucketingest.hudi.errors import RollbackError
+from bucketingest.hudi.history import archived_times, is_archived, is_settled
+from bucketingest.hudi.instant import DELTA_COMMIT, PENDING_STATES, Instant
+from bucketingest.hudi.markers import delete_markers
+from bucketingest.hudi.naming import join
+from bucketingest.hudi.overtaking import came_too_late, overtaken_by
+from bucketingest.hudi.rollback import (
+    RollbackOptions,
+    RollbackResult,
+    pending_rollback,
+    roll_back,
+    rollbacks_of,
+    sweep,
+)
+from bucketingest.hudi.timeline import Timeline, complete, path_of
+from bucketingest.storage import Storage
+from bucketingest.write.commit_content import is_of_pipeline
+from bucketingest.write.coordination import Coordination
+from bucketingest.write.dead_letters import discard, publish, staged_instants, withdraw
+from bucketingest.write.errors import FencedOut, InstantAborted, PositionLost, WriteError
+from bucketingest.write.records import AbortDecision, CommitDecision, LedgerEntry
+from bucketingest.write.recovery.decide import Choice, Step
+from bucketingest.write.recovery.facts import Facts
+from bucketingest.write.writer_identity import MAX_AHEAD, WriterIdentity
+
+log = logging.getLogger(__name__)
+
+
+class InstantExecutor:
+    """Completes instants of one pipeline and rolls them back."""
+
+    def __init__(
+        self, storage: Storage, coordination: Coordination, identity: WriterIdentity, *, settles: bool = True
+    ) -> None:
+        """`settles`: dead letters are dealt with, too, and nothing is left to do for the instant then; else the
+        pipeline's next start does that, which has the credentials.
+        """
+        self._storage = storage
+        self._coordination = coordination
+        self._identity = identity
+        self._settles = settles
+        self.rollback_times: set[str] = set()
+        """Request times of the rollbacks that this executor made or finished."""
+
+    def try_complete(self, instant: str, decision: CommitDecision) -> str | None:
+        """Complete an instant that was decided before, by this attempt or another one; why not, if that is too late:
+        then it is to be rolled back. Raises FencedOut, and as `look_after` does.
+        """
+        with self._identity.lock():
+            timeline = Timeline.load(self._storage)
+            found = timeline.find(instant)
+            why = None
+            if found is None and is_archived(self._storage, instant):
+                return None
+            if found is None or not found.is_completed:
+                why = self._refusal(timeline, instant, decision)
+                if why is None:
+                    complete(self._storage, instant, decision.completion_time, decision.content)
+            elif found.completion_time != decision.completion_time:  # it slept until the decision was forgotten
+                raise completed_by_another(self._storage, found)
+        if why is None:
+            self.look_after(instant)
+        return why
+
+    def complete(self, instant: str, decision: CommitDecision, entries: Sequence[LedgerEntry]) -> None:
+        """The same, and all that follows. Raises InstantAborted if it was rolled back instead."""
+        why = self.try_complete(instant, decision)
+        if why is not None:
+            self.undo(instant, why)
+            raise InstantAborted(f"{why}: its rows are written again")
+        self.close(instant, entries)
+
+    def carry_out(self, choice: Choice) -> None:
+        """Do what was decided about an instant that is not to be resumed. Raises as the single acts do."""
+        found, decision = choice.found, choice.found.decision
+        if choice.step is Step.COMPLETE and isinstance(decision, CommitDecision):
+            self.complete(found.request_time, decision, found.ledgers)
+        elif choice.step is Step.CLOSE:
+            if found.rolled_back or found.rollbacks:
+                self._coordination.mark_overtaken(found.request_time, choice.reason)
+            self.look_after(found.request_time)
+            self.close(found.request_time, found.ledgers)
+        elif isinstance(decision, CommitDecision):
+            if found.overtaken_by is not None:  # first: whoever still tries to complete it reads this
+                self._coordination.mark_overtaken(found.request_time, found.overtaken_by)
+            self.undo(found.request_time, choice.reason)
+        else:
+            self.abort(found.request_time, choice.reason)
+
+    def after_loss(self, found: Facts, reason: str) -> None:
+        """Rows before the instant's must be ingested again: undecided it makes way, decided it stays as it is."""
+        if isinstance(self._coordination.decision(found.request_time), CommitDecision):
+            self.close(found.request_time, found.ledgers)
+        else:
+            self.abort(found.request_time, reason)
+
+    def _refusal(self, timeline: Timeline, instant: str, decision: CommitDecision) -> str | None:
+        """Why a decided instant that is not complete must not be completed any more; None if it may."""
+        if timeline.find(instant) is None or rollbacks_of(self._storage, timeline, instant):
+            return f"another writer rolled instant {instant} back"
+        by = overtaken_by(timeline, instant, decision.completion_time)
+        if by is not None:
+            why = f"{by} came before instant {instant} completed, which was decided for {decision.completion_time}"
+            self._coordination.mark_overtaken(instant, why)
+            return why
+        return f"instant {instant} was overtaken before" if self._coordination.is_overtaken(instant) else None
+
+    def look_after(self, instant: str) -> None:
+        """Look whether an instant that has just been completed came too late after all: no check before can exclude it.
+
+        Raises PositionLost if its rows must be ingested again.
+        """
+        timeline = Timeline.load(self._storage)
+        found = timeline.find(instant)
+        if found is None or not found.is_completed:
+            return  # rolled back or archived by now: the next look at the timeline tells
+        by = came_too_late(self._storage, timeline, found)
+        if by is not None:
+            self._coordination.mark_overtaken(instant, by)
+            raise PositionLost(f"{self._storage.url}: {by} leaves out instant {instant}: its rows are ingested again")
+
+    def abort(self, instant: str, reason: str) -> RollbackResult | None:
+        """Decide that the instant never completes, and roll it back as Hudi does. Raises as `undo`."""
+        self._coordination.check_epoch(self._identity.epoch)
+        if isinstance(self._coordination.decide(instant, AbortDecision(reason)), CommitDecision):
+            raise WriteError(f"instant {instant} is decided to commit and cannot be aborted ({reason})")
+        return self.undo(instant, reason)
+
+    def undo(self, instant: str, reason: str) -> RollbackResult | None:
+        """Take what the instant wrote out of the table, as Hudi does it. Its rows belong into another instant.
+
+        Raises FencedOut, and PositionLost if another attempt completed it meanwhile, as it was decided.
+        """
+        if isinstance(self._coordination.decision(instant), CommitDecision):
+            self._coordination.check_epoch(self._identity.epoch)  # whoever has slept may know less than the others
+        if not self._is_ours(Timeline.load(self._storage).find(instant)):
+            self._coordination.mark_done(instant)
+            return None
+        result = self._roll_back(instant)
+        if self._settles:
+            for letters in self._letters_of(instant):
+                discard(letters, self._identity.pipeline, instant)
+            self._coordination.mark_done(instant, aborted=True)
+        log.warning("rolled back", extra={"instant": instant, "reason": reason, "deleted_files": len(result.deleted)})
+        return result
+
+    def _roll_back(self, instant: str) -> RollbackResult:
+        known, clock = tuple(archived_times(self._storage)), self._identity.clock
+        options = RollbackOptions(known_times=known, max_ahead=MAX_AHEAD, lock=self._identity.lock, clock=clock)
+        try:
+            result = roll_back(self._storage, instant, options)
+        except RollbackError as error:
+            found = Timeline.load(self._storage).find(instant)
+            if found is None or not found.is_completed:
+                raise
+            self._coordination.mark_overtaken(instant, str(error))
+            raise PositionLost(
+                f"{self._storage.url}: another attempt completed instant {instant} while it was rolled back: its rows "
+                "are ingested again"
+            ) from error
+        if result.rollback_time is not None:
+            self.rollback_times.add(result.rollback_time)
+        return result
+
+    def close(self, instant: str, entries: Sequence[LedgerEntry]) -> None:
+        """The instant is complete: delete its traces, publish its dead letters."""
+        heartbeat.stop(self._storage, instant)
+        statuses = [status for entry in entries for status in entry.statuses]
+        delete_markers(self._storage, instant, [join(s.partition_path, s.file_name) for s in statuses if s.file_id])
+        if not self._settles:
+            return
+        if any(status.rejected for status in statuses) and not self._publish(instant, entries):
+            log.error("dead letters wait for a start with errors.mode deadLetter", extra={"instant": instant})
+            return
+        self._coordination.mark_done(instant)
+
+    def _publish(self, instant: str, entries: Sequence[LedgerEntry]) -> bool:
+        """Publish an instant's dead letters, unless it is overtaken: then they come again with its rows. Whether there
+        is a place for them.
+        """
+        overtaken = self._coordination.is_overtaken(instant)
+        for sequence, entry in enumerate(() if overtaken else entries, start=1):
+            if names := [status.file_name for status in entry.statuses if status.rejected]:
+                letters = self._letters(instant, sequence)
+                if letters is None:
+                    return False
+                publish(letters, self._identity.pipeline, instant, names)
+        for letters in self._letters_of(instant):  # what other attempts and twins staged of the same rows
+            discard(letters, self._identity.pipeline, instant)
+        if self._coordination.is_overtaken(instant):  # also while this attempt slept over its dead letters
+            self.withdraw_letters([instant])
+        return True
+
+    def sweep(self, instant: str) -> None:
+        """Delete what a cut-off task or driver wrote after its instant was aborted, before archival would show it."""
+        timeline = Timeline.load(self._storage)
+        found = timeline.find(instant)
+        if not self._is_ours(found):
+            return
+        if found is not None and found.is_completed:  # by an attempt that slept between its checks and this file
+            self._storage.delete(path_of(found))
+        elif found is not None or pending_rollback(self._storage, timeline, instant) is not None:
+            self.undo(instant, "it was aborted before, and is on the timeline again or has a rollback to finish")
+            return
+        late = sweep(self._storage, instant, superseded=True)
+        for letters in self._letters_of(instant):
+            discard(letters, self._identity.pipeline, instant)
+        if late:
+            log.warning("swept late files", extra={"instant": instant, "files": late})
+
+    def remove_put_back(self) -> None:
+        """Take off the timeline what a process that slept has put back onto it: instants of ours that are archived, or
+        that nobody remembers. Readers would take one for the oldest instant, and what was archived since for gone.
+        """
+        timeline = Timeline.load(self._storage)
+        for instant in timeline.pending:
+            time = instant.request_time
+            if instant.action == DELTA_COMMIT and self._is_ours(instant) and self._coordination.is_forgotten(time):
+                self.abort(time, "it was put onto the timeline when all was over")
+        if not is_settled(self._storage):
+            return
+        newest_archived = max(archived_times(self._storage), default="")
+        for instant in timeline.writes:  # from the oldest: none may go before one that is older
+            time = instant.request_time
+            if time > newest_archived or not self._is_ours(instant) or not is_archived(self._storage, time):
+                return
+            log.warning("removed from the timeline, as it is archived", extra={"instant": time})
+            self._storage.delete_many([path_of(Instant(time, DELTA_COMMIT, state)) for state in PENDING_STATES])
+            self._storage.delete(path_of(instant))
+
+    def discard_staged(self) -> None:
+        """Delete dead letters that late tasks staged for instants that are done."""
+        letters = self._identity.dead_letters
+        if letters is None:
+            return
+        for instant in staged_instants(letters, self._identity.pipeline):
+            if self._coordination.is_done(instant) or instant not in self._coordination.instants():
+                discard(letters, self._identity.pipeline, instant)
+
+    def withdraw_letters(self, instants: Iterable[str]) -> None:
+        """Delete published dead letters of instants whose rows are ingested again: their letters will be, too."""
+        by_place: dict[str, tuple[Storage, set[str]]] = {}
+        for instant in instants:
+            for letters in self._letters_of(instant):
+                by_place.setdefault(letters.url, (letters, set()))[1].add(instant)
+        for letters, superseded in by_place.values():
+            names = withdraw(letters, superseded)
+            if names:
+                log.warning("withdrew dead letters that come again", extra={"files": names})
+
+    def forget_old(self) -> None:
+        """Delete the coordination objects that no attempt can need any more; aborted instants are swept once more."""
+        forgotten = []
+        for instant in self._coordination.forgettable(self._identity.clock()):
+            if not self._coordination.is_done(instant):
+                continue
+            if self._coordination.is_aborted(instant):
+                self.sweep(instant)
+            elif self._coordination.is_overtaken(instant) and Timeline.load(self._storage).find(instant) is not None:
+                continue  # its rows count as not in the table for as long as it is there
+            forgotten.append(instant)
+        self._coordination.forget(forgotten)
+
+    def _letters(self, instant: str, sequence: int) -> Storage | None:
+        """Where the dead letters of a micro-batch are staged."""
+        intent, own = self._coordination.intent(instant, sequence), self._identity.dead_letters
+        url = None if intent is None else intent.letters_url
+        return own if url is None or (own is not None and own.url == url) else self._identity.open_letters(url)
+
+    def _letters_of(self, instant: str) -> list[Storage]:
+        """Every place where dead letters of an instant may be: mostly the configured one alone."""
+        count = len(self._coordination.ledgers(instant))
+        places = [self._identity.dead_letters, *(self._letters(instant, number + 1) for number in range(count + 1))]
+        return list({place.url: place for place in places if place is not None}.values())
+
+    def _is_ours(self, found: Instant | None) -> bool:
+        return found is None or is_of_pipeline(self._storage, found, self._identity.pipeline)
+
+
+def completed_by_another(storage: Storage, found: Instant) -> FencedOut:
+    """The error of an attempt that finds its instant completed with another time."""
+    return FencedOut(
+        f"{storage.url}: instant {found.request_time} was completed at {found.completion_time} by another attempt: "
+        "this one stops and commits nothing"
+    )

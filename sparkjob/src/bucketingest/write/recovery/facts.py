@@ -1,0 +1,131 @@
+"""What storage tells of one instant that somebody left, read once and the same way for every use: the start of an
+attempt, the rollback command, and the report for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from bucketingest.hudi.commit_metadata import CommitMetadata
+from bucketingest.hudi.history import is_archived
+from bucketingest.hudi.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.overtaking import overtaken_by
+from bucketingest.hudi.pending_rollbacks import PendingRollback, pending_rollbacks
+from bucketingest.hudi.rollback import rollback_targets
+from bucketingest.hudi.timeline import Timeline, path_of
+from bucketingest.storage import NotFound, Storage
+from bucketingest.write.commit_content import PIPELINE
+from bucketingest.write.coordination import Coordination
+from bucketingest.write.records import CommitDecision, Decision, Intent, LedgerEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was found of one instant."""
+
+    request_time: str
+    action: str | None = None
+    """Its action if it is on the active timeline; else what a pending rollback's plan says, if one does."""
+    state: State | None = None
+    """None: it is not on the active timeline."""
+    archived: bool = False
+    """Whether it is off the timeline and so old that readers take it for committed; of ours: the history has it."""
+    pipeline: str | None = None
+    """The pipeline of ours that began it; None: another writer."""
+    decision: Decision | None = None
+    done: bool = False
+    """Whether the decision has been carried out to the end."""
+    overtaken_by: str | None = None
+    """What came between its decision to commit and now, in words: it must not complete any more."""
+    ledgers: tuple[LedgerEntry, ...] = ()
+    """Micro-batches whose rows are all in storage, in order."""
+    begun: Intent | None = None
+    """The micro-batch after them, if it was begun."""
+    rollbacks: tuple[str, ...] = ()
+    """Request times of pending rollbacks that name it."""
+    rolled_back: bool = False
+    """Whether a completed rollback names it."""
+    held_by: str | None = None
+    """Who holds the table's lease, if the instant is ours and somebody does."""
+    quiet: timedelta | None = None
+    """Since its last sign of life: heartbeat or change of its files on the timeline. None: there is none, or it does
+    not count, as nobody holds the table's lease.
+    """
+    rollback_quiet: timedelta | None = None
+    """The same of the pending rollbacks."""
+    files: tuple[str, ...] = ()
+    """Data files that carry its time."""
+    traces: bool = False
+    """Whether it has a heartbeat or markers."""
+
+
+class FactReader:
+    """Reads facts of a table's instants as of one timeline."""
+
+    def __init__(self, storage: Storage, timeline: Timeline) -> None:
+        self._storage = storage
+        self._timeline = timeline
+        self.rollbacks: tuple[PendingRollback, ...] = pending_rollbacks(storage, timeline)
+        self._rolled_back: frozenset[str] | None = None
+
+    def facts(self, request_time: str, owner: str | None) -> Facts:
+        """`owner`: the pipeline that has coordination objects of the time, if one has."""
+        timeline = self._timeline
+        instant = self._on_timeline(request_time)
+        if owner is not None and instant is not None and instant.action not in WRITE_ACTIONS:
+            instant = None  # a time that we claimed and did not use is free, for example for a rollback
+        pipeline = self._pipeline_of(instant, owner)
+        naming = [rollback for rollback in self.rollbacks if rollback.target == request_time]
+        planned = next((rollback.plan.action for rollback in naming if rollback.plan is not None), None)
+        found = Facts(
+            request_time,
+            action=planned if instant is None else instant.action,
+            state=None if instant is None else instant.state,
+            archived=instant is None and timeline.is_archived(request_time),
+            pipeline=pipeline,
+            rollbacks=tuple(rollback.rollback_time for rollback in naming),
+            rolled_back=self._is_rolled_back(request_time, instant, pipeline),
+        )
+        if pipeline is None:
+            return found
+        coordination = Coordination(self._storage, pipeline)
+        decision, ledgers = coordination.decision(request_time), coordination.ledgers(request_time)
+        return replace(
+            found,
+            archived=instant is None and is_archived(self._storage, request_time),
+            decision=decision,
+            done=coordination.is_done(request_time),
+            overtaken_by=overtaken_by(timeline, request_time, decision.completion_time)
+            if isinstance(decision, CommitDecision)
+            else None,
+            ledgers=ledgers,
+            begun=coordination.intent(request_time, len(ledgers) + 1),
+        )
+
+    def _on_timeline(self, time: str) -> Instant | None:
+        """The instant of this time; of several, as a commit and its savepoint, the one that wrote data."""
+        found = [instant for instant in self._timeline.instants if instant.request_time == time]
+        writes = [instant for instant in found if instant.action in WRITE_ACTIONS]
+        return next(iter(writes or found), None)
+
+    def _pipeline_of(self, instant: Instant | None, owner: str | None) -> str | None:
+        """Whose instant it is: its file on the timeline tells, as a time that we took and never put onto the timeline
+        is free for other writers; without one whoever has coordination objects of it.
+        """
+        if instant is None or instant.action != DELTA_COMMIT:
+            return owner if instant is None else None
+        path = path_of(instant)
+        try:
+            return CommitMetadata.decode_extra(self._storage.get(path), path).get(PIPELINE)
+        except NotFound:  # completed or rolled back since the listing
+            return owner
+
+    def _is_rolled_back(self, time: str, instant: Instant | None, pipeline: str | None) -> bool:
+        """Opens completed rollbacks only where one may name it: never for a pending instant of another writer."""
+        if instant is not None and pipeline is None:
+            return False
+        if self._rolled_back is None:
+            pending = frozenset(rollback.rollback_time for rollback in self.rollbacks)
+            self._rolled_back = rollback_targets(self._storage, self._timeline, pending)
+        return time in self._rolled_back

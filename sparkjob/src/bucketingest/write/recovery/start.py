@@ -1,0 +1,191 @@
+"""The start of an attempt: what earlier ones left is finished, resumed or rolled back, and the position is read from
+what is there then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.timeline import Timeline
+from bucketingest.storage import Storage
+from bucketingest.write.coordination import Coordination, pipelines
+from bucketingest.write.errors import InstantAborted, PositionLost, RangeConflict
+from bucketingest.write.instant_writer import InstantWriter
+from bucketingest.write.open_instant import OpenInstant
+from bucketingest.write.outcome import Start, StartVerdict
+from bucketingest.write.position import read_position
+from bucketingest.write.records import AbortDecision
+from bucketingest.write.recovery.decide import Choice, Policy, Step, decide
+from bucketingest.write.recovery.execute import InstantExecutor
+from bucketingest.write.recovery.facts import FactReader, Facts
+from bucketingest.write.source_range import Relation, SourceRange, before, begins_after, relate
+from bucketingest.write.writer_identity import WriterIdentity
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How the table stands once nothing is left of earlier attempts but one open instant at most."""
+
+    open_instant: OpenInstant | None
+    start: Start
+
+
+def settle(
+    storage: Storage,
+    coordination: Coordination,
+    writer: InstantWriter,
+    commit: Callable[[OpenInstant], object],
+    resumed: Callable[[Facts], OpenInstant],
+) -> Settled:
+    """Finish, resume or roll back every instant that earlier attempts left. May be repeated after a failure.
+
+    `resumed` makes an instant this attempt's own, `commit` commits it.
+    """
+    findings = _Findings()
+    writer.executor.remove_put_back()
+    standing = coordination.standing()
+    for request_time, objects in standing.items():
+        if "done" not in objects:
+            found = _facts(storage, coordination, request_time)
+            if found is not None:
+                instant = resumed(found)
+                _recover(decide(found, Policy.RESUME), instant, writer.executor, commit, findings)
+        elif "aborted" in objects:
+            writer.executor.sweep(request_time)
+    writer.executor.discard_staged()
+    read = read_position(storage, writer.look(), coordination)
+    if read.lost:
+        findings.rewound(f"rows that are not in the table are ingested again, after instants {', '.join(read.lost)}")
+    writer.executor.withdraw_letters(read.superseded)
+    left = findings.open_instant
+    if left is not None and not _continues(left, read.end, coordination, standing):
+        why = "it does not begin where the table ends"
+        writer.executor.abort(left.request_time, why)
+        findings.rewound(f"instant {left.request_time} was rolled back: {why}")
+        left = None
+    position = (None if left is None else left.position) or read.end
+    return Settled(left, findings.start(position, None if left is None else left.begun))
+
+
+def settle_others(storage: Storage, identity: WriterIdentity, claimant: str) -> None:
+    """Free the table of instants that pipelines of other names left, for example before this one was renamed. Whoever
+    holds the table's lease is alone, so nobody is at work on them; should that pipeline start again, it ingests their
+    rows again.
+    """
+    for pipeline in pipelines(storage):
+        if pipeline != identity.pipeline:
+            try:
+                _settle_other(storage, replace(identity, pipeline=pipeline), claimant)
+            except BucketIngestError as error:  # such as a place for its dead letters that we may not write to
+                extra = {"pipeline": pipeline, "reason": str(error)}
+                log.error("what another pipeline left stays until the next start", extra=extra)  # noqa: TRY400
+
+
+def _settle_other(storage: Storage, identity: WriterIdentity, claimant: str) -> None:
+    coordination = Coordination(storage, identity.pipeline)
+    standing = coordination.standing()
+    undone = [request_time for request_time, objects in standing.items() if "done" not in objects]
+    aborted = [request_time for request_time, objects in standing.items() if {"done", "aborted"} <= objects]
+    if not undone and not aborted:
+        return
+    identity = replace(identity, epoch=coordination.claim_epoch(claimant))
+    executor = InstantExecutor(storage, coordination, identity)
+    for request_time in undone:
+        found = _facts(storage, coordination, request_time)
+        if found is None:
+            continue
+        choice = decide(found, Policy.ROLL_BACK)
+        extra = {"instant": request_time, "pipeline": identity.pipeline, "verdict": choice.step.value}
+        log.warning("another pipeline left an instant", extra=extra | {"reason": choice.reason})
+        with suppress(InstantAborted, PositionLost):  # its own next start ingests the rows again
+            executor.carry_out(choice)
+    for request_time in aborted:
+        executor.sweep(request_time)
+    executor.forget_old()
+
+
+def _facts(storage: Storage, coordination: Coordination, request_time: str) -> Facts | None:
+    """None if nothing of the pipeline is behind the time: it was claimed, and another writer was faster to use it."""
+    found = FactReader(storage, Timeline.load(storage)).facts(request_time, coordination.pipeline)
+    if found.pipeline == coordination.pipeline:
+        return found
+    why = "another writer took its time, or a release before this one left it"
+    log.warning("left alone", extra={"instant": request_time, "reason": why})
+    coordination.decide(request_time, AbortDecision(why))
+    coordination.mark_done(request_time)
+    return None
+
+
+class _Findings:
+    """Collects what was found, for the verdict."""
+
+    def __init__(self) -> None:
+        self.open_instant: OpenInstant | None = None
+        self._reasons: list[str] = []
+        self._verdict: StartVerdict | None = None
+
+    def resumed(self, reason: str) -> None:
+        self._reasons.append(reason)
+        self._verdict = self._verdict or StartVerdict.RESUMED
+
+    def rewound(self, reason: str) -> None:
+        self._reasons.append(reason)
+        self._verdict = StartVerdict.REWOUND
+
+    def start(self, position: SourceRange | None, replay: SourceRange | None) -> Start:
+        if self._verdict is not None:
+            return Start(position, replay, self._verdict, "; ".join(self._reasons))
+        if position is None:
+            return Start(None, replay, StartVerdict.NEW, "the table has nothing of this pipeline")
+        return Start(position, replay, StartVerdict.IN_STEP, "nothing was left open")
+
+
+def _recover(
+    choice: Choice,
+    instant: OpenInstant,
+    executor: InstantExecutor,
+    commit: Callable[[OpenInstant], object],
+    findings: _Findings,
+) -> None:
+    """Do what must be done with an instant of an earlier attempt."""
+    found, why = choice.found, choice.reason
+    log.info("recovering", extra={"instant": found.request_time, "verdict": choice.step.value, "reason": why})
+    try:
+        if choice.step is Step.COMPLETE:
+            commit(instant)
+            findings.resumed(f"instant {found.request_time} was completed: {why}")
+        elif choice.step is Step.RESUME and findings.open_instant is None:
+            findings.open_instant = instant
+            findings.resumed(f"instant {found.request_time} is resumed: {why}")
+        else:
+            executor.carry_out(choice)
+            if choice.step is not Step.CLOSE:
+                findings.rewound(f"instant {found.request_time} was rolled back: {why}")
+    except InstantAborted as error:  # then its rows come again
+        findings.rewound(f"instant {found.request_time} was rolled back: {error}")
+    except PositionLost as error:  # so will those of the instants before it that are gone
+        executor.after_loss(found, str(error))
+        findings.rewound(f"instant {found.request_time} is ingested again: {error}")
+
+
+def _continues(
+    instant: OpenInstant, end: SourceRange | None, coordination: Coordination, standing: Iterable[str]
+) -> bool:
+    """Whether an open instant continues the table's position. Where the table has nothing, it must be the one that
+    begins earliest of all that were ever begun.
+    """
+    first = instant.first
+    if first is None:
+        return True
+    if end is None:
+        begun = (coordination.intent(request_time, 1) for request_time in standing)
+        return not any(each is not None and begins_after(first, before(each.source_range)) for each in begun)
+    with suppress(RangeConflict):
+        return relate(first, end) is Relation.NEXT
+    return False

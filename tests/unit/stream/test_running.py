@@ -1,0 +1,66 @@
+"""A running query that must be ended while Spark has just begun its next micro-batch."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
+
+from bucketingest.stream.board import ProgressBoard
+from bucketingest.stream.query import MicroBatchFunction, StopRequested
+from bucketingest.stream.running import RunningIngest
+from bucketingest.write.errors import PositionLost
+
+UNUSED = cast(Any, None)
+JOINED_WITHIN_SECONDS = 5.0
+
+
+class Coordinator:
+    """Its open instant was rolled back by another writer, which its next commit finds out."""
+
+    inflight: str | None = "20261121090000000"
+
+    def commit_if_due(self) -> None:
+        self.inflight = None
+        raise PositionLost("rolled back")
+
+
+class Query:
+    """Spark's query as far as its end goes: `stop` returns when the call of the next micro-batch, just begun, has."""
+
+    def __init__(self, function: MicroBatchFunction, *, ends: bool) -> None:
+        self._function = function
+        self._ends = ends
+        self.call_ended: bool | None = None
+
+    def awaitTermination(self, seconds: float) -> bool:  # noqa: N802 - as Spark names it
+        return self._ends
+
+    def stop(self) -> None:
+        call = threading.Thread(target=self._call, daemon=True)
+        call.start()
+        call.join(JOINED_WITHIN_SECONDS)
+        self.call_ended = not call.is_alive()
+
+    def _call(self) -> None:
+        with suppress(StopRequested, AttributeError):
+            self._function(UNUSED, 1)
+
+
+def test_a_table_that_went_back_while_idle_ends_the_micro_batch_that_waits_and_starts_anew() -> None:
+    function = MicroBatchFunction(UNUSED, UNUSED, UNUSED, cast(Any, Coordinator()), ProgressBoard(), tasks=1)
+    queries = [Query(function, ends=False), Query(function, ends=True)]
+    starts = iter(queries)
+
+    def start() -> Query:
+        function.begin(UNUSED, lambda: None)
+        return next(starts)
+
+    starter = cast(Any, SimpleNamespace(function=function, start=start))
+    running = RunningIngest(starter, cast(Any, SimpleNamespace(release=lambda: None)))
+
+    assert running.wait(60)
+    assert queries[0].call_ended, "stop waits for the call, so the call must not wait for who stops"
+    assert running.query is cast(Any, queries[1])
+    assert not function.ending.is_set(), "the new query's micro-batches may begin"

@@ -1,0 +1,117 @@
+"""Dead letters stay with their instants: published once, wherever they were staged, and withdrawn with the rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from bucketingest.hudi.commit_metadata import CommitMetadata
+from bucketingest.hudi.instant import DELTA_COMMIT
+from bucketingest.hudi.rollback_plan import RollbackMetadata, RollbackPlan
+from bucketingest.hudi.timeline import complete
+from bucketingest.write.dead_letters import STAGING_DIRECTORY, staged_path
+from bucketingest.write.outcome import StartVerdict
+from support.crashing_storage import Crash, CrashingStorage
+from support.other_writers import archive, commit, next_time
+from support.table_runs import PIPELINE, TestTable, offsets
+from support.write_plans import row
+
+ROWS = [row("k0"), row(None, amount=1)]
+
+
+@pytest.fixture
+def table() -> TestTable:
+    return TestTable()
+
+
+def die_before_publishing(table: TestTable) -> str:
+    """An attempt that dies between the completed file and its dead letters; the instant."""
+    with pytest.raises(Crash):
+        table.attempt(dead_letters=CrashingStorage(table.dead_letters, 0, after_effect=False)).run(offsets(0, 2), ROWS)
+    (instant,) = table.timeline().completed_commits
+    assert table.published_letters() == []
+    assert len(table.staged_letters()) == 1
+    return instant.request_time
+
+
+def test_letters_of_an_instant_that_others_archived_meanwhile_are_published(table: TestTable) -> None:
+    die_before_publishing(table)
+    archive(table)
+    commit(table, CommitMetadata())
+    table.attempt()
+    assert len(table.published_letters()) == 1
+    assert table.staged_letters() == []
+
+
+@pytest.mark.parametrize("reject", ["elsewhere", "fail"])
+def test_letters_are_published_where_they_were_staged_though_the_place_was_changed(
+    table: TestTable, reject: str
+) -> None:
+    die_before_publishing(table)
+    if reject == "fail":
+        table.attempt(reject="fail")
+    else:
+        other = TestTable().dead_letters
+        table.attempt(dead_letters=other)
+        assert list(other.list("")) == []
+    assert len(table.published_letters()) == 1
+    assert table.staged_letters() == []
+
+
+def roll_back_completed(table: TestTable, instant: str) -> None:
+    """What Hudi's EAGER writer does to an instant that completed while it was at it."""
+    time = next_time(table)
+    plan = RollbackPlan(instant, DELTA_COMMIT, ())
+    content = RollbackMetadata(time, plan).encode(table.storage.absolute)
+    complete(table.storage, time, next_time(table, time), content, "rollback")
+
+
+def test_letters_of_rows_that_are_ingested_again_are_not_there_twice(table: TestTable) -> None:
+    table.attempt().run(offsets(0, 2), ROWS)
+    (instant,) = table.timeline().completed_commits
+    assert len(table.published_letters()) == 1
+    roll_back_completed(table, instant.request_time)
+    attempt = table.attempt()
+    assert attempt.start.verdict is StartVerdict.REWOUND
+    assert table.published_letters() == [], "they come again with the rows"
+    attempt.run(offsets(0, 2), ROWS)
+    assert len(table.published_letters()) == 1
+
+
+def test_letters_of_instants_after_a_hole_are_withdrawn_too_and_those_before_it_stay(table: TestTable) -> None:
+    attempt = table.attempt()
+    for start in range(0, 6, 2):
+        attempt.run(offsets(start, start + 2), ROWS)
+    middle = sorted(instant.request_time for instant in table.timeline().completed_commits)[1]
+    roll_back_completed(table, middle)
+    again = table.attempt()
+    assert len(table.published_letters()) == 1
+    again.go_on((offsets(2, 4), ROWS), (offsets(4, 6), ROWS))
+    assert len(table.published_letters()) == 3
+
+
+def test_letters_that_were_not_published_when_their_instant_was_rolled_back_come_once(table: TestTable) -> None:
+    instant = die_before_publishing(table)
+    roll_back_completed(table, instant)
+    table.attempt().run(offsets(0, 2), ROWS)
+    assert len(table.published_letters()) == 1
+    assert table.staged_letters() == []
+
+
+def test_a_pipeline_leaves_the_staged_letters_of_a_pipeline_alone_whose_name_begins_with_its_own(
+    table: TestTable,
+) -> None:
+    theirs = staged_path("shop/orders", "20261121080000000", "a.parquet")
+    table.dead_letters.create(theirs, b"letters")
+    table.attempt(pipeline="shop")
+    assert table.staged_letters() == [theirs]
+
+
+def test_letters_that_a_former_release_staged_are_published(table: TestTable) -> None:
+    die_before_publishing(table)
+    (staged,) = table.staged_letters()
+    former = f"{STAGING_DIRECTORY}/{PIPELINE}/{'/'.join(staged.split('/')[2:])}"
+    table.dead_letters.create(former, table.dead_letters.get(staged))
+    table.dead_letters.delete(staged)
+    table.attempt()
+    assert len(table.published_letters()) == 1
+    assert table.staged_letters() == []

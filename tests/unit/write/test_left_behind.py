@@ -1,0 +1,201 @@
+"""What others of ours left on the table: a pipeline that was renamed, and processes that slept for too long."""
+
+from __future__ import annotations
+
+import pytest
+
+from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.commit_metadata import CommitMetadata
+from bucketingest.hudi.errors import RollbackError
+from bucketingest.hudi.naming import join
+from bucketingest.hudi.rollback import roll_back
+from bucketingest.hudi.timeline import create_inflight, create_requested
+from bucketingest.write.coordination import Coordination
+from bucketingest.write.errors import FencedOut
+from bucketingest.write.outcome import StartVerdict
+from bucketingest.write.records import CommitDecision
+from bucketingest.write.recovery.execute import InstantExecutor
+from bucketingest.write.writer_identity import WriterIdentity
+from support.crashing_storage import Crash, CrashingStorage
+from support.flaky_storage import FlakyStorage
+from support.other_writers import archive, commit
+from support.table_runs import PIPELINE, TestTable, offsets
+from support.write_plans import row
+
+ROWS = [row("k0"), row("k1", amount=1)]
+RENAMED = "shop/orders-2"
+
+
+@pytest.fixture
+def table() -> TestTable:
+    return TestTable()
+
+
+def die() -> None:
+    raise Crash
+
+
+def is_completed_file(path: str) -> bool:
+    return path.endswith(".deltacommit") and "/timeline/" in path
+
+
+def test_an_instant_that_a_pipeline_of_another_name_left_open_is_rolled_back(table: TestTable) -> None:
+    former = table.attempt()
+    with pytest.raises(Crash):
+        former.run(offsets(0, 2), ROWS, die)
+    attempt = table.attempt(pipeline=RENAMED)
+    assert table.leftovers() == []
+    assert attempt.start.verdict is StartVerdict.NEW, "what the former name has is not its own"
+    with pytest.raises(FencedOut):
+        former.run(offsets(0, 2), ROWS)
+    attempt.run(offsets(0, 2), ROWS)
+    assert table.visible_keys() == ["k0", "k1"]
+
+
+def test_what_a_pipeline_of_another_name_decided_to_commit_is_completed(table: TestTable) -> None:
+    rows = [*ROWS, row(None)]
+    with pytest.raises(BucketIngestError):
+        table.attempt(FlakyStorage(table.storage, is_completed_file)).run(offsets(0, 3), rows)
+    table.attempt(pipeline=RENAMED)
+    assert table.visible_keys() == ["k0", "k1"]
+    assert len(table.published_letters()) == 1
+    assert table.attempt().coordinator.position == offsets(0, 3)
+
+
+def test_late_files_of_a_pipeline_of_another_name_are_swept(table: TestTable) -> None:
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(0, 2), ROWS, die)
+    late = {info.path: table.storage.get(info.path) for info in table.storage.list("eu") if ".log." in info.path}
+    table.attempt(pipeline=RENAMED)
+    for path, content in late.items():
+        table.storage.create(path, content)
+    table.attempt(pipeline=RENAMED)
+    assert table.leftovers() == []
+
+
+def test_what_cannot_be_settled_of_another_name_does_not_stop_the_start(table: TestTable) -> None:
+    rows = [*ROWS, row(None)]
+    with pytest.raises(Crash):
+        table.attempt(dead_letters=CrashingStorage(table.dead_letters, 0, after_effect=False)).run(offsets(0, 3), rows)
+    denied = FlakyStorage(table.dead_letters, lambda _: True)
+    attempt = table.attempt(dead_letters=denied, pipeline=RENAMED)
+    attempt.run(offsets(0, 2), ROWS)
+    assert table.published_letters() == []
+    table.attempt(pipeline=RENAMED)
+    assert len(table.published_letters()) == 1
+
+
+def test_a_former_name_that_starts_again_ingests_its_rows_again(table: TestTable) -> None:
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(0, 2), ROWS, die)
+    table.attempt(pipeline=RENAMED)
+    table.attempt().run(offsets(0, 2), ROWS)
+    assert table.visible_keys() == ["k0", "k1"]
+
+
+@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
+def test_a_crash_while_another_name_is_settled_is_finished_by_the_next_start(after_effect: bool) -> None:
+    for dies_at in range(100):
+        table = TestTable()
+        with pytest.raises(Crash):
+            table.attempt().run(offsets(0, 2), ROWS, die)
+        try:
+            table.attempt(CrashingStorage(table.storage, dies_at, after_effect=after_effect), pipeline=RENAMED)
+        except Crash:
+            table.attempt(pipeline=RENAMED)
+            assert table.leftovers() == [], f"after a crash at change {dies_at}"
+        else:
+            assert dies_at > 10
+            return
+
+
+def test_an_archived_instant_that_a_process_puts_back_hides_nothing_for_long(table: TestTable) -> None:
+    """Readers take the oldest instant on the timeline for the end of the archive."""
+    attempt = table.attempt()
+    attempt.run(offsets(0, 2), ROWS)
+    attempt.run(offsets(2, 3), [row("k2")])
+    old = table.timeline().completed_commits[0].request_time
+    content = table.storage.get(join(".hoodie/timeline", f"{old}.deltacommit.inflight"))
+    archive(table)
+    commit(table, CommitMetadata())
+    assert len(table.visible_keys()) == 3
+    create_inflight(table.storage, old, content=content)
+    assert len(table.visible_keys()) < 3
+    again = table.attempt()
+    assert len(table.visible_keys()) == 3
+    assert table.leftovers() == []
+    assert again.coordinator.position == offsets(2, 3)
+
+
+def test_a_completed_file_that_a_process_puts_back_is_taken_off_again(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(0, 2), ROWS)
+    attempt.run(offsets(2, 3), [row("k2")])
+    path = next(iter(table.completed()))
+    content = table.storage.get(path)
+    archive(table)
+    commit(table, CommitMetadata())
+    table.storage.create(path, content)
+    table.attempt()
+    assert not table.storage.exists(path)
+    assert len(table.visible_keys()) == 3
+
+
+def test_an_archival_that_died_midway_is_not_finished_beyond_instants_of_others(table: TestTable) -> None:
+    """With an older one of theirs on the timeline, readers would take ours for never completed."""
+    table.attempt()
+    commit(table, CommitMetadata())
+    table.attempt().run(offsets(0, 2), ROWS)
+    stay = {info.path: table.storage.get(info.path) for info in table.storage.list_level(".hoodie/timeline").objects}
+    archive(table)
+    for path, content in stay.items():
+        table.storage.put(path, content)
+    table.attempt()
+    assert table.visible_keys() == ["k0", "k1"]
+
+
+def test_rows_of_an_archived_instant_are_not_rolled_back_by_an_attempt_that_slept(table: TestTable) -> None:
+    """To that one the instant is off the timeline, as if another writer had rolled it back."""
+    table.attempt().run(offsets(0, 2), ROWS)
+    done = table.timeline().completed_commits[0]
+    archive(table)
+    older = str(int(done.request_time) - 1000)
+    create_requested(table.storage, older, content=b"")  # so the archived one is not older than the timeline
+    assert not table.timeline().is_archived(done.request_time)
+    coordination = Coordination(table.storage, PIPELINE)
+    decision = coordination.decision(done.request_time)
+    assert isinstance(decision, CommitDecision)
+    epoch = coordination.claim_epoch("an attempt that slept")
+    identity = WriterIdentity(PIPELINE, epoch, table.dead_letters)
+    InstantExecutor(table.storage, coordination, identity).complete(done.request_time, decision, ())
+    with pytest.raises(RollbackError, match="is completed"):
+        roll_back(table.storage, done.request_time)
+    table.storage.delete(join(".hoodie/timeline", f"{older}.deltacommit.requested"))
+    commit(table, CommitMetadata())
+    assert table.visible_keys() == ["k0", "k1"]
+    assert table.timeline().find(done.request_time) is None, "it was put back"
+
+
+def test_what_an_archival_that_died_had_not_made_final_is_left_on_the_timeline(table: TestTable) -> None:
+    """The next one writes another manifest in its place."""
+    table.attempt().run(offsets(0, 2), ROWS)
+    before = {info.path: table.storage.get(info.path) for info in table.storage.list_level(".hoodie/timeline").objects}
+    archive(table)
+    table.storage.delete(".hoodie/timeline/history/_version_")
+    for path, content in before.items():
+        table.storage.put(path, content)
+    table.attempt()
+    assert before.keys() <= {info.path for info in table.storage.list_level(".hoodie/timeline").objects}
+
+
+def test_an_instant_of_ours_that_nobody_remembers_is_rolled_back(table: TestTable) -> None:
+    """An attempt slept until everything of its instant was forgotten, and then put it onto the timeline."""
+    table.attempt().run(offsets(0, 2), ROWS)
+    done = table.timeline().completed_commits[0].request_time
+    content = table.storage.get(join(".hoodie/timeline", f"{done}.deltacommit.requested"))
+    late = str(int(done) - 1000)
+    create_requested(table.storage, late, content=content)
+    attempt = table.attempt()
+    assert table.leftovers() == []
+    assert Coordination(table.storage, PIPELINE).is_aborted(late)
+    assert attempt.coordinator.position == offsets(0, 2)
