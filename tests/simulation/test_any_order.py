@@ -12,15 +12,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from support.simulation.checker import Ended, check_end, check_moment
-from support.simulation.hudi_writer import HudiHabits, HudiWriter
-from support.simulation.process import Limits, Process, Surroundings
-from support.simulation.reader import read
-from support.simulation.rollback_command import RollbackCommand
+from support.simulation.job.process import Limits, Process
+from support.simulation.job.surroundings import Surroundings
+from support.simulation.job.tasks import Routes, installed
+from support.simulation.judge.checker import Ended, check_end, check_moment
 from support.simulation.source import draw_rows
 from support.simulation.store import Objects
-from support.simulation.tasks import Routes, installed
 from support.simulation.world import Chances, World
+from support.simulation.writers.hudi_writer import HudiHabits, HudiWriter
+from support.simulation.writers.rollback_command import RollbackCommand
+from support.simulation.writers.visit import Others
 
 DEATHS = st.none() | st.integers(0, 120)
 """Storage calls that an actor makes before it dies; None: it lives to its end."""
@@ -36,10 +37,11 @@ class AnyOrder(RuleBasedStateMachine):
             Objects(url, lambda: (self.world.steps, self.world.now()), self.world.violation)
             for url in ("sim://table", "sim://letters")
         )
-        self.around = Surroundings(self.world, self.table, letters, draw_rows(random.Random(1), 12))
+        self.around = Surroundings(self.world, self.table, [letters], draw_rows(random.Random(1), 12))
         self.routes = Routes()
         self.names = iter(range(10**6))
-        self.hudi_writers: list[HudiWriter] = []
+        self.others = Others()
+        self.came = False
         self.installed = ExitStack()
         self.installed.enter_context(installed(self.routes, self.world.now))
 
@@ -71,7 +73,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def readers_see_a_beginning_of_the_input(self) -> None:
-        assert list(check_moment(self.contents(self.table), self.around.rows)) == []
+        assert list(check_moment(self.table.contents, self.around.rows, self.around.assigned)) == []
 
     def teardown(self) -> None:
         finished = 0
@@ -82,16 +84,16 @@ class AnyOrder(RuleBasedStateMachine):
             assert process.ended is None
             finished += process.finished
         self.installed.close()
-        objects = self.contents(self.table)
-        found = read(objects)
-        tried = {instant: row for writer in self.hudi_writers for instant, row in writer.tried.items()}
+        rows = {instant: row for instant, (_, row) in self.others.rows.items()}
         ended = Ended(
-            objects=objects,
-            letters=self.contents(self.around.dead_letters),
+            objects=self.table.contents,
+            letters=[place.contents for place in self.around.letters],
             rows=self.around.rows,
-            foreign_rows=[row for i, row in tried.items() if i in found.completed and i not in found.rolled_back],
-            foreign_instants=frozenset(tried),
-            others=bool(self.hudi_writers),
+            assigned=self.around.assigned,
+            foreign_rows=rows,
+            foreign_instants=rows.keys(),
+            others=self.came,
+            overtaken=self.table.overtaken,
         )
         assert list(check_end(ended)) == []
 
@@ -100,24 +102,20 @@ class AnyOrder(RuleBasedStateMachine):
         life: Process | HudiWriter | RollbackCommand
         if kind == "process":
             pause = None if interval is None else timedelta(milliseconds=interval)
-            limits = Limits((3, 6), 1, 2, 0, "parquet", 0.0, timedelta(0), pause, locks=False)
+            limits = Limits((3, 6), 1, 2, 0, 0.0, timedelta(0), pause, locks=False)
             life = Process(name, self.around, self.routes, limits)
         elif kind == "rollback command":
             life = RollbackCommand(name, self.world, self.table)
         else:
             habits = HudiHabits(eager=kind == "eager hudi", commits=True, late_rollbacks=False)
-            life = HudiWriter(name, self.world, self.table, habits)
-            self.hudi_writers.append(life)
+            life = HudiWriter(name, self.world, self.table, habits, self.others)
+            self.came = True
         self.world.spawn(name, life.live).dies_in = dies_in
         return life
 
     def run_all(self) -> None:
         self.world.run(lambda: None)
         assert self.world.violations == []
-
-    @staticmethod
-    def contents(objects: Objects) -> dict[str, bytes]:
-        return {path: stored.content for path, stored in objects.objects.items()}
 
 
 TestAnyOrder = AnyOrder.TestCase

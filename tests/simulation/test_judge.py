@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from bucketingest.hudi import rollback
 from bucketingest.storage import Storage
-from bucketingest.write import append_handle, bucket_writer, coordination, coordinator, publishing, settling
+from bucketingest.write import append_handle, bucket_writer, coordinator, publishing
 from bucketingest.write.coordination import Coordination
+from bucketingest.write.coordinator import CoordinatorSettings
+from bucketingest.write.instant_writer import InstantWriter
+from bucketingest.write.records import decision_bytes
+from bucketingest.write.recovery import start
+from support.simulation.job import process
 from support.simulation.runs import run_quietly
+from support.simulation.schedule import features_of
 
 SCHEDULES_MAX = 60
 
 
-def found(*signs: str) -> bool:
+def found(*signs: str, seeds: Iterable[int] = range(SCHEDULES_MAX)) -> bool:
     """Whether one of the first schedules is judged wrong for one of these reasons."""
-    verdicts = map(run_quietly, range(SCHEDULES_MAX))
+    verdicts = map(run_quietly, seeds)
     return any(sign in violation for verdict in verdicts for violation in verdict.violations for sign in signs)
 
 
 def test_a_decision_that_can_be_made_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def decide(self: Coordination, instant: str, wanted: Any) -> Any:
-        self._storage.put(self._path(instant, "decision"), coordination._decision_bytes(wanted))
+        self._storage.put(self._path(instant, "decision"), decision_bytes(wanted))
         return wanted
 
     monkeypatch.setattr(Coordination, "decide", decide)
@@ -45,15 +52,15 @@ def test_files_named_by_the_attempt_are_found(monkeypatch: pytest.MonkeyPatch) -
     original = publishing.create_or_adopt
     calls = iter(range(10**6))
 
-    def create(storage: Storage, path: str, content: Any, same_rows: Callable[[bytes, bytes], bool]) -> bool:
-        return original(storage, path.replace("_0-0-0", f"_0-0-{next(calls)}"), content, same_rows)
+    def create(storage: Storage, path: str, content: Any) -> int | None:
+        return original(storage, path.replace("_0-0-0", f"_0-0-{next(calls)}"), content)
 
     monkeypatch.setattr(bucket_writer, "create_or_adopt", create)
     assert found("in the files 2 times", "names")
 
 
 def test_a_position_that_is_not_read_from_the_table_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = settling.settle
+    original = start.settle
 
     def settle(*arguments: Any) -> Any:
         settled = original(*arguments)
@@ -71,5 +78,12 @@ def test_files_that_a_rollback_leaves_are_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_instant_that_is_never_finished_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "_recover", lambda *_: None)
+    monkeypatch.setattr(start, "_recover", lambda *_: None)
     assert found("still pending")
+
+
+def test_rows_of_another_query_that_stay_in_a_resumed_micro_batch_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "CoordinatorSettings", lambda *a, **k: CoordinatorSettings(*a, **(k | {"work": ""})))
+    monkeypatch.setattr(InstantWriter, "check_files", lambda *_: None)  # the second line of defence
+    edited = (seed for seed in range(10_000) if {"sql", "deletes"} & set(features_of(seed).edits))
+    assert found("there but should not be", "in the files 2 times", seeds=islice(edited, SCHEDULES_MAX))

@@ -9,11 +9,14 @@ from typing import Literal
 import pytest
 
 from bucketingest.hudi.log_reader import read_log
-from support.simulation.process import Limits, Process, Surroundings
-from support.simulation.reader import read
+from support.simulation.job.process import Limits, Process
+from support.simulation.job.surroundings import Surroundings
+from support.simulation.job.tasks import Routes, installed
+from support.simulation.judge.content import entries_of
+from support.simulation.judge.reader import read
 from support.simulation.source import draw_rows
+from support.simulation.spec import JobSpec
 from support.simulation.store import Objects
-from support.simulation.tasks import Routes, installed
 from support.simulation.world import Chances, World
 
 
@@ -23,17 +26,20 @@ def test_both_readers_see_the_same_rows_and_deletions(log_block: Literal["parque
     clock = lambda: (world.steps, world.now())  # noqa: E731 - short, and used twice
     table, letters = (Objects(url, clock, world.violation) for url in ("sim://table", "sim://letters"))
     routes = Routes()
-    around = Surroundings(world, table, letters, draw_rows(random.Random(1), 60))
-    limits = Limits((10, 20), 2, 2, 0, log_block, 0.0, timedelta(0), None, locks=False)
+    around = Surroundings(world, table, [letters], draw_rows(random.Random(1), 60))
+    limits = Limits((10, 20), 2, 2, 0, 0.0, timedelta(0), None, locks=False)
     with installed(routes, world.now):
-        world.spawn("process", Process("process", around, routes, limits).live)
+        world.spawn("process", Process("process", around, routes, limits, JobSpec(log_block=log_block)).live)
         world.run(lambda: None)
     assert world.violations == []
-    contents = {path: stored.content for path, stored in table.objects.items()}
-    seen = [(entry.file.path, entry.key, entry.row) for entry in read(contents).entries()]
+    found = read(table.contents)
+    files = [file for file in found.files if found.instants.is_visible(file.instant)]
+    seen = [
+        (file.path, entry.key, entry.row) for file in files for entry in entries_of(file, table.contents[file.path])
+    ]
     expected = []
-    for file in read(contents).visible(archived=False):
-        for block in read_log(contents[file.path]):
+    for file in files:
+        for block in read_log(table.contents[file.path]):
             rows = [] if block.rows is None else block.rows.to_pylist()
             expected += [(file.path, row["_hoodie_record_key"], row) for row in rows]
             expected += [(file.path, delete.record_key, None) for delete in block.deletes]

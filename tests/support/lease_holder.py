@@ -1,6 +1,7 @@
 """A process that holds a table's lease and checks it when told to: something to stop, continue and kill.
 
-Arguments: table URL, storage options as JSON, seconds of validity. Writes one line when it holds the table, then one
+Arguments: table URL, storage options as JSON, seconds of validity, seconds by which its wall clock is ahead, whether it
+seems to run on another machine. Writes one line when it holds the table, then one
 line for each line that it reads.
 """
 
@@ -11,16 +12,27 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
+from bucketingest.hudi.clocks import utc_now
+from bucketingest.hudi.process_identity import ProcessIdentity
+from bucketingest.lease.record import LeaseLost, LeaseOwner
+from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import open_storage
-from bucketingest.write.lease import TableLease
-from bucketingest.write.lease_record import LeaseLost, LeaseOwner
 
 
-def start_holder(url: str, options: Mapping[str, str], validity: timedelta) -> subprocess.Popen[str]:
+def start_holder(
+    url: str,
+    options: Mapping[str, str],
+    validity: timedelta,
+    *,
+    ahead: timedelta = timedelta(),
+    elsewhere: bool = False,
+) -> subprocess.Popen[str]:
     """A new process, started; it has written nothing yet."""
-    arguments = [url, json.dumps(dict(options)), str(validity.total_seconds())]
+    seconds = [str(validity.total_seconds()), str(ahead.total_seconds())]
+    arguments = [url, json.dumps(dict(options)), *seconds, str(elsewhere)]
     return subprocess.Popen(
         [sys.executable, __file__, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -48,7 +60,16 @@ def main() -> None:
     """Hold, then check line by line."""
     storage = open_storage(sys.argv[1], json.loads(sys.argv[2]))
     validity = timedelta(seconds=float(sys.argv[3]))
-    lease = TableLease.acquire(storage, LeaseOwner("holder"), wait=timedelta(0), validity=validity)
+    ahead = timedelta(seconds=float(sys.argv[4]))
+    own = ProcessIdentity.own()
+    process = replace(own, life=None) if sys.argv[5] == "True" else own
+    lease = TableLease.acquire(
+        storage,
+        LeaseOwner("holder", process=process),
+        wait=timedelta(0),
+        validity=validity,
+        clock=lambda: utc_now() + ahead,
+    )
     print("held", flush=True)
     for _ in sys.stdin:
         try:

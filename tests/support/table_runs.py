@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bucketingest.hudi.clocks import utc_now
 from bucketingest.hudi.file_view import load_file_view
 from bucketingest.hudi.log_reader import read_log
 from bucketingest.hudi.naming import bucket_of_file_id
@@ -23,9 +24,8 @@ from bucketingest.write.dead_letters import STAGING_DIRECTORY
 from bucketingest.write.opening import OpenTable, open_table
 from bucketingest.write.outcome import Assignment, Outcome, Start
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.source_range import SourceRange, canonical_json
+from bucketingest.write.source_range import SourceRange, canonical_json, reaches_beyond
 from bucketingest.write.write_status import WriteStatus
-from bucketingest.write.writer_identity import utc_now
 from support.write_plans import SCHEMA, definition, write, write_plan
 
 PIPELINE = "shop/orders"
@@ -60,6 +60,12 @@ class Attempt:
             return statuses
 
         return self.coordinator.run(source_range, write_rows)
+
+    def go_on(self, *batches: tuple[SourceRange, Rows]) -> None:
+        """Write what the table lacks of these micro-batches, as a query does that starts where the table ends."""
+        for source_range, rows in batches:
+            if reaches_beyond(source_range, self.coordinator.position):
+                self.run(source_range, rows)
 
     def plan(self, assignment: Assignment, **changes: Any) -> WritePlan:
         """What the tasks of this attempt are told."""
@@ -101,6 +107,9 @@ class TestTable:
         commit_interval: timedelta | None = None,
         max_files: int = 100_000,
         clock: Callable[[], datetime] = utc_now,
+        forward: Callable[[], float] | None = None,
+        work: str = "",
+        repeatable: bool = True,
     ) -> Attempt:
         """A new process, its coordinator started; on `storage`, which may fail, instead of the table's own."""
         opened = open_table(storage or self.storage, self.definition, self.schema)
@@ -108,7 +117,16 @@ class TestTable:
         coordinator = InstantCoordinator(
             opened,
             CoordinatorSettings(
-                pipeline, TASKS, max_retries, letters, commit_interval=commit_interval, max_files=max_files, clock=clock
+                pipeline,
+                TASKS,
+                max_retries,
+                letters,
+                commit_interval=commit_interval,
+                max_files=max_files,
+                clock=clock,
+                forward=forward or (lambda: clock().timestamp()),
+                work=work,
+                repeatable=repeatable,
             ),
         )
         start = coordinator.start()

@@ -8,14 +8,18 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from support.simulation.checker import Ended, check_end, check_moment
-from support.simulation.hudi_writer import HudiHabits, HudiWriter
-from support.simulation.process import Limits, Process, Surroundings
-from support.simulation.reader import read
-from support.simulation.rollback_command import RollbackCommand
+from bucketingest.write.errors import PositionLost, RangeConflict
+from support.simulation.features import Features, draw_features
+from support.simulation.job.new_topic import NewTopicProcess
+from support.simulation.job.process import SKEWS, Limits, Process
+from support.simulation.job.surroundings import Surroundings
+from support.simulation.job.tasks import Routes, installed
+from support.simulation.judge.checker import Ended, check_end, check_moment
+from support.simulation.judge.reader import read
 from support.simulation.source import draw_rows
+from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
-from support.simulation.tasks import Routes, installed
+from support.simulation.visitors import Visitors
 from support.simulation.world import Actor, Chances, World
 
 _FAULTS_MAX: Final = 24
@@ -47,6 +51,13 @@ _COUNTED: Final = (
     "pages of a list",
     "position lost",
     "leaps",
+    "edits",
+    "schedules",
+    "compacts",
+    "cleans",
+    "archives",
+    "deletes",
+    "adds a column",
 )
 
 
@@ -80,34 +91,52 @@ def run_schedule(seed: int, *, steps_shown: int = 60) -> Verdict:
     return Schedule(seed).run(steps_shown)
 
 
+def features_of(seed: int) -> Features:
+    """What happens in the schedule of a seed."""
+    return draw_features(random.Random(seed))
+
+
 class Schedule:
     """The pipeline's processes come and go, other writers visit, until the input is in the table; then it is judged."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         rng = random.Random(seed)
+        self._features = features = draw_features(rng)
         self._kind = rng.choice(list(_KINDS))
         self._world = World(f"schedule {seed}", _KINDS[self._kind], faults=rng.randint(1, _FAULTS_MAX))
-        rows = draw_rows(rng, rng.randint(8, 30))
+        rows = draw_rows(rng, rng.randint(8, 30), growing=features.compacts)
         self._table = self._objects("sim://table")
-        self._around = Surroundings(self._world, self._table, self._objects("sim://letters"), rows)
+        letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
+        self._around = Surroundings(self._world, self._table, letters, rows)
         self._routes = Routes()
-        self._batch_rows = rng.choice(((1, 4), (3, 6), (4, 9)))
-        self._log_block = rng.choice(("avro", "parquet", "parquet", "parquet"))
+        # Of few rows, two queries send none to the same file group: then nothing tells that they differ.
+        self._batch_rows = rng.choice(((1, 4), (3, 6), (4, 9)) if features.is_fixed else ((1, 2), (1, 3), (3, 6)))
+        self._spec = JobSpec(
+            transform=Transform("time" if features.sql_uses_time else "key"),
+            log_block="avro" if rng.random() < 0.25 else "parquet",
+            memory_bytes=SCARCE if rng.random() < 0.05 else AMPLE,
+        )
+        self._edits = list(features.edits)
+        self._kills = features.kills
+        self._map_tasks, self._write_tasks = rng.choice((1, 1, 2)), rng.choice((1, 2))
         self._twins = rng.choice((0.0, 0.1, 0.4))
-        self._visits = rng.choice((0, 0, 1, 2, 4))
         self._interval_ms = rng.choice((None, 30, 100, 5000))
-        self._late_rollbacks = rng.random() < 0.3
-        if self._late_rollbacks:
-            self._visits = max(self._visits, rng.choice((1, 3)))
-        self._locks = rng.random() < 0.3
+        self._locks = features.needs_lock or rng.random() < 0.3
         self._leaps = rng.choice((0, 0, 0, 2))
+        self._visitors = Visitors(self._world, self._table, features, rng)
         self._processes: list[Process] = []
         self._current: Actor | None = None
-        self._hudi_writers: list[HudiWriter] = []
-        self._commands = 0
         self._failed_in_calm = 0
         self._extra_restarts = rng.choice((0, 0, 1, 3))
+        services_land_at_once = not features.compacts or (self._locks and not self._world.chances.late)
+        self._looks = (
+            not self._visitors.late_rollbacks
+            and features.is_fixed
+            and not features.archives
+            and not features.schedules_without_lock
+            and services_land_at_once
+        )
 
     def run(self, steps_shown: int) -> Verdict:
         """Run and judge."""
@@ -117,11 +146,13 @@ class Schedule:
                 world.run(self._between_turns)
                 if not world.violations:
                     self._come_to_rest()
+                if not world.violations:
+                    for found in check_end(self._ended()):
+                        world.violation(found)
+                if not world.violations and self._features.topic_made_anew:
+                    self._make_topic_anew()
             finally:
                 world.end()
-        if not world.violations:
-            for found in check_end(self._ended()):
-                world.violation(found)
         steps = [f"{step:6} {actor:28} {what:14} {detail}" for step, actor, what, detail in world.log]
         return Verdict(
             self.seed,
@@ -132,15 +163,15 @@ class Schedule:
         )
 
     def _counts(self) -> Counter[str]:
-        table = read(self._contents(self._table))
+        instants = read(self._table.contents).instants
         counts = Counter({what: self._world.counts[what] for what in _COUNTED})
         counts.update(
             {
                 "processes": len(self._processes),
                 "storage calls": self._world.steps,
-                "instants completed": len(table.completed),
-                "instants rolled back": len(table.rolled_back),
-                "of those after completion": len(table.rolled_back & table.completed.keys()),
+                "instants completed": len(instants.completed),
+                "instants rolled back": len(instants.rolled_back),
+                "of those after completion": len(instants.rolled_back & instants.completed.keys()),
             }
         )
         return counts
@@ -151,13 +182,15 @@ class Schedule:
     def _between_turns(self) -> None:
         """What the world around does: starts the pipeline anew, lets other writers come, looks at the table."""
         rng, current = self._world.rng, self._current
-        if self._visits and rng.random() < (0.4 if self._world.watched else 0.05):
-            self._visits -= 1
-            self._visit()
+        self._visitors.between_turns()
         if current is None or current.done:
             if self._processes and self._processes[-1].finished:
                 return
             self._start_process()
+        elif self._kills and rng.random() < (0.4 if self._world.watched else 0.01):
+            self._kills -= 1
+            current.doomed = True
+            self._start_process(edited=1.0)
         elif current.wakes_at > self._world.steps and rng.random() < 0.5:
             self._start_process()  # it is taken for dead, and is not
         elif self._extra_restarts and rng.random() < 0.01:
@@ -165,10 +198,11 @@ class Schedule:
             self._start_process()
         elif self._leaps and rng.random() < 0.02 and self._world.leap(timedelta(hours=rng.choice((1, 30)))):
             self._leaps -= 1
-        if rng.random() < 0.02 and not self._late_rollbacks:
+        if rng.random() < 0.02 and self._looks:
             self._look()
 
-    def _start_process(self) -> None:
+    def _start_process(self, *, edited: float = 0.3) -> None:
+        """The pipeline starts anew, so likely with an edited spec."""
         world = self._world
         if self._processes and world.faults_left <= 0 and self._processes[-1].ended:
             self._failed_in_calm += 1
@@ -180,48 +214,45 @@ class Schedule:
         if len(self._processes) >= _PROCESSES_MAX:
             world.violation(f"does not get through in {_PROCESSES_MAX} processes: {self._around.failures[-3:]}")
             return
-        process = Process(f"process {len(self._processes) + 1}", self._around, self._routes, self._limits())
+        if self._edits and self._processes and world.rng.random() < edited:
+            edit = self._edits.pop(0)
+            self._spec = self._spec.edited(edit, world.rng)
+            world.note("person", "edits", f"{edit}: {self._spec}")
+        if self._features.checkpoints_are_lost and world.rng.random() < 0.4:
+            self._around.checkpoints.clear()
+        name = f"process {len(self._processes) + 1}"
+        process = Process(name, self._around, self._routes, self._limits(), self._spec)
         self._processes.append(process)
         self._current = world.spawn(process.name, process.live)
 
     def _limits(self) -> Limits:
-        rng = self._world.rng
+        rng, clocks = self._world.rng, self._features.clocks_are_set
+        other = rng.random() < 0.2  # the cluster has another size today
         return Limits(
             batch_rows=self._batch_rows,
-            map_tasks=rng.choice((1, 1, 2)),
-            write_tasks=rng.choice((1, 2)),
+            map_tasks=rng.choice((1, 2)) if other else self._map_tasks,
+            write_tasks=rng.choice((1, 2)) if other else self._write_tasks,
             max_retries=rng.choice((0, 2)),
-            log_block="parquet" if self._log_block == "parquet" else "avro",
             twins=self._twins,
-            skew=timedelta(milliseconds=rng.choice((0, 0, 0, -1500, 2000))),
+            skew=timedelta(milliseconds=rng.choice(SKEWS if clocks else (0, 0, 0, -1500, 2000))),
             locks=self._locks,
             commit_interval=None if self._interval_ms is None else timedelta(milliseconds=self._interval_ms),
+            clock_is_set=clocks,
         )
 
-    def _visit(self) -> None:
-        rng = self._world.rng
-        if rng.random() < 0.2:
-            self._commands += 1
-            command = RollbackCommand(f"rollback command {self._commands}", self._world, self._table)
-            self._world.spawn(command.name, command.live)
-            return
-        eager = rng.random() < 0.6
-        habits = HudiHabits(eager, commits=not eager or rng.random() < 0.5, late_rollbacks=self._late_rollbacks)
-        writer = HudiWriter(f"hudi {len(self._hudi_writers) + 1}", self._world, self._table, habits)
-        self._hudi_writers.append(writer)
-        self._world.spawn(writer.name, writer.live)
-
     def _look(self) -> None:
-        for found in check_moment(self._contents(self._table), self._around.rows):
+        for found in check_moment(self._table.contents, self._around.rows, self._around.assigned):
             self._world.violation(found)
 
     def _come_to_rest(self) -> None:
-        """Every request has landed, nobody is left; one more process finds what there is to sweep."""
+        """Every request has landed, nobody is left; services finish what is due, and one more process finds what there
+        is to sweep.
+        """
         world = self._world
         world.land_late(all_of_them=True)
         world.chances = replace(Chances(), switch=1e-9)
         world.faults_left = 0
-        self._visits = 0
+        self._visitors.come_to_rest()
         starts = 0
         while starts < _LAST_STARTS:
             self._start_process()
@@ -233,24 +264,34 @@ class Schedule:
                 return
             starts += last.finished  # it may have been stopped
 
-    def _ended(self) -> Ended:
-        objects = self._contents(self._table)
-        tried = {
-            instant: row
-            for writer in self._hudi_writers
-            for instant, row in writer.tried.items()
-            if self._table.creators.get(f".hoodie/timeline/{instant}.deltacommit.requested", writer.name) == writer.name
-        }
-        table = read(objects)
-        return Ended(
-            objects=objects,
-            letters=self._contents(self._around.dead_letters),
-            rows=self._around.rows,
-            foreign_rows=[row for i, row in tried.items() if i in table.completed and i not in table.rolled_back],
-            foreign_instants=frozenset(tried),
-            others=bool(self._hudi_writers),
-        )
+    def _make_topic_anew(self) -> None:
+        world, before = self._world, self._table.contents
+        process = NewTopicProcess("new topic", self._around, self._routes, self._limits(), self._spec)
+        process.new_end = world.rng.randrange(1, len(self._around.rows))
+        self._around.rows = draw_rows(world.rng, process.new_end)
+        world.spawn(process.name, process.live)
+        world.run(lambda: None)
+        done = read(self._table.contents).instants.completed.keys() - read(before).instants.completed.keys()
+        if not isinstance(process.error, RangeConflict | PositionLost) or done:
+            world.violation(
+                f"the topic was made anew with {process.new_end} rows, and its rows were taken for rows that the table "
+                f"has: ended with {process.ended}, committed {sorted(done)}"
+            )
 
-    @staticmethod
-    def _contents(objects: Objects) -> dict[str, bytes]:
-        return {path: stored.content for path, stored in objects.objects.items()}
+    def _ended(self) -> Ended:
+        visitors, features = self._visitors, self._features
+        rows = visitors.rows()
+        return Ended(
+            objects=self._table.contents,
+            letters=[place.contents for place in self._around.letters],
+            rows=self._around.rows,
+            assigned=self._around.assigned,
+            foreign_rows=rows,
+            foreign_instants=rows.keys() | visitors.others.requested,
+            others=visitors.came,
+            overtaken=self._table.overtaken,
+            pipeline=self._spec.pipeline,
+            letters_place=self._spec.dead_letters,
+            foreign_rows_may_hide=features.schedules_without_lock,
+            doubles_allowed=features.archives and features.compacts,
+        )

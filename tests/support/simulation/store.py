@@ -14,9 +14,12 @@ from typing import Final
 
 from bucketingest.storage import AlreadyExists, NotFound
 from bucketingest.storage.interface import ObjectInfo
+from support.simulation.judge.instants import HISTORY, TIMELINE, read_instants
 
 _COMPLETED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_\d{17}\.deltacommit")
 """Of rollbacks, two that finish the same one may both write its completed file unless they hold the table's lock."""
+_OVERTAKEN: Final = re.compile(r"\.hoodie/\.bucketingest/[^/]+/instants/(\d{17})/overtaken")
+_TAKEN_BACK: Final = re.compile(r"\.hoodie/\.bucketingest/[^/]+/instants/(\d{17})/(?:overtaken|aborted)")
 _DECISION: Final = re.compile(r"\.hoodie/\.bucketingest/.*/decision")
 
 
@@ -39,6 +42,12 @@ class Objects:
         self._violation = violation
         self._next_etag = 0
         self._completed: dict[str, str] = {}
+        self.archivers: set[str] = set()
+        """Actors that may delete completed instants: they are in the history by then."""
+        self.archived_up_to = ""
+        """The greatest request time that they took off the timeline."""
+        self.overtaken: set[str] = set()
+        """Instants that were ever marked as overtaken."""
         self.objects: dict[str, StoredObject] = {}
         self.creators: dict[str, str] = {}
         """Who created an object last; it stays when the object goes."""
@@ -74,20 +83,44 @@ class Objects:
             self._check_change(path, "overwritten")
         self._store(path, content)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, by: str = "") -> None:
         """Delete; success if absent."""
         if path in self.objects:
-            self._check_change(path, "deleted")
+            if by in self.archivers:
+                self.archived_up_to = max(self.archived_up_to, path.rpartition("/")[2][:17])
+            else:
+                self._check_change(path, "deleted")
             self.deleted[path] = (self.objects.pop(path), self._clock()[0])
 
+    @property
+    def contents(self) -> dict[str, bytes]:
+        """Path -> content, as it is now."""
+        return {path: stored.content for path, stored in self.objects.items()}
+
     def _check_change(self, path: str, what: str) -> None:
-        if _COMPLETED.fullmatch(path):
+        match = _COMPLETED.fullmatch(path)
+        if match is not None and not (what == "deleted" and self._is_taken_back(match[1])):
             self._violation(f"a completed instant was {what}: {path}")
         if what == "overwritten" and _DECISION.fullmatch(path):
             self._violation(f"a decision was {what}: {path}")
 
+    def _is_taken_back(self, instant: str) -> bool:
+        """Whether its pipeline may delete its completed file: a rollback or a compaction of others made it void, or it
+        is archived and the oldest on the timeline.
+        """
+        marked = any((match := _TAKEN_BACK.fullmatch(path)) and match[1] == instant for path in self.objects)
+        table = read_instants(self.contents)
+        active = {
+            path for path in self.contents if not (path.startswith(f"{TIMELINE}{instant}") and HISTORY not in path)
+        }
+        without = read_instants({path: self.contents[path] for path in active})
+        archived = table.first_active == instant and instant in without.completed
+        return marked or archived or instant in table.rolled_back
+
     def _store(self, path: str, content: bytes) -> None:
         step, now = self._clock()
+        if (match := _OVERTAKEN.fullmatch(path)) is not None:
+            self.overtaken.add(match[1])
         self._next_etag += 1
         self.objects[path] = StoredObject(content, now, str(self._next_etag), step)
 

@@ -20,18 +20,22 @@ from support.simulation.world import Actor, Killed, World
 _STALE_STEPS: Final = 40
 """How old a change is at most that a stale listing does not show."""
 
-_DANGEROUS: Final = re.compile(r"/(decision|intent/\d+|ledger/\d+|\d+\.(deltacommit|rollback)\.(requested|inflight))$")
+_DANGEROUS: Final = re.compile(
+    r"/(decision|intent/\d+|ledger/\d+|\d+_\d+\.deltacommit|\.[^/]+\.log\.\d+_0-0-0"
+    r"|\d+\.(deltacommit|rollback|compaction)\.(requested|inflight))$"
+)
+_ON_TIMELINE: Final = re.compile(r"\.hoodie/timeline/(\d{17})")
 _CONSISTENT: Final = (".hoodie/timeline", ".hoodie/.bucketingest")
 
 
 class View:
     """The store as one actor sees it. Dies with its actor: after that every call raises Killed."""
 
-    def __init__(self, objects: Objects, world: World, actor: Actor, *, can_crash: bool = True) -> None:
+    def __init__(self, objects: Objects, world: World, actor: Actor, *, lands_late: bool = True) -> None:
         self._objects = objects
         self._world = world
         self._actor = actor
-        self._can_crash = can_crash
+        self._lands_late = lands_late
         self._throttled = 0
 
     @property
@@ -65,7 +69,7 @@ class View:
         self._change("put", path, lambda: self._objects.put(path, content))
 
     def delete(self, path: str) -> None:
-        self._change("delete", path, lambda: self._objects.delete(path))
+        self._change("delete", path, lambda: self._objects.delete(path, self._actor.name))
 
     def delete_many(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -130,7 +134,7 @@ class View:
             self._fail(what, path, "throttled")
         chance = world.rng.random()
         if chance < chances.crash / 2:
-            if self._can_crash and self._fault("crash at", f"{what} {path}"):
+            if self._fault("crash at", f"{what} {path}"):
                 self._die()
         elif chance < (chances.crash + chances.unavailable) / 2 and self._fault("unavailable at", f"{what} {path}"):
             self._throttled = world.rng.choice((0, 0, 1, 3))
@@ -143,7 +147,7 @@ class View:
             self._throttled -= 1
             self._fail(what, path, "throttled")
         chance = world.rng.random()
-        limit = chances.crash if self._can_crash else 0.0
+        limit = chances.crash
         if chance < limit and self._fault("crash at", f"{what} {path}"):
             if chance < limit / 2:
                 self._do_unheard(what, path, effect)
@@ -155,9 +159,9 @@ class View:
             else:
                 self._throttled = world.rng.choice((0, 0, 1, 3))
             self._fail(what, path, "unavailable")
-        if limit <= chance < limit + chances.late and self._fault("late", f"{what} {path}"):
-            world.delay(f"{what} {path}", lambda: self._do_unheard(what, path, effect))
-            if self._can_crash and world.rng.random() < 0.5:
+        if self._lands_late and limit <= chance < limit + chances.late and self._fault("late", f"{what} {path}"):
+            world.delay(f"{what} {path}", lambda: self._land(what, path, effect))
+            if world.rng.random() < 0.5:
                 self._die()
             self._fail(what, path, "timed out")
         self._do(what, path, effect)
@@ -178,6 +182,12 @@ class View:
         """The effect without its answer, be it success or AlreadyExists."""
         with suppress(StorageError):
             self._do(what, path, effect)
+
+    def _land(self, what: str, path: str, effect: Callable[[], None]) -> None:
+        """A request that was under way for long takes effect, unless newer instants were archived long before."""
+        match = _ON_TIMELINE.match(path)
+        if match is None or match[1] > self._objects.archived_up_to:
+            self._do_unheard(what, path, effect)
 
     def _fault(self, kind: str, where: str) -> bool:
         if self._world.faults_left <= 0:

@@ -87,6 +87,10 @@ class World:
         """The simulated time: a millisecond per storage call."""
         return _START + self._leapt + self.steps * _STEP
 
+    def forward(self) -> float:
+        """Seconds by a clock that nobody sets."""
+        return (self._leapt + self.steps * _STEP).total_seconds()
+
     def leap(self, time: timedelta) -> bool:
         """Let time pass, unless somebody is stalled or something is under way, which would not outlive it."""
         if self._late or len(self._actors) > 1 or any(actor.wakes_at > self.steps for actor in self._actors):
@@ -209,7 +213,9 @@ class World:
         except Killed:
             self.note(actor.name, "is dead")
         except BaseException as error:  # noqa: BLE001 - no error of an actor may pass unseen
-            self.violation(f"{actor.name} failed: {''.join(traceback.format_exception(error))}")
+            brief = f"{type(error).__name__}: {str(error)[:200]}"
+            where = "".join(traceback.format_tb(error.__traceback__))
+            self.violation(f"{actor.name} failed: {brief}\n{where}")
         finally:
             actor.done = True
             self._main.release()

@@ -6,32 +6,21 @@ back whatever is pending, whether or not somebody works on it.
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
-from datetime import timedelta
-
-import pyarrow as pa
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi import heartbeat
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.instant import DELTA_COMMIT, ROLLBACK, Instant, State, format_time, parse_time
-from bucketingest.hudi.log_blocks import avro_data_block
-from bucketingest.hudi.markers import create_marker, delete_markers, marked_files
-from bucketingest.hudi.naming import LogFileName, deterministic_file_id, parse_data_file_name
-from bucketingest.hudi.partition import ensure_partition_metadata
+from bucketingest.hudi.instant import DELTA_COMMIT, ROLLBACK, Instant, State
+from bucketingest.hudi.markers import delete_markers, marked_files
+from bucketingest.hudi.naming import parse_data_file_name
 from bucketingest.hudi.rollback_plan import RollbackFile, RollbackMetadata, RollbackPlan
-from bucketingest.hudi.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
 from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested, path_of
-from bucketingest.hudi.write_stat import WriteStat
 from bucketingest.storage import NotFound
-from support.simulation.source import BUCKETS, SCHEMA, Row
 from support.simulation.store import Objects
 from support.simulation.view import View
 from support.simulation.world import Actor, World
-
-_BLOCK_SCHEMA = schema_json(with_meta_columns(arrow_to_avro(SCHEMA, table_name="orders")))
-_TABLE_SCHEMA = schema_json(arrow_to_avro(SCHEMA, table_name="orders"))
+from support.simulation.writers.commits import commit
+from support.simulation.writers.visit import Others, Visit
 
 
 @dataclass(frozen=True)
@@ -49,14 +38,13 @@ class HudiHabits:
 class HudiWriter:
     """One visit of another writer."""
 
-    def __init__(self, name: str, world: World, table: Objects, habits: HudiHabits) -> None:
+    def __init__(self, name: str, world: World, table: Objects, habits: HudiHabits, others: Others) -> None:
         self.name = name
-        self.tried: dict[str, Row] = {}
-        """Instant -> the row that is in the table if the instant completed."""
         self._world = world
         self._table = table
         self._habits = habits
-        self._rng = random.Random(world.rng.random())
+        self._visit = Visit(name, world, table, others)
+        self._rng = self._visit.rng
 
     def live(self, actor: Actor) -> None:
         """What the writer does, until it is done, fails, or dies."""
@@ -67,7 +55,7 @@ class HudiWriter:
             if self._habits.eager:
                 self._roll_back_pending(actor, storage)
             if self._habits.commits:
-                self._commit(actor, storage)
+                commit(self._visit, actor, self._visit.view(actor))
         except BucketIngestError as error:
             self._world.note(self.name, "ends with", f"{type(error).__name__}: {error}")
 
@@ -106,7 +94,7 @@ class HudiWriter:
         metadata = RollbackMetadata(rollback_time, plan).encode(storage.absolute)
         found = Timeline.load(storage).find(rollback_time, ROLLBACK)
         if found is None or not found.is_completed:
-            complete(storage, rollback_time, self._next_time(storage), metadata, ROLLBACK)
+            complete(storage, rollback_time, self._visit.next_time(storage), metadata, ROLLBACK)
         delete_markers(storage, instant)
         heartbeat.stop(storage, instant)
 
@@ -129,45 +117,6 @@ class HudiWriter:
             parsed = parse_data_file_name(name)
             files.append(RollbackFile(partition_path, parsed.file_id if parsed else "", path))
         plan = RollbackPlan(instant, DELTA_COMMIT, tuple(files))
-        rollback_time = self._next_time(storage)
+        rollback_time = self._visit.next_time(storage)
         create_requested(storage, rollback_time, ROLLBACK, plan.encode(storage.absolute))
         return rollback_time, plan
-
-    def _commit(self, actor: Actor, storage: View) -> None:
-        """One row of its own, into a bucket that the pipeline writes to, too."""
-        bucket, region = self._rng.randrange(BUCKETS), self._rng.choice(("eu", "us"))
-        key = f"foreign {self.name}"
-        row: Row = {"id": key, "region": region, "offset": -1, "at": 1}
-        instant = self._next_time(storage)
-        self.tried[instant] = row
-        heartbeat.beat(storage, instant)
-        create_requested(storage, instant)
-        create_inflight(storage, instant)
-        name = LogFileName(deterministic_file_id(bucket), instant, 1, "1-1-1")
-        ensure_partition_metadata(storage, region, instant)
-        create_marker(storage, instant, region, str(name))
-        content = self._block(row, name)
-        storage.create(f"{region}/{name}", content)
-        stat = WriteStat.of_log_file(region, name, size=len(content), updates=1, deletes=0)
-        metadata = CommitMetadata({region: [stat]}, {"schema": _TABLE_SCHEMA})
-        with self._world.atomically(actor):  # it holds the table's lock
-            if Timeline.load(storage).find(instant) is None:
-                self._world.note(self.name, "was rolled back", instant)
-                return
-            complete(storage, instant, self._next_time(storage), metadata.encode())
-        delete_markers(storage, instant)
-        heartbeat.stop(storage, instant)
-
-    def _block(self, row: Row, name: LogFileName) -> bytes:
-        values = [name.instant, f"{name.instant}_0_0", row["id"], row["region"], name.file_id]
-        meta = {column: pa.array([value]) for column, value in zip(META_COLUMNS, values, strict=True)}
-        data = {field.name: pa.array([row[field.name]], field.type) for field in SCHEMA}
-        table = pa.table(meta | data)
-        block = avro_data_block(table, instant_time=name.instant, avro_schema_json=_BLOCK_SCHEMA)
-        return b"".join(memoryview(part) for part in block)
-
-    def _next_time(self, storage: View) -> str:
-        """A time after every one on the timeline; Hudi's waits for its clock instead, under the lock."""
-        now = format_time(self._world.now())
-        newest = max(Timeline.load(storage).times, default="")
-        return max(now, format_time(parse_time(newest) + timedelta(milliseconds=1)) if newest else now)

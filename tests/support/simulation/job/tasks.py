@@ -14,12 +14,13 @@ import pyarrow as pa
 import stamina
 
 from bucketingest.storage import Storage, StorageError
-from bucketingest.write import abandon, bucket_writer, dead_letter_writer
+from bucketingest.write import bucket_writer, dead_letter_writer
 from bucketingest.write.bucket_writer import write_task
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.write_status import WriteStatus, statuses_from_arrow
-from support.simulation.world import Actor, World
+from support.simulation.job.surroundings import Surroundings
+from support.simulation.world import Actor
 
 _ATTEMPTS_MAX = 10
 
@@ -46,13 +47,13 @@ class Routes:
     """Which view a task means by a URL: write tasks open their storage by it, as on an executor."""
 
     def __init__(self) -> None:
-        self._views: dict[str, Storage] = {}
+        self.views: dict[str, Storage] = {}
 
     def add(self, url: str, view: Storage) -> None:
-        self._views[url] = view
+        self.views[url] = view
 
     def open(self, url: str, _: object = None) -> Storage:
-        return self._views[url]
+        return self.views[url]
 
 
 @contextmanager
@@ -67,7 +68,6 @@ def installed(routes: Routes, clock: Callable[[], datetime]) -> Iterator[None]:
             patch.object(bucket_writer, "open_storage", routes.open),
             patch.object(dead_letter_writer, "open_storage", routes.open),
             patch.object(bucket_writer, "ThreadPoolExecutor", Inline),
-            patch.object(abandon, "_utc_now", clock),
             stamina.set_testing(testing=True, attempts=_ATTEMPTS_MAX, cap=True),
         ):
             yield
@@ -78,9 +78,9 @@ def installed(routes: Routes, clock: Callable[[], datetime]) -> Iterator[None]:
 class Twin:
     """A second run of a task, elsewhere: its driver may take its report, or never hear of it."""
 
-    def __init__(self, world: World, share: pa.Table, plan: WritePlan, task: int) -> None:
+    def __init__(self, around: Surroundings, share: pa.Table, plan: WritePlan, task: int) -> None:
         self.statuses: list[WriteStatus] = []
-        self._world = world
+        self._around = around
         self._share, self._plan, self._task = share, plan, task
 
     def live(self, _: Actor) -> None:
@@ -89,12 +89,7 @@ class Twin:
         except StorageError:
             return
         except ConflictingAttempt as error:
-            check_conflict(error, self._world)
-
-
-def check_conflict(error: ConflictingAttempt, world: World) -> None:
-    """Equal input gives equal files of rows, however many tasks there are."""
-    world.violation(str(error))
+            self._around.check_conflict(error, self._plan.instant_time, self._plan.sequence)
 
 
 def run_task(share: pa.Table, plan: WritePlan, task: int) -> list[WriteStatus]:

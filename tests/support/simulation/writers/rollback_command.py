@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.write.abandon import Abandoner
-from bucketingest.write.abandon_plan import choose
-from bucketingest.write.abandon_survey import survey
+from bucketingest.write.recovery.command import Abandoner
+from bucketingest.write.recovery.decide import choose
+from bucketingest.write.recovery.survey import survey
 from support.simulation.store import Objects
 from support.simulation.view import View
 from support.simulation.world import Actor, World
@@ -24,7 +24,9 @@ class RollbackCommand:
         storage = View(self._table, self._world, actor)
         try:
             found = survey(storage, (), self._world.now())
-            for outcome in Abandoner(storage).carry_out(choose(found.candidates, found.wanted, force=True)):
-                self._world.note(self.name, outcome.did, outcome.choice.candidate.request_time)
+            for outcome in Abandoner(storage, clock=self._world.now).carry_out(
+                choose(found.instants, found.wanted, force=True)
+            ):
+                self._world.note(self.name, outcome.did, outcome.choice.found.request_time)
         except BucketIngestError as error:
             self._world.note(self.name, "ends with", f"{type(error).__name__}: {error}")

@@ -1,0 +1,91 @@
+"""Which events a schedule has beyond crashes, zombies and faulty storage."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from support.simulation.spec import EDITS, Edit
+from support.simulation.writers.table_services import Service
+
+_THEMES: Final = ("none", "none", "compaction", "compaction", "services", "archive", "edits", "edits", "time", "both")
+_RARE_EDITS: Final[tuple[Edit, ...]] = ("name",)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Drawn once for a schedule."""
+
+    services: tuple[Service, ...] = ()
+    """What other writers do; several of them in one visit."""
+    visits: int = 0
+    """How often they come."""
+    schedules_without_lock: bool = False
+    edits: tuple[Edit, ...] = ()
+    """What a person changes in the spec, in this order."""
+    sql_uses_time: bool = False
+    checkpoints_are_lost: bool = False
+    kills: int = 0
+    """How often a person stops the pipeline at a bad moment and starts it again."""
+    clocks_are_set: bool = False
+    topic_made_anew: bool = False
+
+    @property
+    def compacts(self) -> bool:
+        """Whether base files come to be, and deletions are forgotten."""
+        return "compact" in self.services
+
+    @property
+    def archives(self) -> bool:
+        """Whether instants leave the timeline."""
+        return "archive" in self.services
+
+    @property
+    def needs_lock(self) -> bool:
+        """Whether the pipeline must hold the table's lock as well: else a column is lost between its look and its
+        commit.
+        """
+        return "add column" in self.services
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every attempt writes the same rows."""
+        return not self.edits and not self.sql_uses_time
+
+
+def draw_features(rng: random.Random) -> Features:
+    """What a seed says."""
+    theme = rng.choice(_THEMES)
+    compacts = theme in {"compaction", "services", "both"}
+    services: list[Service] = ["schedule", "compact"] if compacts else []
+    if compacts and rng.random() < 0.5:
+        services.append("clean")
+    if theme == "archive" or (theme == "services" and rng.random() < 0.4):
+        services.append("archive")
+    if theme == "services" and rng.random() < 0.5:
+        services += ["fill partition", "delete partition"]
+    if theme == "services" and rng.random() < 0.5:
+        services.append("add column")
+    edits = _draw_edits(rng) if theme in {"edits", "both"} else ()
+    if compacts and {"sql", "deletes"} & set(edits):
+        # What the former name deleted is forgotten with a compaction, and its rows come again elsewhere.
+        edits = tuple(edit for edit in edits if edit != "name")
+    return Features(
+        services=tuple(services),
+        visits=rng.choice((3, 6, 10)) if services else 0,
+        # What such a scheduler leaves out of a pipeline that has another name by now, only the old name would notice.
+        schedules_without_lock=compacts and rng.random() < 0.4 and "name" not in edits,
+        edits=edits,
+        sql_uses_time=theme == "time" or (theme == "both" and rng.random() < 0.3),
+        checkpoints_are_lost=rng.random() < 0.5,
+        kills=len(edits) + (rng.choice((1, 3, 5)) if theme in {"archive", "edits", "time"} else 0),
+        clocks_are_set=rng.random() < 0.3,
+        topic_made_anew=rng.random() < 0.15,
+    )
+
+
+def _draw_edits(rng: random.Random) -> tuple[Edit, ...]:
+    edits = [rng.choice(EDITS) for _ in range(rng.choice((1, 1, 2, 4)))]
+    renames = [edit for edit in edits if edit in _RARE_EDITS]
+    return tuple(edit for edit in edits if edit not in _RARE_EDITS) + tuple(renames[:1])

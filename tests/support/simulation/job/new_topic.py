@@ -1,0 +1,29 @@
+"""The source is replaced by a new, shorter one: offsets start at 0 again, and the pipeline must not take its rows for
+those that it has.
+"""
+
+from __future__ import annotations
+
+from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.opening import OpenTable
+from support.simulation.job.process import Process
+from support.simulation.source import offset_of
+from support.simulation.world import Actor
+
+
+class NewTopicProcess(Process):
+    """A process under failOnDataLoss=false: Spark's first micro-batch goes back from the old position to the new end,
+    and the next ones go on from there.
+    """
+
+    new_end = 1
+    """Rows that the new topic has at first."""
+
+    def _query(self, actor: Actor, opened: OpenTable, coordinator: InstantCoordinator) -> None:
+        start = coordinator.start()
+        position = 0 if start.position is None else offset_of(start.position.end)
+        at, end = position, min(self.new_end, position - 1)
+        while end <= position:
+            self._run(actor, opened, coordinator, self._next(at, end))
+            at, end = end, end + 3
+        self.finished = True

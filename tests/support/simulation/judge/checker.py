@@ -1,0 +1,168 @@
+"""Judges a table during and after a schedule: readers see what the input makes, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from support.simulation.judge.leftovers import leftovers
+from support.simulation.judge.letters import dead_letters
+from support.simulation.judge.model import Model, Written, compare, deletions
+from support.simulation.judge.reader import Snapshot, read
+from support.simulation.source import offset_of
+from support.simulation.spec import PIPELINE, Assigned, Row
+
+_RANGES, _PIPELINE = "bucketingest.ranges", "bucketingest.pipeline"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What is there when all is done."""
+
+    objects: Mapping[str, bytes]
+    letters: Sequence[Mapping[str, bytes]]
+    """Each place for dead letters."""
+    rows: Sequence[Row]
+    assigned: Assigned
+    foreign_rows: Mapping[str, Row]
+    """Instant of another writer -> the row that it wrote."""
+    foreign_instants: AbstractSet[str]
+    """Instants that other writers requested."""
+    others: bool
+    """Whether other writers visited the table."""
+    overtaken: AbstractSet[str] = frozenset()
+    """Instants of ours that were ever marked as overtaken: they count as taken back."""
+    pipeline: str = PIPELINE
+    """The name under which the pipeline ran last."""
+    letters_place: int = 0
+    """Where its dead letters went last."""
+    foreign_rows_may_hide: bool = False
+    """Other writers schedule compactions without a lock: what they lose of each other is their own affair."""
+    doubles_allowed: bool = False
+    """Late files of an aborted instant may have become part of a base file: they show what is there anyway."""
+
+
+def check_moment(objects: Mapping[str, bytes], rows: Sequence[Row], assigned: Assigned) -> Iterator[str]:
+    """What is wrong with the table as a reader sees it now: it must be that of a beginning of the input."""
+    table = read(objects)
+    if table.instants.completed.keys() & table.instants.rolled_back:
+        return  # its rows are missing until they are ingested again
+    written = _written(table, frozenset())
+    end = max((part.end for part in written), default=0)
+    ours = {part.instant for part in written} | table.instants.plans.keys()
+    shown = table.without({file.instant for file in table.files} - ours)
+    model = Model.of(rows[:end], written, assigned)
+    found = {place: rows for place, rows in shown.rows().items() if not place[1].startswith("foreign ")}
+    yield from compare(found, model.outcomes(), f"with the input up to {end}")
+    yield from _doubled(shown, model)
+
+
+def check_end(ended: Ended) -> Iterator[str]:
+    """Everything that is wrong."""
+    whole = read(ended.objects)
+    instants = whole.instants
+    undone = {time for time in instants.completed if time in instants.rolled_back or time in ended.overtaken}
+    # What other writers leave, and take back from each other, is their own affair.
+    table = whole.without(ended.foreign_instants - (instants.completed.keys() - undone))
+    written = _written(table, undone)
+    model = Model.of(ended.rows, written, ended.assigned)
+    for time, row in ended.foreign_rows.items():
+        if _is_shown(whole, time, row):
+            may_hide = ended.foreign_rows_may_hide or time in undone
+            (model.possible if may_hide else model.certain).append(row)
+    yield from compare(table.rows(), model.outcomes(), "at the end")
+    renamed = ended.pipeline != PIPELINE
+    if not undone and not renamed and not ended.doubles_allowed:
+        yield from _doubled(table, model)
+    yield from _chain([part for part in written if part.pipeline == ended.pipeline], len(ended.rows))
+    yield from _file_groups(table)
+    yield from _write_stats(table, undone)
+    yield from leftovers(ended.objects, whole, ended.foreign_instants, others=ended.others, renamed=renamed)
+    staging = f".staging/{ended.pipeline}/"
+    if staged := [path for path in ended.letters[ended.letters_place] if path.startswith(staging)]:
+        yield f"dead letters are staged still: {staged}"
+    yield from dead_letters(ended.letters, ended.rows, renamed=renamed)
+
+
+def _is_shown(table: Snapshot, instant: str, row: Row) -> bool:
+    """Whether another writer's row may be there: its instant completed, and nobody deleted its partition."""
+    replaced = {partition for partition, _ in table.instants.replaced}
+    return instant in table.instants.completed and row["region"] not in replaced
+
+
+def _written(table: Snapshot, undone: AbstractSet[str]) -> list[Written]:
+    """Every micro-batch that a completed instant of ours names, archived ones too, in the order of their completion."""
+    return [
+        Written(
+            instant.request_time,
+            number,
+            instant.extra[_PIPELINE],
+            0 if part["start"] is None else offset_of(_canonical(part["start"])),
+            offset_of(_canonical(part["end"])),
+            stands=instant.request_time not in undone,
+        )
+        for instant in table.instants.by_completion
+        if _RANGES in instant.extra
+        for number, part in enumerate(json.loads(instant.extra[_RANGES]), start=1)
+    ]
+
+
+def _doubled(table: Snapshot, model: Model) -> Iterator[str]:
+    """No row of the source is in what readers merge twice, no deletion more often than in the source."""
+    entries = list(table.entries())
+    offsets = Counter(entry.row["offset"] for entry in entries if entry.row is not None and entry.row["offset"] >= 0)
+    for offset, count in offsets.items():
+        if count > 1:
+            files = [e.file.path for e in entries if e.row is not None and e.row["offset"] == offset]
+            yield f"the row of offset {offset} is in the files {count} times: {files}"
+    wanted = deletions(row for row in model.certain if row["offset"] >= 0)
+    for deletion, count in Counter((e.file.partition, e.key, e.ordering) for e in entries if e.row is None).items():
+        if count > wanted[deletion]:
+            yield f"the deletion {deletion} is in the files {count} times, in the source {wanted[deletion]} times"
+
+
+def _chain(written: Sequence[Written], end: int) -> Iterator[str]:
+    """The ranges of the completed instants that nobody took back follow each other from 0 to the end."""
+    standing = [part for part in written if part.stands]
+    pairs = [(part.start, part.end) for part in standing]
+    covered: Counter[int] = Counter()
+    for first, last in pairs:
+        covered.update(range(first, last))
+    if missing := [offset for offset in range(end) if not covered[offset]]:
+        yield f"no commit names the offsets {missing}: {pairs}"
+    if beyond := [offset for offset in covered if offset >= end]:
+        yield f"commits name the offsets {beyond}, the input ends at {end}: {pairs}"
+    if len(standing) == len(written) and (twice := [o for o, count in covered.items() if count > 1]):
+        yield f"several commits name the offsets {twice}: {pairs}"
+
+
+def _file_groups(table: Snapshot) -> Iterator[str]:
+    ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for partition, file_id in table.groups:
+        ids[partition, file_id[:8]].add(file_id)
+        if f"{partition}/.hoodie_partition_metadata" not in table.objects:
+            yield f"{partition} has file group {file_id} but no partition metadata: readers skip it"
+    for place, found in ids.items():
+        if len(found) > 1:
+            yield f"bucket {place} has several file groups: {sorted(found)}"
+
+
+def _write_stats(table: Snapshot, undone: AbstractSet[str]) -> Iterator[str]:
+    """A commit of ours names exactly the files that are visible by its instant, but those that a clean deleted."""
+    instants = table.instants
+    for instant in instants.completed.values():
+        if instant.request_time in undone or _RANGES not in instant.extra:
+            continue
+        stats: Mapping[str, Sequence[Mapping[str, Any]]] = instant.metadata["partitionToWriteStats"] or {}
+        named = {stat["path"] for of_partition in stats.values() for stat in of_partition}
+        there = {file.path for file in table.files if file.instant == instant.request_time}
+        if there - named or (named - there) - instants.cleaned:
+            yield f"instant {instant.request_time} names {sorted(named)}, there are {sorted(there)}"
+
+
+def _canonical(position: Any) -> str:
+    return json.dumps(position)

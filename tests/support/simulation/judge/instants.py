@@ -1,0 +1,167 @@
+"""The timeline as Hudi's readers take it: active instants by their names, archived ones by the history."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from support.simulation.records import record
+
+TIMELINE: Final = ".hoodie/timeline/"
+HISTORY: Final = ".hoodie/timeline/history/"
+_NAME: Final = re.compile(r"(\d{17})(?:_(\d{17}))?\.([a-z]+)(?:\.(requested|inflight))?")
+_WRITES: Final = ("deltacommit", "commit", "compaction", "replacecommit", "inflight")
+_NO_SCHEMA: Final = ("COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX")
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A completed instant that wrote data, on the active timeline or in the history."""
+
+    request_time: str
+    completion_time: str
+    action: str
+    active: bool
+    content: bytes = field(repr=False)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What its completed file says."""
+        return record(self.content)
+
+    @property
+    def extra(self) -> Mapping[str, str]:
+        """The text that its writer added."""
+        return self.metadata.get("extraMetadata") or {}
+
+    @property
+    def may_change_schema(self) -> bool:
+        """Whether readers take the table's columns from it (Hudi 1.2.0: canUpdateSchema)."""
+        return "schema" in self.extra and self.metadata.get("operationType") not in _NO_SCHEMA
+
+
+@dataclass(frozen=True)
+class Instants:
+    """All instants of a table at one moment."""
+
+    completed: Mapping[str, Instant]
+    """Those that wrote data, archived ones too, by request time."""
+    pending: frozenset[str]
+    """Deltacommits that are requested or inflight only."""
+    compactions: Mapping[str, Mapping[str, Any]]
+    """Request time of each pending compaction -> its plan."""
+    plans: Mapping[str, Mapping[str, Any]]
+    """Request time of each compaction on the timeline, completed ones too -> its plan."""
+    replaced: frozenset[tuple[str, str]]
+    """Partition and file id of file groups that a completed instant replaced."""
+    cleaned: frozenset[str]
+    """Paths of files that a clean, pending or completed, deletes."""
+    first_active: str
+    """Files of older instants count as archived ones; empty: there is none."""
+    rolled_back: frozenset[str]
+    """Instants that a rollback, pending or completed, names."""
+    pending_rollbacks: frozenset[str]
+    """Instants that a rollback names which is not completed."""
+
+    def is_visible(self, instant: str) -> bool:
+        """Whether readers show the files of this instant."""
+        found = self.completed.get(instant)
+        return (found is not None and found.active) or instant < self.first_active
+
+    def completion_time(self, instant: str) -> str | None:
+        """When a visible instant was completed; None: nobody knows any more."""
+        found = self.completed.get(instant)
+        return None if found is None else found.completion_time
+
+    @functools.cached_property
+    def by_completion(self) -> list[Instant]:
+        """The completed instants in the order in which they became visible."""
+        return sorted(self.completed.values(), key=lambda each: (each.completion_time, each.request_time))
+
+    @functools.cached_property
+    def schema(self) -> str | None:
+        """The table's schema by its newest commit that may change it."""
+        return next((each.extra["schema"] for each in reversed(self.by_completion) if each.may_change_schema), None)
+
+    @functools.cached_property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns that readers show; None: all."""
+        return None if self.schema is None else tuple(field["name"] for field in json.loads(self.schema)["fields"])
+
+
+def read_instants(objects: Mapping[str, bytes]) -> Instants:
+    """The instants that these objects (path -> content) stand for."""
+    completed = {each.request_time: each for each in _archived(objects)}
+    pending, finished, writes = set(), set(), set()
+    plans: dict[str, Mapping[str, Any]] = {}
+    rolled_back: set[str] = set()
+    cleaned: set[str] = set()
+    rollbacks: dict[str, str] = {}
+    for path, content in objects.items():
+        match = _NAME.fullmatch(path[len(TIMELINE) :]) if path.startswith(TIMELINE) else None
+        if match is None:
+            continue
+        time, done, action, state = match.groups()
+        if action in _WRITES:
+            writes.add(time)
+        if action == "rollback":
+            if done:
+                finished.add(time)
+                rolled_back.update(record(content)["commitsRollback"])
+            elif state == "requested" and content:
+                rollbacks[time] = record(content)["instantToRollback"]["commitTime"]
+        elif action == "clean" and state == "requested":
+            files = (record(content)["filePathsToBeDeletedPerPartition"] or {}).values()
+            cleaned.update(each["filePath"] for listed in files for each in listed)
+        elif action == "compaction" and state == "requested":
+            plans[time] = record(content)
+        elif action in _WRITES and done:
+            completed[time] = Instant(time, done, action, active=True, content=content)
+        elif action == "deltacommit":
+            pending.add(time)
+    replaced = {
+        (partition, file_id)
+        for each in completed.values()
+        if each.active and each.action == "replacecommit"
+        for partition, file_ids in (each.metadata["partitionToReplaceFileIds"] or {}).items()
+        for file_id in file_ids
+    }
+    active = {time for time, each in completed.items() if each.active}
+    return Instants(
+        completed=completed,
+        pending=frozenset(pending - active),
+        compactions={time: plan for time, plan in plans.items() if time not in active},
+        plans=plans,
+        replaced=frozenset(replaced),
+        cleaned=frozenset(cleaned),
+        first_active=min(writes, default=""),
+        rolled_back=frozenset(rolled_back | set(rollbacks.values())),
+        pending_rollbacks=frozenset(target for time, target in rollbacks.items() if time not in finished),
+    )
+
+
+def _archived(objects: Mapping[str, bytes]) -> list[Instant]:
+    version = objects.get(f"{HISTORY}_version_")
+    if version is None:
+        manifests = [int(path.rpartition("_")[2]) for path in objects if path.startswith(f"{HISTORY}manifest_")]
+        if not manifests:
+            return []
+        version = str(max(manifests)).encode()
+    manifest = json.loads(objects[f"{HISTORY}manifest_{int(version)}"])
+    return [each for entry in manifest["files"] for each in _history_file(objects[HISTORY + entry["fileName"]])]
+
+
+@functools.lru_cache(maxsize=256)
+def _history_file(data: bytes) -> tuple[Instant, ...]:
+    rows = pq.ParquetFile(io.BytesIO(data)).read(use_threads=False).to_pylist()
+    return tuple(
+        Instant(row["instantTime"], row["completionTime"], row["action"], active=False, content=row["metadata"])
+        for row in rows
+    )

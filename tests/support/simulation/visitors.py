@@ -1,0 +1,97 @@
+"""The other writers of a schedule: when they come, and what they come for."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from support.simulation.features import Features
+from support.simulation.spec import Row
+from support.simulation.store import Objects
+from support.simulation.world import World
+from support.simulation.writers.hudi_writer import HudiHabits, HudiWriter
+from support.simulation.writers.rollback_command import RollbackCommand
+from support.simulation.writers.table_services import Service, TableServices
+from support.simulation.writers.visit import Others, Visit
+
+_LAST: Final[tuple[Service, ...]] = ("compact", "clean")
+"""What is scheduled is run in the end, so that nothing that a compaction left out is shown any more."""
+
+
+class Visitors:
+    """Everybody but the pipeline."""
+
+    def __init__(self, world: World, table: Objects, features: Features, rng: random.Random) -> None:
+        self.others = Others()
+        self.came = False
+        """Whether a writer came that rolls back what it finds."""
+        # The rollback of an instant that was archived meanwhile would leave no trace by which its rows are missed.
+        self.late_rollbacks = rng.random() < 0.3 and not features.archives
+        self._visits = rng.choice((0, 0, 1, 2, 4))
+        if self.late_rollbacks:
+            self._visits = max(self._visits, rng.choice((1, 3)))
+        self._services_visits = features.visits
+        self._world = world
+        self._table = table
+        self._features = features
+        self._names = iter(range(1, 1000))
+
+    def between_turns(self) -> None:
+        """Whoever comes now."""
+        rng = self._world.rng
+        chance = 0.4 if self._world.watched else 0.05
+        if self._visits and rng.random() < chance:
+            self._visits -= 1
+            self._visit()
+        if self._services_visits and rng.random() < chance:
+            self._services_visits -= 1
+            self._serve(self._choice())
+
+    def come_to_rest(self) -> None:
+        """Nobody comes any more, but services finish what is due."""
+        self._visits = self._services_visits = 0
+        if self._features.services:
+            self._serve([service for service in _LAST if service in self._features.services])
+            self._world.run(lambda: None)
+
+    def rows(self) -> dict[str, Row]:
+        """Instant -> row of what other writers tried to commit."""
+        requested = {time: f".hoodie/timeline/{time}.deltacommit.requested" for time in self.others.rows}
+        creators = self._table.creators
+        return {
+            time: row for time, (name, row) in self.others.rows.items() if creators.get(requested[time], name) == name
+        }
+
+    def _choice(self) -> list[Service]:
+        services, rng = self._features.services, self._world.rng
+        first = rng.choice(services)
+        match first:
+            case "schedule" if rng.random() < 0.5:
+                return [first, *(each for each in _LAST if each in services)]
+            case "archive" if rng.random() < 0.6:  # something newer must stay on the timeline
+                return ["commit", first]
+            case "fill partition" if rng.random() < 0.7:
+                return [first, "delete partition"]
+        return [first]
+
+    def _serve(self, services: list[Service]) -> None:
+        visit = Visit(
+            f"services {next(self._names)}",
+            self._world,
+            self._table,
+            self.others,
+            locks=not self._features.schedules_without_lock,
+        )
+        self._world.spawn(visit.name, TableServices(visit, services).live)
+
+    def _visit(self) -> None:
+        rng = self._world.rng
+        if rng.random() < 0.2:
+            command = RollbackCommand(f"rollback command {next(self._names)}", self._world, self._table)
+            self._world.spawn(command.name, command.live)
+            return
+        eager = rng.random() < 0.6
+        habits = HudiHabits(eager, commits=not eager or rng.random() < 0.5, late_rollbacks=self.late_rollbacks)
+        writer = HudiWriter(f"hudi {next(self._names)}", self._world, self._table, habits, self.others)
+        self.came = True
+        self._world.spawn(writer.name, writer.live)

@@ -1,0 +1,107 @@
+"""What every other writer on the table needs: a view of it, times, the lock, and a record of what it did."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from bucketingest.hudi.instant import format_time, parse_time
+from bucketingest.hudi.timeline import Timeline
+from bucketingest.storage import AlreadyExists
+from support.simulation.judge.reader import Snapshot, read
+from support.simulation.records import container
+from support.simulation.spec import Row
+from support.simulation.store import Objects
+from support.simulation.view import View
+from support.simulation.world import Actor, World
+
+_DAWDLES: Final = (10, 40, 120)
+
+
+@dataclass
+class Others:
+    """What other writers did in a schedule, and what one must not do while another does it."""
+
+    rows: dict[str, tuple[str, Row]] = field(default_factory=dict)
+    """Instant -> its writer, and the row that is in the table if the instant completed."""
+    requested: set[str] = field(default_factory=set)
+    """Times of compactions, cleans and the like."""
+    busy: set[str] = field(default_factory=set)
+    partition_filled: bool = False
+
+    @contextmanager
+    def alone(self, what: str) -> Iterator[bool]:
+        """Whether nobody else is at this work; Hudi keeps two of one kind apart by its lock and its heartbeats."""
+        if what in self.busy:
+            yield False
+            return
+        self.busy.add(what)
+        try:
+            yield True
+        finally:
+            self.busy.discard(what)
+
+
+class Visit:
+    """One visit of another writer."""
+
+    def __init__(self, name: str, world: World, table: Objects, others: Others, *, locks: bool = True) -> None:
+        self.name = name
+        self.world = world
+        self.table = table
+        self.others = others
+        self.locks = locks
+        """False: it loads the timeline, dawdles, and only then chooses its time."""
+        self.rng = random.Random(world.rng.random())
+
+    def view(self, actor: Actor) -> View:
+        """The table's storage. Its requests are never under way for long: it would fence itself by other means."""
+        return View(self.table, self.world, actor, lands_late=False)
+
+    @contextmanager
+    def lock(self, actor: Actor) -> Iterator[None]:
+        """Hudi's lock, where this writer takes it."""
+        with self.world.atomically(actor) if self.locks else nullcontext():
+            yield
+
+    def look(self, storage: View) -> Snapshot:
+        """The table as it is now."""
+        storage.exists(".hoodie/hoodie.properties")
+        return read(self.table.contents)
+
+    def dawdle(self, actor: Actor) -> None:
+        """Without a lock there is time between one look and the next step."""
+        if not self.locks:
+            self.world.stall(actor, self.rng.choice(_DAWDLES))
+
+    def next_time(self, storage: View) -> str:
+        """A time after every one on the timeline; Hudi's waits for its clock instead, under the lock."""
+        now = format_time(self.world.now())
+        newest = max(Timeline.load(storage).times, default="")
+        # More than the one millisecond by which others go on: without a lock two would choose the same.
+        after = timedelta(milliseconds=self.rng.randint(2, 9))
+        time = max(now, format_time(parse_time(newest) + after) if newest else now)
+        # Two instants would have one name; also the judge tells by the time who wrote an instant.
+        chosen = self.others.requested | self.others.rows.keys()
+        while time in chosen or any(f"/{time}" in path for path in self.table.objects):
+            time = format_time(parse_time(time) + timedelta(milliseconds=1))
+        return time
+
+    def request(self, storage: View, name: str, schema: str, content: Callable[[str], dict[str, Any]]) -> str | None:
+        """Put an instant with a plan on the timeline; its time, or None if the name is taken."""
+        time = self.next_time(storage)
+        self.others.requested.add(time)
+        return time if self.create(storage, f"{time}.{name}.requested", container(schema, content(time))) else None
+
+    @staticmethod
+    def create(storage: View, name: str, content: bytes = b"") -> bool:
+        """Put a file on the timeline; False if it is there."""
+        try:
+            storage.create(f".hoodie/timeline/{name}", content)
+        except AlreadyExists:
+            return False
+        return True
