@@ -58,14 +58,18 @@ def _tell(report: Report) -> None:
     _say(
         f"writes of Hudi beside and between: {report.hudi_writes}, of which failed at first {len(report.hudi_failures)}"
     )
+    if report.hudi_services:
+        _say(f"  with {', '.join(f'{name}: {count}' for name, count in report.hudi_services.items())}")
     for line in summary(report.recoveries):
         _say(line)
     for end in report.unexpected_ends:
         _say(f"attempt {end.attempt} ended by itself with {end.code}: {end.said}")
     judgement = report.judgement
     if judgement is not None:
-        _say(f"{judgement.commits} commits, {judgement.files} log files, {judgement.rows} rows expected")
+        _say(f"{judgement.commits} commits, {judgement.archived} deltacommits archived, {judgement.rows} rows expected")
+        _say(f"{judgement.bases} base files and {judgement.files} log files in latest slices")
         _say(f"{judgement.taken_back} completed instants were rolled back by Hudi and came again")
+        _say(f"{judgement.overtaken} completed instants were left out of a compaction of Hudi's and came again")
         _say(
             f"lost {judgement.lost}, doubled or phantom {judgement.doubled_or_phantom}, "
             f"different {judgement.different} rows"

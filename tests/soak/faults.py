@@ -88,7 +88,7 @@ class FaultCarrier:
         else:
             self.checkpoints.keep_copy()  # it is old when a later fault puts it back
         if fault.kind is Kind.HUDI_BETWEEN:
-            self.hudi.upsert()
+            self.hudi.upsert(fault.service)
             killed = time.time()
         return self._restart(fault, killed)
 
@@ -163,7 +163,7 @@ class FaultCarrier:
 
     def _hudi_beside(self, fault: Fault) -> None:
         started = time.time()
-        self.hudi.upsert()
+        self.hudi.upsert(fault.service)
         self.pipeline.wait_for_commit(max(started, time.time()), str(fault), may_end=True)
 
 

@@ -66,6 +66,15 @@ class Damage(StrEnum):
     STALE = "an older copy"
 
 
+class Service(StrEnum):
+    """What Hudi's writer does besides its own write when it comes; each includes those before it."""
+
+    NONE = "no service"
+    COMPACT = "compaction"
+    CLEAN = "clean"
+    ARCHIVE = "archival"
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One fault. Delays are moments in the life of what they hit, not waits for anything."""
@@ -82,17 +91,22 @@ class Fault:
     damage: Damage
     interval: bool
     """The next attempt commits by interval, else an instant per micro-batch."""
+    service: Service
+    """Of Hudi's writer, if it comes."""
 
     def __str__(self) -> str:
         detail = f", {self.damage.value}" if self.kind is Kind.CHECKPOINT else ""
+        detail = f", {self.service.value}" if self.kind in _HUDI else detail
         return f"{self.kind.value} ({self.moment.value} + {self.jitter * 1000:.0f} ms{detail})"
 
 
 _OFTEN = (Kind.JVM, Kind.PYTHON, Kind.POD, Kind.POD, Kind.RECOVERY, Kind.WORKERS, Kind.WORKERS, Kind.EXECUTOR)
 _ONCE_A_DECK = (Kind.EXECUTOR, Kind.LATE, Kind.ZOMBIE, Kind.ZOMBIE, Kind.TERMINATE, Kind.CHECKPOINT, Kind.CHECKPOINT)
 _HUDI = (Kind.HUDI_BETWEEN, Kind.HUDI_BESIDE)
-_KILLS_PER_HUDI_WRITE = 10
+_KILLS_PER_HUDI_WRITE = 5
+"""Archival takes what earlier visits have compacted, so it takes several visits to have everything."""
 _JITTER_MAX = 0.6
+_SERVICES = (Service.NONE, Service.COMPACT, Service.CLEAN, Service.ARCHIVE, Service.ARCHIVE)
 
 
 def plan(seed: int, kills: int, kinds: Collection[Kind] = tuple(Kind)) -> list[Fault]:
@@ -124,4 +138,5 @@ def _fault(chance: random.Random, number: int, kind: Kind) -> Fault:
         every=chance.random() < 0.5,
         damage=chance.choice(list(Damage)),
         interval=chance.random() < 0.5,
+        service=chance.choice(_SERVICES),
     )

@@ -21,7 +21,7 @@ from soak.damage import Checkpoints
 from soak.faults import FaultCarrier
 from soak.figures import Recovery
 from soak.hudi import HudiNeighbour
-from soak.judgement import Judgement, judge
+from soak.judgement import Judgement, judge, with_later
 from soak.pipeline import End, Pipeline
 from soak.plan import Fault, plan
 from soak.processes import RUN_MARK, Role
@@ -61,6 +61,8 @@ class Report:
     seconds: float = 0.0
     sent: dict[str, int] = field(default_factory=dict)
     hudi_writes: int = 0
+    hudi_services: dict[str, int] = field(default_factory=dict)
+    """How many of them had each service."""
     hudi_failures: list[str] = field(default_factory=list)
     recoveries: list[Recovery] = field(default_factory=list)
     unexpected_ends: list[End] = field(default_factory=list)
@@ -105,6 +107,9 @@ def soak(settings: Settings, folder: Path, say: Callable[[str], None]) -> Report
                 "Hudi's reader": lambda: hudi.oracle.snapshot(places.table),
             }
             report.judgement = judge(watch, expected, traffic.ends, readers)
+            hudi.compact()  # which finds a plan or a slice that would lose rows only then
+            again = judge(watch, expected, traffic.ends, readers)
+            report.judgement = with_later(report.judgement, again, "after a last compaction")
         except KeyboardInterrupt:
             report.failure = "interrupted"
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what the soak found
@@ -114,6 +119,7 @@ def soak(settings: Settings, folder: Path, say: Callable[[str], None]) -> Report
             report.attempts = pipeline.attempts
             report.sent = dict(traffic.counts)
             report.hudi_writes, report.hudi_failures = hudi.writes, hudi.failures
+            report.hudi_services = dict(hudi.services)
             report.unexpected_ends = [end for end in pipeline.ends if not end.expected]
             report.seconds = time.monotonic() - started
     return report

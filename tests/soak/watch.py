@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.instant import DELTA_COMMIT, Instant
+from bucketingest.hudi.errors import HudiError
+from bucketingest.hudi.instant import DELTA_COMMIT, Instant, parse_time
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
+from bucketingest.storage import StorageError, open_storage
 from bucketingest.write.commit_content import EPOCH, PIPELINE, RANGES
 from bucketingest.write.coordination import ROOT
+from soak.history import archived
 from soak.plan import Moment
 
 
@@ -21,16 +25,21 @@ class Commit:
 
     instant: Instant
     at: float
-    """When its completed file was written, in Unix seconds by the file system."""
+    """When its completed file was written, in Unix seconds by the file system; if it was archived before anyone looked,
+    its completion time.
+    """
     pipeline: str | None
     """None: Hudi's own."""
     epoch: int
     ranges: tuple[dict[str, Any], ...]
     partitions: frozenset[str]
 
+    def __str__(self) -> str:
+        return f"completed instant {self.instant.file_name}"
+
 
 class TableWatch:
-    """Looks at a table on the local file system; reads each completed file once."""
+    """Looks at a table on the local file system; reads each completed file once. Archived instants stay commits."""
 
     def __init__(self, table: Path, pipeline: str) -> None:
         self.table = table
@@ -38,18 +47,55 @@ class TableWatch:
         self._instants = table / ROOT / pipeline / "instants"
         self._pipeline = pipeline
         self._known: dict[str, Commit] = {}
-        self.vanished: set[str] = set()
-        """Completed files that were there and are not any more."""
+        self._archived: set[str] = set()
+        self._asked: set[str] = set()  # missing ones for which the history has been asked
+        self._gone: set[str] = set()
+        self._overtaken: set[str] = set()
+
+    @property
+    def archived(self) -> int:
+        """How many deltacommits were found in the history."""
+        return len(self._archived)
 
     def commits(self) -> list[Commit]:
-        """Completed deltacommits by completion time."""
+        """Completed deltacommits by completion time, archived ones included."""
+        self._overtaken |= {path.parent.name for path in self._instants.glob("*/overtaken")}
         names = {name for name in self._names() if name.endswith(f".{DELTA_COMMIT}") and "_" in name}
-        self.vanished |= self._known.keys() - names
         for name in names - self._known.keys():
             if (commit := self._read(name)) is not None:
                 self._known[name] = commit
-        found = [self._known[name] for name in names if name in self._known]
-        return sorted(found, key=lambda commit: commit.instant.completion_time or "")
+        missing = self._known.keys() - names - self._archived
+        if missing - self._asked and self.read_history():
+            self._asked |= missing
+        self._gone = missing - self._archived
+        return _sorted(commit for name, commit in self._known.items() if name not in self._gone)
+
+    def overtaken(self) -> list[Commit]:
+        """Those of the pipeline that a compaction of Hudi's left out: their rows have to come again."""
+        return [commit for commit in self.ours() if commit.instant.request_time in self._overtaken]
+
+    def gone(self) -> list[Commit]:
+        """Those that were there and are not any more, neither on the timeline nor in the history."""
+        self.commits()
+        return _sorted(self._known[name] for name in self._gone)
+
+    def read_history(self) -> bool:
+        """Take in what was archived, also before anyone had seen it; False if the history cannot be read just now.
+
+        Archival writes the history before it deletes.
+        """
+        try:
+            history = archived(open_storage(str(self.table)))
+        except (StorageError, HudiError, OSError):  # being written at this very moment: the next look finds it
+            return False
+        for each in history:
+            if each.instant.action == DELTA_COMMIT:
+                name = each.instant.file_name
+                self._archived.add(name)
+                if name not in self._known:
+                    moment = parse_time(each.instant.completion_time or each.instant.request_time).timestamp()
+                    self._known[name] = _commit(each.instant, CommitMetadata.decode(each.content, name), moment)
+        return True
 
     def ours(self) -> list[Commit]:
         """Those of the pipeline."""
@@ -114,15 +160,23 @@ class TableWatch:
             metadata, at = CommitMetadata.decode(path.read_bytes(), name), path.stat().st_mtime
         except OSError:  # rolled back at this very moment
             return None
-        extra = metadata.extra_metadata
-        return Commit(
-            instant,
-            at,
-            extra.get(PIPELINE),
-            int(extra.get(EPOCH, 0)),
-            tuple(json.loads(extra.get(RANGES, "[]"))),
-            frozenset(metadata.write_stats),
-        )
+        return _commit(instant, metadata, at)
+
+
+def _sorted(commits: Iterable[Commit]) -> list[Commit]:
+    return sorted(commits, key=lambda commit: commit.instant.completion_time or "")
+
+
+def _commit(instant: Instant, metadata: CommitMetadata, at: float) -> Commit:
+    extra = metadata.extra_metadata
+    return Commit(
+        instant,
+        at,
+        extra.get(PIPELINE),
+        int(extra.get(EPOCH, 0)),
+        tuple(json.loads(extra.get(RANGES, "[]"))),
+        frozenset(metadata.write_stats),
+    )
 
 
 def _count(folder: Path) -> int:

@@ -140,10 +140,10 @@ def test_markers_that_a_crash_left_behind_do_a_completed_instant_no_harm(hudi: H
 def test_the_command_frees_hudis_eager_writer_from_a_rollback_that_it_cannot_finish(
     hudi: HudiOracle, tmp_path: Path
 ) -> None:
+    other = writer_of(tmp_path, "another")  # its start would settle what it finds
     instant = begin_and_die(tmp_path, rows("a", "b", at=1, value="lost"))
     (tmp_path / ".hoodie" / ".heartbeat" / instant).unlink()
     later = rows("c", "d", at=2, value="later")
-    other = writer_of(tmp_path, "another")
     other.commit(later)
     other.coordinator.commit_open()
     for _ in range(2):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,21 @@ def test_json_lines_arrive_and_corrupt_ones_are_dead_letters(run: Runner, lake: 
     assert sorted(each["value"].decode() for each in lake.letters()) == sorted(corrupt)
     assert {(each["reason"], each["topic"], each["offset"]) for each in lake.letters()} == {("decode", None, None)}
     assert progress.rejected == len(corrupt)
+
+
+def test_a_partition_with_a_name_that_the_file_system_cannot_hold_is_a_dead_letter(
+    run: Runner, lake: Lake, incoming: Path
+) -> None:
+    rows = [{"id": "good", "place": "here"}, {"id": "bad", "place": "x" * 256}]
+    (incoming / "one.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    source = {"path": str(incoming), "format": "json", "schema": "id STRING, place STRING"}
+
+    run.once(lake.resource({"files": source}, table={"recordKey": ["id"], "partitionBy": ["place"]}))
+
+    assert lake.rows()["id"].to_pylist() == ["good"]
+    (letter,) = lake.letters()
+    assert letter["reason"] == "partitionPath"
+    assert "more than 255 bytes" in letter["detail"]
 
 
 def test_csv_with_a_header_arrives_and_corrupt_lines_are_dead_letters(run: Runner, lake: Lake, incoming: Path) -> None:

@@ -7,10 +7,12 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.stream import query
 from bucketingest.stream.micro_batch import write_micro_batch
+from bucketingest.stream.shape import RowShape
+from bucketingest.stream.sources import read_source
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.write_status import WriteStatus
 from support.stream_runs import Lake, NewTopic, Runner
@@ -74,3 +76,26 @@ def test_each_of_two_tasks_writes_half_of_the_file_groups(
         for status in statuses:
             of_partition[status.partition_path][status.task] += 1
         assert set(of_partition) == {f"p{number}" for number in range(4)}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("sql", "repeatable"),
+    [
+        ("SELECT * FROM source", True),
+        ("SELECT *, current_date() AS day, now() AS at FROM source", True),
+        ("SELECT *, rand() AS chance FROM source", False),
+        ("SELECT *, uuid() AS mark FROM source", False),
+    ],
+)
+def test_sql_that_gives_other_rows_each_time_is_told_from_sql_that_does_not(
+    spark: SparkSession, lake: Lake, new_topic: NewTopic, sql: str, repeatable: bool
+) -> None:
+    """With a kept batch time, the date is the same each time."""
+    wanted = lake.resource(
+        new_topic().source(),
+        format={"type": "json", "schema": "id STRING"},
+        transform={"sql": sql},
+        table={"recordKey": ["id"]},
+    )
+    assert RowShape(wanted, None).is_repeatable(read_source(spark, wanted)) is repeatable

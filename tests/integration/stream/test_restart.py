@@ -79,7 +79,7 @@ def ids(lake: Lake) -> list[int]:
 CRASHES = {
     "before a task has run": (query, "write_micro_batch"),
     "after the tasks wrote, before their report is kept": (Coordination, "put_ledger"),
-    "before the decision": (instant_writer.InstantWriter, "_decide"),
+    "before the decision": (Coordination, "close"),
     "before the completed file is there": (instant_writer, "complete"),
     "after the completed file is there": (Coordination, "mark_done"),
 }

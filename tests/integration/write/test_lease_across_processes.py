@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from bucketingest.lease.objects import age_of, newest_lease
+from bucketingest.lease.record import DRIFT, LeaseOwner, TableLeased
+from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.lease import TableLease
-from bucketingest.write.lease_record import DRIFT, LeaseOwner, TableLeased
 from devservers.s3 import S3Server
 from support.lease_holder import ask, hear, start_holder
 
@@ -54,6 +55,11 @@ def take(storage: Storage, wait: timedelta = timedelta(0)) -> TableLease:
     return TableLease.acquire(
         storage, LeaseOwner("other"), wait=wait, validity=VALIDITY, sleep=lambda s: time.sleep(min(s, 0.05))
     )
+
+
+def age(storage: Storage) -> timedelta:
+    """Of the newest lease, by the storage's clock."""
+    return age_of(storage, *newest_lease(storage))
 
 
 def stop(process: subprocess.Popen[str]) -> None:
@@ -96,6 +102,28 @@ def test_a_table_on_an_object_store_is_held_the_same_way(on_s3: Storage, s3_serv
         assert ask(holder).startswith("lost:")
         lease.check()
     take(on_s3).release()
+
+
+@pytest.mark.parametrize("place", ["on_disk", "on_s3"])
+def test_a_live_lease_is_not_taken_by_a_job_whose_clock_is_ahead_and_one_long_dead_is_at_once(
+    place: str, s3_server: S3Server, request: pytest.FixtureRequest
+) -> None:
+    storage: Storage = request.getfixturevalue(place)
+    options = s3_server.options() if place == "on_s3" else {}
+    validity = timedelta(seconds=3)
+    holder = start_holder(storage.url, options, validity, elsewhere=True)
+    try:
+        assert hear(holder) == "held"
+        asker = start_holder(storage.url, options, validity, ahead=timedelta(hours=1))
+        assert hear(asker) == "", "refused"
+        asker.communicate()
+        stop(holder)
+        while age(storage) <= validity + DRIFT:
+            pass  # until so much of the storage's own time has passed
+        take(storage).release()
+    finally:
+        holder.kill()
+        holder.communicate()
 
 
 @pytest.mark.parametrize("place", ["on_disk", "on_s3"])
