@@ -328,7 +328,9 @@ def test_late_files_of_an_abandoned_instant_are_swept_by_the_command_and_by_the_
         assert table.leftovers() == []
 
 
-def test_an_instant_that_a_live_job_begins_and_decides_after_the_timeline_was_listed_is_let_be(table: TestTable) -> None:
+def test_an_instant_that_a_live_job_begins_and_decides_after_the_timeline_was_listed_is_let_be(
+    table: TestTable,
+) -> None:
     class ListedBefore(FlakyStorage):
         def list_level(self, prefix: str = "") -> Level:
             level = super().list_level(prefix)
