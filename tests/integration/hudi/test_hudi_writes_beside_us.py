@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
+from bucketingest.hudi.instant import DELTA_COMMIT, State
 from bucketingest.hudi.lock import HudiLock, LockSettings, open_lock
 from bucketingest.hudi.lock_file import LOCK_PATH
 from bucketingest.hudi.table import TableDefinition, load_table
@@ -57,6 +58,7 @@ THEIRS: Final = HudiWriter(
     },
 )
 WAIT_SECONDS_MAX: Final = 120.0
+ROUNDS_MAX: Final = 10
 
 
 def rows(region: str, at: int, *keys: str) -> pa.Table:
@@ -90,15 +92,26 @@ def background() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def pending(storage: Storage) -> set[str]:
-    return {instant.request_time for instant in Timeline.load(storage).pending}
+def inflight(storage: Storage) -> set[str]:
+    """The deltacommits that are being written.
+
+    Hudi's writer notes which commits it has seen after it requests its own and before that is inflight: what is
+    completed later is what it is checked against.
+    """
+    pending = Timeline.load(storage).pending
+    return {
+        instant.request_time for instant in pending if (instant.action, instant.state) == (DELTA_COMMIT, State.INFLIGHT)
+    }
 
 
-def wait_for_a_new_instant(storage: Storage, before: set[str], write: Future[None]) -> None:
+def wait_until_inflight(storage: Storage, write: Future[None]) -> str | None:
+    """The deltacommit that `write` writes; None when it was over before we looked."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not pending(storage) - before:
-        assert not write.done(), write.exception()
+    while not write.done():
+        if found := inflight(storage):
+            return found.pop()
         assert time.monotonic() < deadline
+    return None
 
 
 def judge(hudi: HudiOracle, path: Path, expected: ExpectedTable) -> None:
@@ -148,15 +161,20 @@ def test_a_write_of_hudis_to_a_bucket_that_we_commit_meanwhile_fails_and_succeed
     writer.commit(batch)
     expected.apply(batch)
 
-    before = pending(storage)
-    theirs = rows("eu", 3, "second", "theirs")
-    write = background.submit(hudi.upsert, path, theirs, THEIRS)
-    wait_for_a_new_instant(storage, before, write)
-    with lock.held():  # theirs cannot commit now
-        meanwhile = rows("eu", 2, "first", "second", "ours", *(f"more-{n}" for n in range(10)))
-        writer.commit(meanwhile)
-        expected.apply(meanwhile)
-        assert not write.done()
+    for at in range(3, 3 + ROUNDS_MAX):
+        theirs = rows("eu", at, "second", "theirs")
+        write = background.submit(hudi.upsert, path, theirs, THEIRS)
+        begun = wait_until_inflight(storage, write)
+        with lock.held():
+            if begun in inflight(storage):  # and it stays so: theirs cannot commit now
+                meanwhile = rows("eu", 2, "first", "second", "ours", *(f"more-{n}" for n in range(10)))
+                writer.commit(meanwhile)
+                expected.apply(meanwhile)
+                break
+        write.result()
+        expected.apply(theirs)  # it committed before we had the lock
+    else:
+        pytest.fail(f"Hudi's writer committed before we had the lock, {ROUNDS_MAX} times")
     with pytest.raises(OracleError, match="Conflict"):
         write.result()
     judge(hudi, path, expected)
@@ -164,7 +182,7 @@ def test_a_write_of_hudis_to_a_bucket_that_we_commit_meanwhile_fails_and_succeed
     hudi.upsert(path, theirs, THEIRS)
     expected.apply(theirs)
     judge(hudi, path, expected)
-    after = rows("eu", 4, "first", "after")
+    after = rows("eu", 3 + ROUNDS_MAX, "first", "after")
     writer.commit(after)
     expected.apply(after)
     judge(hudi, path, expected)
