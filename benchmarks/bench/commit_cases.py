@@ -27,14 +27,14 @@ from bench.side_client import wait_until_quiet
 from bench.simulated_table import CommitTimes, SimulatedTable
 from bucketingest.cli.inspection.analysis import analyse
 from bucketingest.cli.inspection.snapshot import read_snapshot
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.table import TableDefinition
-from bucketingest.hudi.timeline import Timeline, path_of
+from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.spec.quantity import parse_duration
 from bucketingest.storage import open_storage
-from bucketingest.write.outcome import Assignment
+from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.rows.write_status import WriteStatus
 from support.local_writer import LocalWriter, run_tasks
 
 _MILLISECONDS: Final = 1000.0

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from bench.side_protocol import Answer, serve
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream import ingest_resource
-from bucketingest.stream.session import build_session
+from bucketingest.stream.spark.session import build_session
 
 
 class Ours:

@@ -25,7 +25,7 @@ from bench.process_tree import process_tree
 from bench.results_format import Case, Measured, ratios, this_machine
 from bench.side_client import clean_environment, wait_until_quiet
 from bench.sides import MASTER
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import open_storage
 from devservers.kafka import KafkaBroker
 from devservers.produce import produce

@@ -62,12 +62,12 @@ def main(marks: str, arguments: list[str]) -> int:
     stages.mark("command line: imports")
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from bucketingest.stream import session
-    from bucketingest.stream.query import MicroBatchFunction
-    from bucketingest.write.coordination import Coordination
+    from bucketingest.stream.foreach_batch import MicroBatchFunction
+    from bucketingest.stream.spark import session
     from bucketingest.write.coordinator import InstantCoordinator
+    from bucketingest.write.instants.journal import Coordination
 
-    ingest = importlib.import_module("bucketingest.stream.ingesting")
+    ingest = importlib.import_module("bucketingest.stream.ingestion")
     stages.mark("PySpark and the job: imports")
     stages.around(session, "start_jvm", before="resource read, table checked", after="JVM")
     stages.around(ingest, "read_source", before="Spark session")

@@ -11,15 +11,15 @@ from typing import Final
 
 import pyarrow as pa
 
-from bucketingest.hudi.markers import marker_path
 from bucketingest.hudi.naming import LogFileName, join
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.rollback.markers import marker_path
+from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.opening import OpenTable, open_table
-from bucketingest.write.outcome import Assignment
-from bucketingest.write.source_range import SourceRange
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.coordinator_api import Assignment
+from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.open_table import OpenTable, open_table
+from bucketingest.write.rows.write_status import WriteStatus
 
 ROWS_PER_FILE_GROUP: Final = 10_000
 _BUCKETS_MAX: Final = 1_000

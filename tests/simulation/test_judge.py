@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from bucketingest.hudi import rollback
+from bucketingest.hudi.rollback import rollback
 from bucketingest.storage import Storage
-from bucketingest.write import append_handle, bucket_writer, coordinator, publishing
-from bucketingest.write.coordination import Coordination
+from bucketingest.write import coordinator
 from bucketingest.write.coordinator import CoordinatorSettings
-from bucketingest.write.instant_writer import InstantWriter
-from bucketingest.write.records import decision_bytes
+from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.lifecycle import InstantWriter
+from bucketingest.write.instants.records import decision_bytes
 from bucketingest.write.recovery import start
+from bucketingest.write.rows import append_handle, bucket_writer, publishing
 from support.simulation.job import process
 from support.simulation.runs import run_quietly
 from support.simulation.schedule import features_of

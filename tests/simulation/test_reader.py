@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from bucketingest.hudi.log_reader import read_log
+from bucketingest.hudi.log.reader import read_log
 from support.simulation.job.process import Limits, Process
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, installed

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.history import history_files
-from bucketingest.hudi.instant import ROLLBACK, Instant, State
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
-from bucketingest.hudi.rollback_plan import rolled_back_instants
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.rollback.plan import rolled_back_instants
+from bucketingest.hudi.timeline.history import history_files
+from bucketingest.hudi.timeline.instant import ROLLBACK, Instant, State
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 
 

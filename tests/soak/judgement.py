@@ -14,11 +14,11 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.file_view import DataFile, FileSlice, FileView, build_file_view, list_data
-from bucketingest.hudi.log_reader import read_log
+from bucketingest.hudi.log.reader import read_log
 from bucketingest.hudi.naming import BaseFileName, bucket_of_file_id
-from bucketingest.hudi.rollback import rollbacks_of
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.rollback.rollback import rollbacks_of
+from bucketingest.hudi.table.file_view import DataFile, FileSlice, FileView, build_file_view, list_data
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage, open_storage
 from soak.history import archived, archived_rollback_targets, with_history
 from soak.watch import Commit, TableWatch

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.errors import HudiError
-from bucketingest.hudi.instant import DELTA_COMMIT, Instant, parse_time
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, parse_time
 from bucketingest.storage import StorageError, open_storage
-from bucketingest.write.commit_content import EPOCH, PIPELINE, RANGES
-from bucketingest.write.coordination import ROOT
+from bucketingest.write.instants.commit_content import EPOCH, PIPELINE, RANGES
+from bucketingest.write.instants.journal import ROOT
 from soak.history import archived
 from soak.plan import Moment
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from bucketingest.hudi.schema import decimal_bytes
+from bucketingest.hudi.table.schema import decimal_bytes
 
 _CTX = Context(prec=50)
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

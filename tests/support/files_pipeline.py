@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import open_storage
 
 FILES = 12

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from bucketingest.hudi.clocks import utc_now
-from bucketingest.hudi.process_identity import ProcessIdentity
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.lock.process_identity import ProcessIdentity
 from bucketingest.lease.record import LeaseLost, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import open_storage

@@ -16,17 +16,17 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketingest.hudi.rollback import Lock
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
-from bucketingest.write.bucket_writer import write_task
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.opening import open_table
-from bucketingest.write.outcome import Assignment, Outcome
+from bucketingest.write.coordinator_api import Assignment, Outcome
+from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.open_table import open_table
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
-from bucketingest.write.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
-from bucketingest.write.source_range import SourceRange
-from bucketingest.write.write_status import WriteStatus, statuses_from_arrow
+from bucketingest.write.rows.bucket_writer import write_task
+from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
+from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 
 PIPELINE = "test"
 

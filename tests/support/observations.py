@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bucketingest.spec.exit_codes import ENDINGS, ExitCode, Remedy
+from bucketingest.exit_codes import ENDINGS, ExitCode, Remedy
 from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport, TerminationReport
 from bucketingest.spec.load import parse_object
 from bucketingest.spec.model import BucketIngest

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.file_view import load_file_view
-from bucketingest.hudi.instant import COMPACTION, REPLACE_COMMIT, format_time, parse_time
 from bucketingest.hudi.naming import HISTORY_DIRECTORY, TIMELINE_DIRECTORY
-from bucketingest.hudi.timeline import complete, create_inflight, create_requested
+from bucketingest.hudi.table.file_view import load_file_view
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import COMPACTION, REPLACE_COMMIT, format_time, parse_time
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from support.simulation.records import container
 from support.table_runs import TestTable
 

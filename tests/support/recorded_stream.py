@@ -13,10 +13,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 from bucketingest.storage import open_storage
-from bucketingest.stream.checkpoint import PreparedCheckpoint, SourceKind, prepare_checkpoint
-from bucketingest.stream.positions import CheckpointPositions
-from bucketingest.write.outcome import Start, StartVerdict
-from bucketingest.write.source_range import Relation, SourceRange, relate
+from bucketingest.stream.checkpoint.checkpoint import PreparedCheckpoint, SourceKind, prepare_checkpoint
+from bucketingest.stream.checkpoint.positions import CheckpointPositions
+from bucketingest.write.coordinator_api import Start, StartVerdict
+from bucketingest.write.instants.source_range import Relation, SourceRange, relate
 
 WAIT_SECONDS_MAX = 60
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import open_storage
 from bucketingest.stream import ingest_resource
-from bucketingest.stream.progress import Progress
+from bucketingest.stream.report.progress import Progress
 from bucketingest.stream.running import RunningIngest
 from devservers.kafka import KafkaBroker
 from devservers.produce import CHOOSE_PARTITION, produce

@@ -12,20 +12,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.clocks import utc_now
-from bucketingest.hudi.file_view import load_file_view
-from bucketingest.hudi.log_reader import read_log
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.log.reader import read_log
 from bucketingest.hudi.naming import bucket_of_file_id
-from bucketingest.hudi.table import TableDefinition
-from bucketingest.hudi.timeline import Timeline, path_of
+from bucketingest.hudi.table.file_view import load_file_view
+from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.dead_letters import STAGING_DIRECTORY
-from bucketingest.write.opening import OpenTable, open_table
-from bucketingest.write.outcome import Assignment, Outcome, Start
+from bucketingest.write.coordinator_api import Assignment, Outcome, Start
+from bucketingest.write.instants.source_range import SourceRange, canonical_json, reaches_beyond
+from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.source_range import SourceRange, canonical_json, reaches_beyond
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.rows.dead_letters import STAGING_DIRECTORY
+from bucketingest.write.rows.write_status import WriteStatus
 from support.write_plans import SCHEMA, definition, write, write_plan
 
 PIPELINE = "shop/orders"

@@ -10,18 +10,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketingest.hudi.log_reader import Delete, LogContent, read_log
+from bucketingest.hudi.log.reader import Delete, LogContent, read_log
 from bucketingest.hudi.naming import join
-from bucketingest.hudi.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
+from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.index.bucket import FileIds
 from bucketingest.index.routing import PartitionNumbers
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.bucket_writer import BucketWriter
-from bucketingest.write.opening import row_rules
+from bucketingest.write.open_table import row_rules
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
-from bucketingest.write.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.rows.bucket_writer import BucketWriter
+from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
+from bucketingest.write.rows.write_status import WriteStatus
 
 INSTANT = "20261121080000000"
 SCHEMA = pa.schema(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bucketingest.spec.exit_codes import ENDINGS, Remedy
+from bucketingest.exit_codes import ENDINGS, Remedy
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
 from bucketingest_operator.backoff import wait_after

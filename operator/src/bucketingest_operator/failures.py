@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from bucketingest.spec.exit_codes import ENDINGS, ExitCode, Remedy
+from bucketingest.exit_codes import ENDINGS, ExitCode, Remedy
 from bucketingest_operator.observation import Driver, PodReason
 
 
@@ -53,89 +53,118 @@ class Failure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What is done about a class of failure, and how it is told."""
+    """By what a class of failure is known, what is done about it, and how it is told."""
 
     answer: Answer
     sentence: str
     rollback: bool = False
     """Take the open instant back by a Job before the next attempt."""
+    codes: tuple[int, ...] = ()
+    """The job's exit codes that mean it."""
+    reasons: tuple[PodReason, ...] = ()
+    """What Kubernetes says of the pod that means it."""
 
+
+_KILLED: Final = 137
 
 TREATMENTS: Final[dict[Failure, Treatment]] = {
-    Failure.DRIVER_LOST: Treatment(Answer.AT_ONCE, "The driver ended without a word of its own."),
+    Failure.DRIVER_LOST: Treatment(Answer.AT_ONCE, "The driver ended without a word of its own.", codes=(_KILLED,)),
     Failure.STOPPED: Treatment(
-        Answer.AT_ONCE, "The driver was told to stop by somebody else, as by a drain of its node."
+        Answer.AT_ONCE,
+        "The driver was told to stop by somebody else, as by a drain of its node.",
+        codes=(ExitCode.INTERRUPTED, ExitCode.TERMINATED),
     ),
     Failure.OUT_OF_MEMORY: Treatment(
-        Answer.BACKOFF, "It ran out of memory: raise spark.driver.memory or spark.executor.memory."
+        Answer.BACKOFF,
+        "It ran out of memory: raise spark.driver.memory or spark.executor.memory.",
+        codes=(ExitCode.OUT_OF_MEMORY,),
+        reasons=(PodReason.OOM_KILLED,),
     ),
-    Failure.EVICTED: Treatment(Answer.AT_ONCE, "The driver was evicted, preempted, or its node was shut down."),
-    Failure.IMAGE_PULL: Treatment(Answer.WAIT, "The image cannot be pulled: check spark.image and its registry."),
+    Failure.EVICTED: Treatment(
+        Answer.AT_ONCE, "The driver was evicted, preempted, or its node was shut down.", reasons=(PodReason.EVICTED,)
+    ),
+    Failure.IMAGE_PULL: Treatment(
+        Answer.WAIT, "The image cannot be pulled: check spark.image and its registry.", reasons=(PodReason.IMAGE_PULL,)
+    ),
     Failure.CONFIG: Treatment(
-        Answer.WAIT, "The container cannot be created: check that the Secrets it mounts exist in this namespace."
+        Answer.WAIT,
+        "The container cannot be created: check that the Secrets it mounts exist in this namespace.",
+        reasons=(PodReason.CONFIG,),
     ),
-    Failure.UNSCHEDULABLE: Treatment(Answer.WAIT, "No node takes the driver pod: check its size, quotas and nodes."),
+    Failure.UNSCHEDULABLE: Treatment(
+        Answer.WAIT,
+        "No node takes the driver pod: check its size, quotas and nodes.",
+        reasons=(PodReason.UNSCHEDULABLE,),
+    ),
     Failure.NO_EXECUTORS: Treatment(Answer.WAIT, "No executor runs: check their size, quotas and nodes."),
     Failure.CHECKPOINT_LOST: Treatment(
-        Answer.AT_ONCE, "Spark's checkpoint does not fit: the next attempt makes one anew from the table's timeline."
+        Answer.AT_ONCE,
+        "Spark's checkpoint does not fit: the next attempt makes one anew from the table's timeline.",
+        codes=(ExitCode.CHECKPOINT_STALE,),
     ),
     Failure.SOURCE_DATA_LOST: Treatment(
-        Answer.STALL, "The source no longer has rows that the table has not: a person must accept the loss."
+        Answer.STALL,
+        "The source no longer has rows that the table has not: a person must accept the loss.",
+        codes=(ExitCode.SOURCE_DATA_LOST,),
     ),
-    Failure.SOURCE_CONFLICT: Treatment(Answer.STALL, "The source does not continue where the table is."),
-    Failure.SOURCE_UNAVAILABLE: Treatment(Answer.WAIT, "The source does not answer."),
-    Failure.STORAGE_UNAVAILABLE: Treatment(Answer.WAIT, "Storage does not answer."),
-    Failure.ACCESS_DENIED: Treatment(Answer.STALL, "Storage denies access: check the job's credentials."),
-    Failure.FENCED_OUT: Treatment(Answer.BACKOFF, "Another attempt has taken the table over, or its lock was lost."),
-    Failure.TABLE_LOCKED: Treatment(Answer.WAIT, "Another process holds the table's lock."),
-    Failure.TABLE_REFUSED: Treatment(Answer.STALL, "The table is not one that may be written this way."),
-    Failure.WRITE_CONFLICT: Treatment(Answer.BACKOFF, "Other writers on the table are in the way."),
-    Failure.BAD_SPEC: Treatment(Answer.STALL, "The spec cannot be run: correct it."),
-    Failure.BAD_IMAGE: Treatment(Answer.STALL, "The image lacks Java, a jar or a Python package."),
-    Failure.ROWS_REJECTED: Treatment(Answer.STALL, "Rows cannot be written, and errors.mode is fail."),
+    Failure.SOURCE_CONFLICT: Treatment(
+        Answer.STALL, "The source does not continue where the table is.", codes=(ExitCode.SOURCE_CONFLICT,)
+    ),
+    Failure.SOURCE_UNAVAILABLE: Treatment(
+        Answer.WAIT, "The source does not answer.", codes=(ExitCode.SOURCE_UNAVAILABLE,)
+    ),
+    Failure.STORAGE_UNAVAILABLE: Treatment(
+        Answer.WAIT, "Storage does not answer.", codes=(ExitCode.STORAGE_UNAVAILABLE,)
+    ),
+    Failure.ACCESS_DENIED: Treatment(
+        Answer.STALL, "Storage denies access: check the job's credentials.", codes=(ExitCode.ACCESS_DENIED,)
+    ),
+    Failure.FENCED_OUT: Treatment(
+        Answer.BACKOFF, "Another attempt has taken the table over, or its lock was lost.", codes=(ExitCode.FENCED_OUT,)
+    ),
+    Failure.TABLE_LOCKED: Treatment(
+        Answer.WAIT,
+        "Another process holds the table's lock.",
+        codes=(ExitCode.TABLE_LOCKED, ExitCode.INSTANT_HELD),
+    ),
+    Failure.TABLE_REFUSED: Treatment(
+        Answer.STALL, "The table is not one that may be written this way.", codes=(ExitCode.TABLE_REFUSED,)
+    ),
+    Failure.WRITE_CONFLICT: Treatment(
+        Answer.BACKOFF,
+        "Other writers on the table are in the way.",
+        codes=(ExitCode.WRITE_CONFLICT, ExitCode.POSITION_LOST),
+    ),
+    Failure.BAD_SPEC: Treatment(Answer.STALL, "The spec cannot be run: correct it.", codes=(ExitCode.BAD_INPUT,)),
+    Failure.BAD_IMAGE: Treatment(
+        Answer.STALL, "The image lacks Java, a jar or a Python package.", codes=(ExitCode.MISSING_DEPENDENCY,)
+    ),
+    Failure.ROWS_REJECTED: Treatment(
+        Answer.STALL, "Rows cannot be written, and errors.mode is fail.", codes=(ExitCode.ROWS_REJECTED,)
+    ),
     Failure.STUCK: Treatment(Answer.BACKOFF, "The driver ran and got nowhere; it was stopped.", rollback=True),
-    Failure.STOP_DEADLINE: Treatment(Answer.AT_ONCE, "The driver was told to stop and was not done in time."),
-    Failure.QUERY_FAILED: Treatment(Answer.BACKOFF, "Spark ended the query."),
-    Failure.UNKNOWN: Treatment(Answer.BACKOFF, "The driver failed for a reason that is not known."),
+    Failure.STOP_DEADLINE: Treatment(
+        Answer.AT_ONCE, "The driver was told to stop and was not done in time.", codes=(ExitCode.STOP_DEADLINE,)
+    ),
+    Failure.QUERY_FAILED: Treatment(
+        Answer.BACKOFF,
+        "Spark ended the query.",
+        codes=(ExitCode.QUERY_FAILED, ExitCode.JVM_FAILED),
+    ),
+    Failure.UNKNOWN: Treatment(
+        Answer.BACKOFF,
+        "The driver failed for a reason that is not known.",
+        codes=(ExitCode.DEFECT, ExitCode.WRONG_RESULT),
+        reasons=(PodReason.DEADLINE,),
+    ),
 }
 
 _BY_CODE: Final[dict[int, Failure]] = {
-    ExitCode.DEFECT: Failure.UNKNOWN,
-    ExitCode.BAD_INPUT: Failure.BAD_SPEC,
-    ExitCode.TABLE_REFUSED: Failure.TABLE_REFUSED,
-    ExitCode.FENCED_OUT: Failure.FENCED_OUT,
-    ExitCode.SOURCE_CONFLICT: Failure.SOURCE_CONFLICT,
-    ExitCode.STORAGE_UNAVAILABLE: Failure.STORAGE_UNAVAILABLE,
-    ExitCode.ACCESS_DENIED: Failure.ACCESS_DENIED,
-    ExitCode.ROWS_REJECTED: Failure.ROWS_REJECTED,
-    ExitCode.QUERY_FAILED: Failure.QUERY_FAILED,
-    ExitCode.WRITE_CONFLICT: Failure.WRITE_CONFLICT,
-    ExitCode.MISSING_DEPENDENCY: Failure.BAD_IMAGE,
-    ExitCode.WRONG_RESULT: Failure.UNKNOWN,
-    ExitCode.TABLE_LOCKED: Failure.TABLE_LOCKED,
-    ExitCode.SOURCE_DATA_LOST: Failure.SOURCE_DATA_LOST,
-    ExitCode.SOURCE_UNAVAILABLE: Failure.SOURCE_UNAVAILABLE,
-    ExitCode.JVM_FAILED: Failure.QUERY_FAILED,
-    ExitCode.OUT_OF_MEMORY: Failure.OUT_OF_MEMORY,
-    ExitCode.POSITION_LOST: Failure.WRITE_CONFLICT,
-    ExitCode.STOP_DEADLINE: Failure.STOP_DEADLINE,
-    ExitCode.INSTANT_HELD: Failure.TABLE_LOCKED,
-    ExitCode.INTERRUPTED: Failure.STOPPED,
-    ExitCode.TERMINATED: Failure.STOPPED,
-    137: Failure.DRIVER_LOST,
+    code: failure for failure, treatment in TREATMENTS.items() for code in treatment.codes
 }
-
 _BY_REASON: Final[dict[PodReason, Failure]] = {
-    PodReason.OOM_KILLED: Failure.OUT_OF_MEMORY,
-    PodReason.EVICTED: Failure.EVICTED,
-    PodReason.IMAGE_PULL: Failure.IMAGE_PULL,
-    PodReason.CONFIG: Failure.CONFIG,
-    PodReason.UNSCHEDULABLE: Failure.UNSCHEDULABLE,
-    PodReason.DEADLINE: Failure.UNKNOWN,
+    reason: failure for failure, treatment in TREATMENTS.items() for reason in treatment.reasons
 }
-
-# Spark's error classes for a checkpoint that does not fit; they come with exit code 9.
-_CHECKPOINT_WORDS: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "STREAMING_CHECKPOINT", "STREAM_CHECKPOINT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +202,6 @@ def diagnose(driver: Driver | None) -> Diagnosis | None:
         # A job newer than this operator says at least who can do something about it.
         person = report is not None and report.remedy is Remedy.PERSON
         return _told(Failure.BAD_SPEC if person else Failure.UNKNOWN, said or f"Exit code {code}.")
-    if failure is Failure.QUERY_FAILED and any(word in said for word in _CHECKPOINT_WORDS):
-        failure = Failure.CHECKPOINT_LOST
     return _told(failure, said or ENDING_WORDS.get(code, ""))
 
 

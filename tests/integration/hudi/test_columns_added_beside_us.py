@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.table.table import TableDefinition
 from support.oracle.client import HudiOracle
 from support.oracle.expected import MergeRules
 from support.oracle.local_pipeline import LocalPipeline

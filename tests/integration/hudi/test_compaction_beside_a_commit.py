@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.cli.main import call
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.table.table import TableDefinition
 from support.crashing_storage import Crash
 from support.oracle.client import HudiOracle
 from support.oracle.expected import MergeRules

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from bucketingest.hudi.rollback import roll_back
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.rollback.rollback import roll_back
+from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
 from support.local_writer import LocalWriter
 from support.oracle import hudi_rs

@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.log_blocks import avro_data_block, delete_block, parquet_data_block
-from bucketingest.hudi.log_format import Buffer
+from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block
+from bucketingest.hudi.log.format import Buffer
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
-from bucketingest.hudi.partition import ensure_partition_metadata
-from bucketingest.hudi.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
-from bucketingest.hudi.table import TableDefinition, create_table
-from bucketingest.hudi.timeline import complete, create_inflight, create_requested
-from bucketingest.hudi.write_stat import WriteStat
+from bucketingest.hudi.table.partition import ensure_partition_metadata
+from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
+from bucketingest.hudi.table.table import TableDefinition, create_table
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
+from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.storage.opening import open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle

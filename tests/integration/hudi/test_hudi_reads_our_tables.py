@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.table.table import TableDefinition
 from support.local_writer import LocalWriter
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle

@@ -12,11 +12,11 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from bucketingest.hudi.instant import DELTA_COMMIT, State
-from bucketingest.hudi.lock import HudiLock, LockSettings, open_lock
-from bucketingest.hudi.lock_file import LOCK_PATH
-from bucketingest.hudi.table import TableDefinition, load_table
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.lock.file_lock import LOCK_PATH
+from bucketingest.hudi.lock.hudi_lock import HudiLock, LockSettings, open_lock
+from bucketingest.hudi.table.table import TableDefinition, load_table
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, State
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage, open_storage
 from support.local_writer import LocalWriter
 from support.oracle import hudi_rs

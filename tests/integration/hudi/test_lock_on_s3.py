@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from bucketingest.hudi.lock import HudiLock, LockSettings, open_lock
-from bucketingest.hudi.lock_storage import LOCK_PATH, LockContent
+from bucketingest.hudi.lock.hudi_lock import HudiLock, LockSettings, open_lock
+from bucketingest.hudi.lock.storage_lock import LOCK_PATH, LockContent
 from bucketingest.storage import Storage, open_storage
 from devservers.s3 import S3Server
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from bucketingest.hudi.history import archived_instants
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.hudi.timeline.history import archived_instants
 from bucketingest.storage import open_storage
-from bucketingest.write.commit_content import PIPELINE
+from bucketingest.write.instants.commit_content import PIPELINE
 from support.local_writer import LocalWriter
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle

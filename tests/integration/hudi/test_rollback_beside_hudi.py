@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.cli.main import call
-from bucketingest.hudi.markers import create_marker, marked_files
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.rollback.markers import create_marker, marked_files
+from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
 from support.local_writer import LocalWriter
 from support.oracle import hudi_rs

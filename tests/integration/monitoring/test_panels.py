@@ -14,8 +14,8 @@ import yaml
 
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Attempt, Condition, LastCommit, Status
-from bucketingest.stream.endpoints import Answer, Endpoints
-from bucketingest.stream.metrics import CONTENT_TYPE
+from bucketingest.stream.report.endpoints import Answer, Endpoints
+from bucketingest.stream.report.metrics import CONTENT_TYPE
 from bucketingest_operator.inventory import Inventory
 from bucketingest_operator.metrics import Metrics
 from bucketingest_operator.passes import Memory

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bucketingest.stream.session import build_session
+from bucketingest.stream.spark.session import build_session
 from devservers.kafka import KafkaBroker
 from devservers.locations import require
 from support.stream_runs import Lake, NewTopic, Runner, Topic

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from bucketingest.write.outcome import StartVerdict
+from bucketingest.write.coordinator_api import StartVerdict
 from support.recorded_stream import RecordedStream
 from support.stream_runs import NewTopic, Topic
 

@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from bucketingest.hudi.log_reader import read_log
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.log.reader import read_log
+from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
 from bucketingest.stream import Pipeline, ingest, ingest_resource
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.query import MicroBatchFunction
-from bucketingest.stream.session import REQUIRED_CONF
+from bucketingest.stream.foreach_batch import MicroBatchFunction
+from bucketingest.stream.spark.session import REQUIRED_CONF
 from devservers.s3 import S3Server
 from support.oracle import hudi_rs
 from support.stream_runs import WAIT_SECONDS_MAX, Lake, finish

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from bucketingest.stream import ingest_resource
 from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.coordinator_api import Commit
 from bucketingest.write.errors import PositionLost
-from bucketingest.write.outcome import Commit
 from support.stream_runs import WAIT_SECONDS_MAX, Lake
 
 LOSSES = 2

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from bucketingest.stream import query
+from bucketingest.stream import foreach_batch
 from bucketingest.stream.micro_batch import write_micro_batch
-from bucketingest.stream.shape import RowShape
-from bucketingest.stream.sources import read_source
+from bucketingest.stream.source.shape import RowShape
+from bucketingest.stream.source.sources import read_source
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.rows.write_status import WriteStatus
 from support.stream_runs import Lake, NewTopic, Runner
 
 
@@ -28,7 +28,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[WriteStatus
         seen.append((rows._jdf.queryExecution().executedPlan().toString(), statuses))
         return statuses
 
-    monkeypatch.setattr(query, "write_micro_batch", recording)
+    monkeypatch.setattr(foreach_batch, "write_micro_batch", recording)
     return seen
 
 

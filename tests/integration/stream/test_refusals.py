@@ -107,7 +107,7 @@ import sys
 from pathlib import Path
 from bucketingest.stream.errors import MissingConnector
 from support.stream_runs import Lake, Runner
-from bucketingest.stream.session import build_session
+from bucketingest.stream.spark.session import build_session
 lake = Lake(Path(sys.argv[1]))
 kafka = {"kafka": {"bootstrapServers": "127.0.0.1:9", "topics": ["t"]}}
 resource = lake.resource(kafka, format={"type": "json", "schema": "id STRING"}, table={"recordKey": ["id"]})

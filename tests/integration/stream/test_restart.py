@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream import query
+from bucketingest.stream import foreach_batch
 from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.micro_batch import write_micro_batch
-from bucketingest.write import instant_writer
-from bucketingest.write.coordination import Coordination
 from bucketingest.write.coordinator import InstantCoordinator
-from bucketingest.write.outcome import Assignment
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.coordinator_api import Assignment
+from bucketingest.write.instants import lifecycle
+from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.rows.write_status import WriteStatus
 from support.stream_runs import Lake, NewTopic, Runner, Topic, messages
 
 pytestmark = pytest.mark.kafka
@@ -55,7 +55,7 @@ def statuses(monkeypatch: pytest.MonkeyPatch) -> list[WriteStatus]:
         seen.extend(reported)
         return reported
 
-    monkeypatch.setattr(query, "write_micro_batch", recording)
+    monkeypatch.setattr(foreach_batch, "write_micro_batch", recording)
     return seen
 
 
@@ -77,10 +77,10 @@ def ids(lake: Lake) -> list[int]:
 
 
 CRASHES = {
-    "before a task has run": (query, "write_micro_batch"),
+    "before a task has run": (foreach_batch, "write_micro_batch"),
     "after the tasks wrote, before their report is kept": (Coordination, "put_ledger"),
     "before the decision": (Coordination, "close"),
-    "before the completed file is there": (instant_writer, "complete"),
+    "before the completed file is there": (lifecycle, "complete"),
     "after the completed file is there": (Coordination, "mark_done"),
 }
 

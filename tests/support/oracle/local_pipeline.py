@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.errors import InstantAborted, PositionLost
 from support.oracle.expected import ExpectedTable, MergeRules

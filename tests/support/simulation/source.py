@@ -9,9 +9,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.write.instants.source_range import SourceRange, canonical_json
 from bucketingest.write.plan import DELETE_COLUMN
-from bucketingest.write.source_range import SourceRange, canonical_json
 from support.simulation.spec import Row
 
 SCHEMA: Final = pa.schema([("id", pa.string()), ("region", pa.string()), ("offset", pa.int64()), ("at", pa.int64())])

@@ -7,7 +7,7 @@ from py4j.protocol import Py4JNetworkError
 
 from bucketingest.cli.errors import BadOption, MissingDependency, WrongResult
 from bucketingest.cli.exit_codes import ENDINGS, ExitCode, exit_code
-from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
+from bucketingest.hudi.errors import LockLost, TableNotFound, UnsupportedTable
 from bucketingest.index.errors import DuplicateFileGroup, MissingKeyColumn
 from bucketingest.lease.record import LeaseLost, TableLeased
 from bucketingest.spec.errors import SpecError
@@ -80,6 +80,8 @@ KAFKA_SILENT = (
         (query_failed(KAFKA_SILENT), ExitCode.SOURCE_UNAVAILABLE),
         (query_failed("org.apache.kafka.common.errors.SaslAuthenticationException: bad"), ExitCode.ACCESS_DENIED),
         (query_failed("odd row"), ExitCode.QUERY_FAILED),
+        (query_failed("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log."), ExitCode.CHECKPOINT_STALE),
+        (LockLost(""), ExitCode.FENCED_OUT),
         (PositionLost(""), ExitCode.POSITION_LOST),
         (TableLeased(""), ExitCode.TABLE_LOCKED),
         (LeaseLost(""), ExitCode.FENCED_OUT),

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from bucketingest.cli.exit_codes import ExitCode
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.instant import format_time
-from bucketingest.hudi.table import TableDefinition, create_table
-from bucketingest.hudi.timeline import create_inflight, create_requested
+from bucketingest.hudi.table.table import TableDefinition, create_table
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.coordination import Coordination
+from bucketingest.write.instants.journal import Coordination
 from support.commands import Command
 from support.fixtures import unpack_fixture
 

@@ -6,9 +6,9 @@ import pytest
 
 from bucketingest.cli.inspection.layout import files_report, sizes_of
 from bucketingest.cli.inspection.report import Sizes
-from bucketingest.hudi.file_view import FileView, build_file_view
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.table.file_view import FileView, build_file_view
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import ObjectInfo
 
 TIME = "20261121081710000"

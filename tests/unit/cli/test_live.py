@@ -5,8 +5,8 @@ from dataclasses import replace
 from rich.console import Console
 
 from bucketingest.cli.live import Latencies, figures, panel
-from bucketingest.stream.progress import Progress
-from bucketingest.write.outcome import Commit
+from bucketingest.stream.report.progress import Progress
+from bucketingest.write.coordinator_api import Commit
 
 COMMIT = Commit("20261121081500000", "20261121081501500", 2, 500, 4, 1000, open_seconds=1.0, commit_seconds=0.5)
 PROGRESS = Progress(

@@ -24,7 +24,7 @@ def logging_as_before() -> Iterator[None]:
 @pytest.mark.parametrize("chosen", [LogFormat.JSON, LogFormat.AUTO])
 def test_a_line_is_one_json_object_where_nobody_looks(chosen: LogFormat, capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(chosen)
-    logging.getLogger("bucketingest.stream.query").info("committed", extra={"instant": "20261121", "rows": 5})
+    logging.getLogger("bucketingest.stream.foreach_batch").info("committed", extra={"instant": "20261121", "rows": 5})
     captured = capsys.readouterr()
     record = json.loads(captured.err)
     assert list(record)[:3] == ["timestamp", "level", "event"]
@@ -33,7 +33,7 @@ def test_a_line_is_one_json_object_where_nobody_looks(chosen: LogFormat, capsys:
     assert record == {
         "level": "info",
         "event": "committed",
-        "logger": "bucketingest.stream.query",
+        "logger": "bucketingest.stream.foreach_batch",
         "instant": "20261121",
         "rows": 5,
     }

@@ -15,17 +15,17 @@ from rich.console import Console
 
 from bucketingest.cli.exit_codes import ExitCode
 from bucketingest.cli.rollback import command as rollback_command
-from bucketingest.hudi import heartbeat
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.instant import format_time
-from bucketingest.hudi.markers import create_marker
 from bucketingest.hudi.naming import PROPERTIES_PATH, LogFileName, deterministic_file_id, join
-from bucketingest.hudi.table import TableDefinition, create_table
-from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested
+from bucketingest.hudi.rollback.markers import create_marker
+from bucketingest.hudi.table.table import TableDefinition, create_table
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.coordination import Coordination
+from bucketingest.write.instants.journal import Coordination
 from support.commands import Command
 
 PIPELINE = "shop/orders"

@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from bucketingest.cli.exit_codes import ExitCode
-from bucketingest.hudi.table import TableDefinition, create_table
+from bucketingest.hudi.table.table import TableDefinition, create_table
 from bucketingest.storage import StorageUnavailable, open_storage
 from support.commands import Command
 from support.fixtures import unpack_fixture
@@ -22,7 +22,7 @@ def spark_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("bucketingest.cli.run.check_java", lambda: None)
-    monkeypatch.setattr("bucketingest.stream.session.build_session", fail)
+    monkeypatch.setattr("bucketingest.stream.spark.session.build_session", fail)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_values_of_the_sources_secret_are_in_no_message_of_the_run(
     def fail(*_: object) -> None:
         raise StorageUnavailable("the broker does not know who-we-really-are")
 
-    monkeypatch.setattr("bucketingest.stream.session.build_session", fail)
+    monkeypatch.setattr("bucketingest.stream.spark.session.build_session", fail)
     ended = command("run", "--debug", kafka_file)
     assert ended.code == ExitCode.STORAGE_UNAVAILABLE
     assert "the broker does not know ***" in ended.err
@@ -158,8 +158,8 @@ def test_why_spark_does_not_start_is_told_although_its_jvm_has_ended_by_then(
         raise SaidByTheJvm
 
     monkeypatch.setattr(SaidByTheJvm, "gone", False)
-    monkeypatch.setattr("bucketingest.stream.session.build_session", fail)
-    monkeypatch.setattr("bucketingest.stream.jvm.stop_jvm", lambda: setattr(SaidByTheJvm, "gone", True))
+    monkeypatch.setattr("bucketingest.stream.spark.session.build_session", fail)
+    monkeypatch.setattr("bucketingest.stream.spark.jvm.stop_jvm", lambda: setattr(SaidByTheJvm, "gone", True))
     ended = command("run", resource_file)
     assert SaidByTheJvm.gone
     assert ended.err == "error: Spark did not start: org.apache.spark.SparkException: 450 MiB at least\n"

@@ -190,7 +190,7 @@ def test_a_signal_handler_may_look_at_the_board_while_its_thread_writes_it(tmp_p
     ended = run(
         tmp_path,
         """
-    from bucketingest.stream.board import ProgressBoard
+    from bucketingest.stream.report.board import ProgressBoard
     job.board = ProgressBoard()
     with job.ending():
         job.signals.watched = True

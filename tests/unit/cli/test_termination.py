@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from bucketingest.cli.redaction import Redactor
 from bucketingest.cli.termination import SIZE_MAX, Termination, encode_report, termination_path
-from bucketingest.spec.exit_codes import ExitCode, Remedy
+from bucketingest.exit_codes import ExitCode, Remedy
 from bucketingest.spec.job_report import TerminationReport
-from bucketingest.stream.progress import Progress
-from bucketingest.write.outcome import Commit
+from bucketingest.stream.report.progress import Progress
+from bucketingest.write.coordinator_api import Commit
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

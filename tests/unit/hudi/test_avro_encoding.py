@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketingest.hudi.avro_encoding import encode_rows
+from bucketingest.hudi.avro.encoding import encode_rows
 from bucketingest.hudi.errors import SchemaError
-from bucketingest.hudi.schema import arrow_to_avro
+from bucketingest.hudi.table.schema import arrow_to_avro
 from support.arrow_values import arrow_types, as_given, to_arrow, to_avro, values
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.hudi.commit_metadata import CommitMetadata, WrittenFile
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.naming import BaseFileName, LogFileName
-from bucketingest.hudi.ocf import encode_datum, read_record
-from bucketingest.hudi.write_stat import WriteStat
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata, WrittenFile
+from bucketingest.hudi.timeline.ocf import encode_datum, read_record
+from bucketingest.hudi.timeline.write_stat import WriteStat
 from support.fixtures import HUDI_FIXTURES, unpack_fixture
 
 SECOND_COMMIT = ".hoodie/timeline/20261121081714512_20261121081715521.deltacommit"

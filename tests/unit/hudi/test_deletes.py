@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.hudi.deletes import delete_contents
 from bucketingest.hudi.errors import SchemaError
-from bucketingest.hudi.log_blocks import delete_block
-from bucketingest.hudi.log_format import BlockType, HeaderKey, read_blocks
-from bucketingest.hudi.log_reader import Delete, read_log
+from bucketingest.hudi.log.blocks import delete_block
+from bucketingest.hudi.log.deletes import delete_contents
+from bucketingest.hudi.log.format import BlockType, HeaderKey, read_blocks
+from bucketingest.hudi.log.reader import Delete, read_log
 from support.log_files import DELETED_KEYS, FIXTURES, log_files
 
 SCHEMA = fastavro.parse_schema(json.loads((FIXTURES / "avsc" / "HoodieDeleteRecordList.avsc").read_text()))

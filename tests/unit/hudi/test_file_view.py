@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.hudi.file_view import FileView, build_file_view, list_data, load_file_view
 from bucketingest.hudi.naming import BaseFileName, LogFileName
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.table.file_view import FileView, build_file_view, list_data, load_file_view
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import ObjectInfo
 from bucketingest.storage.opening import open_storage
 from support.fixtures import unpack_fixture

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from bucketingest.hudi.heartbeat import beat, is_expired, last_beat, stop
+from bucketingest.hudi.timeline.heartbeat import beat, is_expired, last_beat, stop
 from bucketingest.storage.opening import open_storage
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

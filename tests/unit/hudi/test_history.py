@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.hudi.errors import InvalidTable
-from bucketingest.hudi.history import archived_instants, archived_times
+from bucketingest.hudi.timeline.history import archived_instants, archived_times
 from bucketingest.storage.opening import open_storage
 from support.fixtures import unpack_fixture
 

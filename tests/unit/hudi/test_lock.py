@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bucketingest.hudi.errors import LockHeld, UnsupportedTable
-from bucketingest.hudi.lock import (
+from bucketingest.hudi.lock.file_lock import LOCK_PATH as LOCK_FILE
+from bucketingest.hudi.lock.hudi_lock import (
     FILE_SYSTEM_PATH_PROPERTY,
     NO_LOCK,
     PROVIDER_PROPERTY,
@@ -19,8 +20,7 @@ from bucketingest.hudi.lock import (
     chosen_provider,
     open_lock,
 )
-from bucketingest.hudi.lock_file import LOCK_PATH as LOCK_FILE
-from bucketingest.hudi.lock_storage import LOCK_PATH as LOCK_OBJECT
+from bucketingest.hudi.lock.storage_lock import LOCK_PATH as LOCK_OBJECT
 from bucketingest.storage import Storage, open_storage
 from support.clocks import FakeClock
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bucketingest.hudi.errors import LockLost
-from bucketingest.hudi.lock_file import LOCK_PATH, FileGrip, FileLock
-from bucketingest.hudi.process_identity import ProcessIdentity
+from bucketingest.hudi.lock.file_lock import LOCK_PATH, FileGrip, FileLock
+from bucketingest.hudi.lock.process_identity import ProcessIdentity
 from bucketingest.storage import Data, Storage, open_storage
 from bucketingest.storage.local_storage import LocalStorage
 from support.clocks import FakeClock

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.hudi.errors import InvalidTable, LockLost
-from bucketingest.hudi.lock_storage import CLOCK_DRIFT, LOCK_PATH, LockContent, StorageGrip, StorageLock
+from bucketingest.hudi.lock.storage_lock import CLOCK_DRIFT, LOCK_PATH, LockContent, StorageGrip, StorageLock
 from bucketingest.storage import ConditionalStorage, Data, StorageUnavailable, Version, open_storage
 from bucketingest.storage.object_storage import ObjectStorage
 from support.clocks import FakeClock

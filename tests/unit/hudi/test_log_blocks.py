@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketingest.hudi.errors import SchemaError
-from bucketingest.hudi.log_blocks import avro_data_block, delete_block, parquet_data_block, rollback_command_block
-from bucketingest.hudi.log_format import BlockType, Buffer, HeaderKey
-from bucketingest.hudi.log_reader import LogContent, read_log
-from bucketingest.hudi.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
+from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block, rollback_command_block
+from bucketingest.hudi.log.format import BlockType, Buffer, HeaderKey
+from bucketingest.hudi.log.reader import LogContent, read_log
+from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
 from support.arrow_values import arrow_types, as_given, to_arrow, values
 
 INSTANT = "20261121081714512"

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.hudi.errors import CorruptLog
-from bucketingest.hudi.log_format import BlockType, HeaderKey, frame_block
-from bucketingest.hudi.log_reader import Delete, LogContent, read_log
-from bucketingest.hudi.schema import META_COLUMNS
+from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block
+from bucketingest.hudi.log.reader import Delete, LogContent, read_log
+from bucketingest.hudi.table.schema import META_COLUMNS
 from support.log_files import DELETED_KEYS, JAVA_TABLES, KEYS_WITHOUT_TAGS, UPSERTED_KEYS_IN_LOGS, log_files
 
 

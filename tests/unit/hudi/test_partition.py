@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.hudi.partition import ensure_partition_metadata, partition_metadata
+from bucketingest.hudi.table.partition import ensure_partition_metadata, partition_metadata
 from bucketingest.storage.opening import open_storage
 from support.fixtures import unpack_fixture
 

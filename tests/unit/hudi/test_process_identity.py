@@ -6,11 +6,11 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from bucketingest.hudi.process_identity import ProcessIdentity
+from bucketingest.hudi.lock.process_identity import ProcessIdentity
 
 TELL = """
 import json
-from bucketingest.hudi.process_identity import ProcessIdentity
+from bucketingest.hudi.lock.process_identity import ProcessIdentity
 print(json.dumps(ProcessIdentity.own().to_json()))
 """
 

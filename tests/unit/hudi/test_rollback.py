@@ -6,16 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bucketingest.hudi import heartbeat
 from bucketingest.hudi.errors import RollbackError
-from bucketingest.hudi.instant import Instant, State, format_time
-from bucketingest.hudi.markers import create_marker
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
-from bucketingest.hudi.ocf import read_record, write_record
-from bucketingest.hudi.pending_rollbacks import pending_rollbacks
-from bucketingest.hudi.rollback import RollbackOptions, pending_rollback, roll_back, rollbacks_of, sweep
-from bucketingest.hudi.rollback_plan import RollbackFile, RollbackPlan
-from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.hudi.rollback.markers import create_marker
+from bucketingest.hudi.rollback.pending import pending_rollbacks
+from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
+from bucketingest.hudi.rollback.rollback import RollbackOptions, pending_rollback, roll_back, rollbacks_of, sweep
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.instant import Instant, State, format_time
+from bucketingest.hudi.timeline.ocf import read_record, write_record
+from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
 from bucketingest.storage.interface import Data, Storage
 from bucketingest.storage.opening import open_storage
 from support.crashing_storage import Crash, CrashingStorage

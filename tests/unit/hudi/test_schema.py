@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.hudi.errors import SchemaError
-from bucketingest.hudi.log_format import HeaderKey, read_blocks
-from bucketingest.hudi.schema import (
+from bucketingest.hudi.log.format import HeaderKey, read_blocks
+from bucketingest.hudi.table.schema import (
     META_COLUMNS,
     arrow_to_avro,
     avro_to_arrow,

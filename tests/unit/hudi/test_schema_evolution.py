@@ -3,8 +3,8 @@ import re
 import pyarrow as pa
 import pytest
 
-from bucketingest.hudi.schema import arrow_to_avro, avro_to_arrow, with_meta_columns
-from bucketingest.hudi.schema_evolution import Fit, SchemaComparison, compare_schemas
+from bucketingest.hudi.table.schema import arrow_to_avro, avro_to_arrow, with_meta_columns
+from bucketingest.hudi.table.schema_evolution import Fit, SchemaComparison, compare_schemas
 
 ID = pa.field("id", pa.string(), nullable=False)
 AMOUNT = pa.field("amount", pa.decimal128(10, 2))

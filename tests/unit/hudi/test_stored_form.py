@@ -2,9 +2,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from bucketingest.hudi.avro.stored_form import stored_form
 from bucketingest.hudi.errors import SchemaError
-from bucketingest.hudi.schema import arrow_to_avro
-from bucketingest.hudi.stored_form import stored_form
+from bucketingest.hudi.table.schema import arrow_to_avro
 from support.arrow_values import arrow_types
 
 REQUIRED = pa.struct([pa.field("small", pa.int16()), pa.field("flag", pa.bool_(), nullable=False)])

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bucketingest.hudi import properties as java_properties
 from bucketingest.hudi.errors import InvalidTable, TableNotFound
 from bucketingest.hudi.naming import PROPERTIES_PATH
-from bucketingest.hudi.table import TableDefinition, create_table, load_table, table_properties
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.table import properties as java_properties
+from bucketingest.hudi.table.table import TableDefinition, create_table, load_table, table_properties
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import Storage
 from bucketingest.storage.opening import open_storage
 from support.fixtures import properties_fixture

@@ -5,9 +5,9 @@ import pickle
 import pytest
 
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.properties import parse
-from bucketingest.hudi.table import HoodieTable, TableDefinition, table_properties
-from bucketingest.hudi.table_checks import check_table, metadata_table_refusals, refusals
+from bucketingest.hudi.table.checks import check_table, metadata_table_refusals, refusals
+from bucketingest.hudi.table.properties import parse
+from bucketingest.hudi.table.table import HoodieTable, TableDefinition, table_properties
 from bucketingest.storage.opening import open_storage
 from support.fixtures import properties_fixture
 

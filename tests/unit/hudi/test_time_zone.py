@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.instant import format_time
-from bucketingest.hudi.table import TableDefinition, load_table
-from bucketingest.hudi.table_checks import check_table
-from bucketingest.hudi.time_zone import offset_from_utc
+from bucketingest.hudi.table.checks import check_table
+from bucketingest.hudi.table.table import TableDefinition, load_table
+from bucketingest.hudi.table.time_zone import offset_from_utc
+from bucketingest.hudi.timeline.instant import format_time
 from bucketingest.storage.interface import ObjectInfo
 from bucketingest.storage.opening import open_storage
 from support.fixtures import unpack_fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bucketingest.hudi.errors import InstantExists, TimelineError
-from bucketingest.hudi.instant import Instant, State
-from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested
+from bucketingest.hudi.timeline.instant import Instant, State
+from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.storage.interface import Storage
 from bucketingest.storage.opening import open_storage
 from support.fixtures import unpack_fixture

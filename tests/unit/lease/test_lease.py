@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest.hudi.process_identity import ProcessIdentity
+from bucketingest.hudi.lock.process_identity import ProcessIdentity
 from bucketingest.lease.objects import LEASES, newest_lease
 from bucketingest.lease.record import DRIFT, KEPT, LeaseLost, LeaseOwner, TableLeased
 from bucketingest.lease.table_lease import TableLease

@@ -8,8 +8,8 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from bucketingest.stream.metrics import JobMetrics
-from bucketingest.stream.progress import Progress
+from bucketingest.stream.report.metrics import JobMetrics
+from bucketingest.stream.report.progress import Progress
 from bucketingest_operator.inventory import Inventory
 from bucketingest_operator.metrics import Metrics
 from bucketingest_operator.resource_metrics import ResourceMetrics

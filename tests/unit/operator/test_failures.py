@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bucketingest.spec.exit_codes import ENDINGS, ExitCode, Remedy
+from bucketingest.exit_codes import ENDINGS, ExitCode, Remedy
 from bucketingest_operator.failures import TREATMENTS, Answer, Failure, diagnose, failure_of
 from bucketingest_operator.observation import PodReason, PodState
 from support.observations import driver, termination
@@ -61,7 +61,7 @@ def test_a_pod_that_is_gone_is_lost() -> None:
 
 
 def test_a_checkpoint_that_does_not_fit_is_told_from_other_ends_of_the_query() -> None:
-    said = termination(9, "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
+    said = termination(21, "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
     found = diagnose(driver(state=PodState.FAILED, exit_code=9, report=said))
     assert found is not None
     assert found.failure is Failure.CHECKPOINT_LOST

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.instant import TIME_LENGTH, format_time
-from bucketingest.hudi.rollback import roll_back
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.rollback.rollback import roll_back
+from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import TIME_LENGTH, format_time
 from bucketingest.storage import open_storage
-from bucketingest.write.source_range import SourceRange
+from bucketingest.write.instants.source_range import SourceRange
 from soak.judgement import Judgement, judge
 from soak.traffic import SCHEMA
 from soak.watch import Commit, TableWatch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest.stream.backlog import Backlog, parse_offsets, source_end
+from bucketingest.stream.report.backlog import Backlog, parse_offsets, source_end
 
 
 def at(offset: int, partition: int = 0) -> dict[tuple[str, int], int]:

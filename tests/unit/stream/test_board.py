@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from bucketingest.stream import board as board_module
-from bucketingest.stream.board import ProgressBoard
-from bucketingest.stream.progress import Phase
-from bucketingest.write.outcome import Commit, Outcome
-from bucketingest.write.source_range import SourceRange
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.stream.report import board as board_module
+from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.report.progress import Phase
+from bucketingest.write.coordinator_api import Commit, Outcome
+from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.rows.write_status import WriteStatus
 
 BEGIN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 FIRST, SECOND, THIRD = "20261121120000000", "20261121120010000", "20261121120020000"

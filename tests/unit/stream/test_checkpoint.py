@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from bucketingest.storage import Storage, open_storage
-from bucketingest.stream.checkpoint import prepare_checkpoint
+from bucketingest.stream.checkpoint.checkpoint import prepare_checkpoint
+from bucketingest.stream.checkpoint.positions import CheckpointPositions
 from bucketingest.stream.errors import CheckpointLost
-from bucketingest.stream.positions import CheckpointPositions
+from bucketingest.write.coordinator_api import Start, StartVerdict
 from bucketingest.write.errors import RangeConflict
-from bucketingest.write.outcome import Start, StartVerdict
-from bucketingest.write.source_range import SourceRange, before
+from bucketingest.write.instants.source_range import SourceRange, before
 
 ATTEMPT = "attempt-00000003-1"
 KAFKA = SourceRange("kafka", '{"t":{"0":3}}', '{"t":{"0":7}}', "gone", 41)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from bucketingest.storage import open_storage
-from bucketingest.stream.checkpoint_attempts import KEPT, SWEPT_AT_ONCE, former_directories, sweep
+from bucketingest.stream.checkpoint.attempts import KEPT, SWEPT_AT_ONCE, former_directories, sweep
 
 
 def make(root: Path, name: str, age: int) -> None:

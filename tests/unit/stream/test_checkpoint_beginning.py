@@ -6,10 +6,10 @@ import pytest
 
 from bucketingest.spec.source import KafkaSource
 from bucketingest.storage import Storage, open_storage
-from bucketingest.stream.checkpoint import prepare_checkpoint
-from bucketingest.stream.checkpoint_beginning import TableBeginning, beginning_of
-from bucketingest.write.outcome import Start, StartVerdict
-from bucketingest.write.source_range import SourceRange
+from bucketingest.stream.checkpoint.beginning import TableBeginning, beginning_of
+from bucketingest.stream.checkpoint.checkpoint import prepare_checkpoint
+from bucketingest.write.coordinator_api import Start, StartVerdict
+from bucketingest.write.instants.source_range import SourceRange
 
 INITIAL = b'\0v1\n{"t":{"0":3}}'
 LATEST = '["latest",["t"],null]'

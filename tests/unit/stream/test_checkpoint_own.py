@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from bucketingest.storage import Storage, open_storage
-from bucketingest.stream.checkpoint import PreparedCheckpoint, prepare_checkpoint
+from bucketingest.stream.checkpoint.checkpoint import PreparedCheckpoint, prepare_checkpoint
 from bucketingest.stream.errors import CheckpointLost
+from bucketingest.write.coordinator_api import Start, StartVerdict
 from bucketingest.write.errors import RangeConflict
-from bucketingest.write.outcome import Start, StartVerdict
-from bucketingest.write.source_range import SourceRange
+from bucketingest.write.instants.source_range import SourceRange
 
 ADVICE = "Restore the checkpoint, or give the pipeline another name and checkpoint to ingest everything again"
 

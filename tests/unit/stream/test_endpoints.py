@@ -11,8 +11,8 @@ from http import HTTPStatus
 
 import pytest
 
-from bucketingest.stream.endpoints import _CONNECTIONS_MAX, Answer, Endpoints
 from bucketingest.stream.errors import AddressUnusable
+from bucketingest.stream.report.endpoints import _CONNECTIONS_MAX, Answer, Endpoints
 
 TIMEOUT = 20
 

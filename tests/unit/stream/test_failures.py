@@ -2,12 +2,12 @@
 
 import pytest
 
-from bucketingest.stream.failures import essence
+from bucketingest.stream.spark.failures import essence
 
 WORKER = """\
 An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
-  File "/x/bucketingest/write/bucket_writer.py", line 60, in write_task
+  File "/x/bucketingest/write/rows/bucket_writer.py", line 60, in write_task
     publish(storage)
 {raised}
 """

@@ -7,11 +7,17 @@ from typing import Any, cast
 
 import pytest
 
-from bucketingest.stream.board import ProgressBoard
-from bucketingest.stream.progress import ANSWERS_WITHIN_SECONDS, COMMITS_WITHIN_SECONDS, Phase, Progress, is_alive
-from bucketingest.stream.query import MicroBatchFunction
+from bucketingest.stream.foreach_batch import MicroBatchFunction
+from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.report.progress import (
+    ANSWERS_WITHIN_SECONDS,
+    COMMITS_WITHIN_SECONDS,
+    Phase,
+    Progress,
+    is_alive,
+)
+from bucketingest.write.coordinator_api import Commit
 from bucketingest.write.errors import PositionLost
-from bucketingest.write.outcome import Commit
 
 UNUSED = cast(Any, None)
 LONG = ANSWERS_WITHIN_SECONDS + 1

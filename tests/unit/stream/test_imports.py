@@ -7,14 +7,14 @@ import pytest
 
 import bucketingest.stream
 
-DRIVERS_OWN = ("bucketingest.spec.model", "bucketingest.stream.ingesting", "bucketingest.write.coordinator", "pydantic")
+DRIVERS_OWN = ("bucketingest.spec.model", "bucketingest.stream.ingestion", "bucketingest.write.coordinator", "pydantic")
 
 
 def test_a_worker_imports_nothing_of_the_driver() -> None:
-    told = "import sys; import bucketingest.stream.worker_daemon; print(*sys.modules)"
+    told = "import sys; import bucketingest.stream.spark.worker_daemon; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     modules = done.stdout.split()
-    assert "bucketingest.write.bucket_writer" in modules
+    assert "bucketingest.write.rows.bucket_writer" in modules
     assert [name for name in DRIVERS_OWN if name in modules] == []
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport, TerminationReport
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream.job_report import progress_report
-from bucketingest.stream.metrics import JobMetrics
-from bucketingest.stream.progress import Phase, Progress
-from bucketingest.write.outcome import Commit
+from bucketingest.stream.report.job_report import progress_report
+from bucketingest.stream.report.metrics import JobMetrics
+from bucketingest.stream.report.progress import Phase, Progress
+from bucketingest.write.coordinator_api import Commit
 
 DOCUMENTATION = (Path(__file__).parents[3] / "docs" / "job-contract.md").read_text()
 AT = datetime(2026, 11, 21, 12, 0, 1, tzinfo=UTC)

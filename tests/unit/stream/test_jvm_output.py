@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from bucketingest.stream.jvm import describe_end, parse_line
+from bucketingest.stream.spark.jvm import describe_end, parse_line
 
 
 def line(logger: str, level: str = "ERROR", exception: str | None = None) -> str:

@@ -11,8 +11,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream.metrics import PARTITIONS_MAX, JobMetrics, Offsets, Targets
-from bucketingest.stream.progress import Phase, Progress
+from bucketingest.stream.report.metrics import PARTITIONS_MAX, JobMetrics, Offsets, Targets
+from bucketingest.stream.report.progress import Phase, Progress
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 LABELS = {"namespace": "shop", "name": "orders", "pipeline": "shop/orders"}

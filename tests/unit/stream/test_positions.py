@@ -7,9 +7,9 @@ import json
 import pytest
 
 from bucketingest.storage import Storage, open_storage
+from bucketingest.stream.checkpoint.positions import CheckpointPositions
+from bucketingest.stream.checkpoint.source_files import digest_of
 from bucketingest.stream.errors import CheckpointUnreadable
-from bucketingest.stream.positions import CheckpointPositions
-from bucketingest.stream.source_files import digest_of
 
 CONFIGURATION = '{"batchWatermarkMs":0,"batchTimestampMs":1795258000000,"conf":{"spark.sql.shuffle.partitions":"200"}}'
 ADVICE = "Start again: each start makes a checkpoint of its own from the table, and says what is missing if it cannot"

@@ -7,8 +7,8 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
-from bucketingest.stream.board import ProgressBoard
-from bucketingest.stream.query import MicroBatchFunction, StopRequested
+from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
+from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.running import RunningIngest
 from bucketingest.write.errors import PositionLost
 

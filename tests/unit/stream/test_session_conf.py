@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream import session
+from bucketingest.stream.spark import session
 from bucketingest_operator.settings import JobSettings
 from bucketingest_operator.spark_conf import spark_defaults
 

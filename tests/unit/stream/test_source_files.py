@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.storage import Storage, open_storage
-from bucketingest.stream.source_files import COMPACT_INTERVAL, digest_of, log_files, read_log
+from bucketingest.stream.checkpoint.source_files import COMPACT_INTERVAL, digest_of, log_files, read_log
 
 
 def entry(number: int, file: str = "") -> str:

@@ -9,7 +9,7 @@ import pytest
 from bucketingest.spec.errors import SpecError
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.source_secret import OPTIONS_VARIABLE
-from bucketingest.stream.sources import read_source
+from bucketingest.stream.source.sources import read_source
 
 
 class Reader:

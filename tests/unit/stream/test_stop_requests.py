@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from bucketingest.stream.query import MicroBatchFunction, StopRequested
+from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 
 UNUSED = cast(Any, None)
 

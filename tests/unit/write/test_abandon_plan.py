@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bucketingest.hudi.instant import State
-from bucketingest.write.records import AbortDecision, CommitDecision, Decision
+from bucketingest.hudi.timeline.instant import State
+from bucketingest.write.instants.records import AbortDecision, CommitDecision, Decision
 from bucketingest.write.recovery.decide import QUIET_MIN, Choice, Left, Step, choose
 from bucketingest.write.recovery.facts import Facts
 

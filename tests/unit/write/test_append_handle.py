@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.hudi.log_format import BlockType
+from bucketingest.hudi.log.format import BlockType
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
 from bucketingest.index.bucket import FileIds
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bucketingest.hudi.markers import marked_files
 from bucketingest.hudi.naming import join
+from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.index.partition_path import refusal
 from bucketingest.storage import StorageUnavailable, open_storage, path_room
 from bucketingest.storage.limits import FILE_PATH_BYTES_MAX
-from bucketingest.write.bucket_writer import write_task
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.publishing import CHUNK_BYTES
-from bucketingest.write.write_status import WriteStatus, statuses_from_arrow
+from bucketingest.write.rows.bucket_writer import write_task
+from bucketingest.write.rows.publishing import CHUNK_BYTES
+from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 from support.crashing_storage import Crash, CrashingStorage
 from support.flaky_storage import FlakyStorage
 from support.write_plans import INSTANT, batch, definition, packed, row, rows_in, share_of, write, write_plan

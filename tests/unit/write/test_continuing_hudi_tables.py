@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.file_view import load_file_view
-from bucketingest.hudi.key_sample import sample_record_keys
 from bucketingest.hudi.naming import PROPERTIES_PATH, bucket_of_file_id
-from bucketingest.hudi.rollback import roll_back
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.rollback.rollback import roll_back
+from bucketingest.hudi.table.file_view import load_file_view
+from bucketingest.hudi.table.key_sample import sample_record_keys
+from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.index.errors import BucketLayoutMismatch
 from bucketingest.storage import open_storage
 from bucketingest.write.errors import InstantAborted

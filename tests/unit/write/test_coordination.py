@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.coordination import KEPT_EPOCHS, ROOT, Coordination, pipelines
 from bucketingest.write.errors import FencedOut, WriteError
+from bucketingest.write.instants.journal import KEPT_EPOCHS, ROOT, Coordination, pipelines
+from bucketingest.write.instants.records import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
+from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.pipeline_names import directory_name, pipeline_of
-from bucketingest.write.records import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
-from bucketingest.write.source_range import SourceRange
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.rows.write_status import WriteStatus
 from support.crashing_storage import Crash, CrashingStorage
 
 INSTANT = "20261121080000000"

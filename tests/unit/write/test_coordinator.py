@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.file_view import list_data
-from bucketingest.hudi.instant import State
-from bucketingest.hudi.timeline import path_of
-from bucketingest.write.coordination import KEPT_INSTANTS, ROOT, Coordination
+from bucketingest.hudi.table.file_view import list_data
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import State
+from bucketingest.hudi.timeline.timeline import path_of
+from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.errors import FencedOut, IncompleteReport, RangeConflict
-from bucketingest.write.outcome import Assignment
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.instants.journal import KEPT_INSTANTS, ROOT, Coordination
+from bucketingest.write.rows.write_status import WriteStatus
 from support.table_runs import PIPELINE, Rows, TestTable, offsets
 from support.write_plans import row
 
@@ -200,7 +200,7 @@ def test_a_replaced_attempt_begins_nothing_that_somebody_would_have_to_take_back
 
 @pytest.fixture
 def forgets_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bucketingest.write.coordination.KEPT_FOR", timedelta(0))
+    monkeypatch.setattr("bucketingest.write.instants.journal.KEPT_FOR", timedelta(0))
 
 
 @pytest.mark.usefixtures("forgets_at_once")

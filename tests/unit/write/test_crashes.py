@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketingest.write.coordination import KEPT_INSTANTS
+from bucketingest.write.instants.journal import KEPT_INSTANTS
 from support.crashing_storage import Crash, CrashingStorage
 from support.table_runs import Rows, TestTable, offsets
 from support.write_plans import row
@@ -84,7 +84,7 @@ def test_a_crash_at_any_change_loses_and_doubles_nothing(life: Life, after_effec
 
 
 def test_a_crash_while_old_instants_are_forgotten_loses_and_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bucketingest.write.coordination.KEPT_FOR", timedelta(0))
+    monkeypatch.setattr("bucketingest.write.instants.journal.KEPT_FOR", timedelta(0))
     table = TestTable()
     attempt = table.attempt()
     for number in range(KEPT_INSTANTS):

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.storage import PathRoom, open_storage
-from bucketingest.write.dead_letter_writer import DeadLetterWriter, write_dead_letters
-from bucketingest.write.dead_letters import DEAD_LETTER_SCHEMA, discard, publish, staged_path
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.shuffle import DEAD_LETTERS, unpack
-from bucketingest.write.write_status import NO_WRITE_TASK, WriteStatus
+from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter, write_dead_letters
+from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA, discard, publish, staged_path
+from bucketingest.write.rows.shuffle import DEAD_LETTERS, unpack
+from bucketingest.write.rows.write_status import NO_WRITE_TASK, WriteStatus
 from support.write_plans import INSTANT, SCHEMA, batch, definition, packed, row, write, write_plan
 
 GOOD = [row("a"), row("b", region="us")]

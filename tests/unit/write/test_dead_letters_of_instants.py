@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.instant import DELTA_COMMIT
-from bucketingest.hudi.rollback_plan import RollbackMetadata, RollbackPlan
-from bucketingest.hudi.timeline import complete
-from bucketingest.write.dead_letters import STAGING_DIRECTORY, staged_path
-from bucketingest.write.outcome import StartVerdict
+from bucketingest.hudi.rollback.plan import RollbackMetadata, RollbackPlan
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT
+from bucketingest.hudi.timeline.timeline import complete
+from bucketingest.write.coordinator_api import StartVerdict
+from bucketingest.write.rows.dead_letters import STAGING_DIRECTORY, staged_path
 from support.crashing_storage import Crash, CrashingStorage
 from support.other_writers import archive, commit, next_time
 from support.table_runs import PIPELINE, TestTable, offsets

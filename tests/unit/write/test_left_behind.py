@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.errors import RollbackError
 from bucketingest.hudi.naming import join
-from bucketingest.hudi.rollback import roll_back
-from bucketingest.hudi.timeline import create_inflight, create_requested
-from bucketingest.write.coordination import Coordination
+from bucketingest.hudi.rollback.rollback import roll_back
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
+from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut
-from bucketingest.write.outcome import StartVerdict
-from bucketingest.write.records import CommitDecision
+from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.records import CommitDecision
+from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.execute import InstantExecutor
-from bucketingest.write.writer_identity import WriterIdentity
 from support.crashing_storage import Crash, CrashingStorage
 from support.flaky_storage import FlakyStorage
 from support.other_writers import archive, commit

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.write.memory import MemoryBudget
+from bucketingest.write.rows.memory import MemoryBudget
 
 
 @dataclass

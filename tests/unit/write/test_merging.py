@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.write.merging import surviving_rows
+from bucketingest.write.rows.merging import surviving_rows
 from support.arrow_values import values
 
 KEYS = st.sampled_from(["a", "b", "", "ä", "k1"])

@@ -8,11 +8,11 @@ from functools import partial
 
 import pytest
 
-from bucketingest.hudi.instant import State
-from bucketingest.hudi.rollback import RollbackOptions, roll_back
-from bucketingest.write.coordination import Coordination
+from bucketingest.hudi.rollback.rollback import RollbackOptions, roll_back
+from bucketingest.hudi.timeline.instant import State
+from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut, PositionLost
-from bucketingest.write.outcome import StartVerdict
+from bucketingest.write.instants.journal import Coordination
 from support.table_runs import PIPELINE, Attempt, Rows, TestTable, offsets
 from support.write_plans import row
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bucketingest.hudi.instant import format_time
-from bucketingest.write.open_instant import OpenInstant, resumed_at
-from bucketingest.write.records import LedgerEntry
-from bucketingest.write.source_range import SourceRange
+from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.write.instants.open_instant import OpenInstant, resumed_at
+from bucketingest.write.instants.records import LedgerEntry
+from bucketingest.write.instants.source_range import SourceRange
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 FORWARD = 5000.0

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bucketingest.hudi import properties as java_properties
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import PROPERTIES_PATH, LogFileName
-from bucketingest.hudi.timeline import complete, create_inflight, create_requested
+from bucketingest.hudi.table import properties as java_properties
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.index.errors import BucketOutOfRange, DuplicateFileGroup, InvalidKeyRule
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.coordination import ROOT
-from bucketingest.write.opening import OpenTable, open_table
+from bucketingest.write.instants.journal import ROOT
+from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.plan import DELETE_COLUMN
 from support.table_runs import TestTable, offsets
 from support.write_plans import SCHEMA, definition, row

@@ -7,19 +7,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bucketingest.hudi import properties as java_properties
-from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.instant import Instant, State, format_time, parse_time
 from bucketingest.hudi.naming import PROPERTIES_PATH, TIMELINE_DIRECTORY, LogFileName
-from bucketingest.hudi.rollback import roll_back
-from bucketingest.hudi.timeline import complete, create_inflight, create_requested, path_of
-from bucketingest.hudi.write_stat import WriteStat
+from bucketingest.hudi.rollback.rollback import roll_back
+from bucketingest.hudi.table import properties as java_properties
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import Instant, State, format_time, parse_time
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
+from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.index.errors import DuplicateFileGroup
 from bucketingest.storage import StorageUnavailable
 from bucketingest.storage.interface import Data
+from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import InstantAborted
-from bucketingest.write.outcome import StartVerdict
 from support.crashing_storage import Crash
 from support.flaky_storage import FlakyStorage
 from support.other_writers import add_column, archive, commit, replace_file_groups

@@ -10,16 +10,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.instant import DELTA_COMMIT, Instant, State
-from bucketingest.hudi.overtaking import overtaken_by
-from bucketingest.hudi.timeline import Timeline, complete, path_of
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, State
+from bucketingest.hudi.timeline.overtaking import overtaken_by
+from bucketingest.hudi.timeline.timeline import Timeline, complete, path_of
 from bucketingest.storage import StorageUnavailable
 from bucketingest.storage.interface import Data
-from bucketingest.write.coordination import Coordination
+from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import InstantAborted, PositionLost
-from bucketingest.write.outcome import StartVerdict
-from bucketingest.write.records import CommitDecision
+from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.recovery.command import Abandoner
 from bucketingest.write.recovery.decide import Step, choose
 from bucketingest.write.recovery.survey import survey
@@ -236,8 +236,8 @@ def test_marks_of_audited_compactions_go_with_the_compactions(table: TestTable) 
 def test_the_mark_stays_as_long_as_the_instant_is_on_the_timeline(
     table: TestTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bucketingest.write.coordination.KEPT_FOR", timedelta(minutes=-1))
-    monkeypatch.setattr("bucketingest.write.coordination.KEPT_INSTANTS", 1)
+    monkeypatch.setattr("bucketingest.write.instants.journal.KEPT_FOR", timedelta(minutes=-1))
+    monkeypatch.setattr("bucketingest.write.instants.journal.KEPT_INSTANTS", 1)
     table.attempt().run(*ALL[0])
     with pytest.raises(PositionLost):
         table.attempt(LateCompletedFile(table)).run(*AGAIN)

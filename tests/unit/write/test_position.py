@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from bucketingest.hudi.rollback import RollbackOptions, roll_back
-from bucketingest.hudi.timeline import path_of
+from bucketingest.hudi.rollback.rollback import RollbackOptions, roll_back
+from bucketingest.hudi.timeline.timeline import path_of
+from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
-from bucketingest.write.outcome import StartVerdict
-from bucketingest.write.position import Position, Written, position_after
-from bucketingest.write.source_range import SourceRange
+from bucketingest.write.instants.position import Position, Written, position_after
+from bucketingest.write.instants.source_range import SourceRange
 from support.table_runs import TestTable, offsets
 from support.write_plans import row
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bucketingest.hudi.instant import State
-from bucketingest.write.records import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
+from bucketingest.hudi.timeline.instant import State
+from bucketingest.write.instants.records import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
+from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.recovery.decide import Policy, Step, decide
 from bucketingest.write.recovery.facts import Facts
-from bucketingest.write.source_range import SourceRange
 
 RANGE = SourceRange("kafka", None, '{"t":{"0":5}}', "q", 0)
 INTENT = Intent(RANGE, "work")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bucketingest.write.coordination import Coordination
 from bucketingest.write.errors import ConflictingAttempt, RowsRejected
-from bucketingest.write.records import LedgerEntry
+from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.records import LedgerEntry
 from support.crashing_storage import Crash
 from support.table_runs import PIPELINE, Attempt, TestTable, offsets
 from support.write_plans import row

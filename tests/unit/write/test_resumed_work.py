@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bucketingest.hudi.markers import create_marker
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
+from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.write.errors import ConflictingAttempt, PositionLost
-from bucketingest.write.source_range import SourceRange
+from bucketingest.write.instants.source_range import SourceRange
 from support.crashing_storage import Crash
 from support.table_runs import Rows, TestTable, offsets
 from support.write_plans import row

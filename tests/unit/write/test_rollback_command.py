@@ -8,22 +8,22 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.hudi import heartbeat
-from bucketingest.hudi.file_view import list_data
-from bucketingest.hudi.instant import ROLLBACK, Instant, State, format_time, parse_time
-from bucketingest.hudi.markers import create_marker
+from bucketingest.hudi.lock.process_identity import ProcessIdentity
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, LogFileName, deterministic_file_id, join
-from bucketingest.hudi.process_identity import ProcessIdentity
-from bucketingest.hudi.rollback import roll_back
-from bucketingest.hudi.rollback_plan import RollbackFile, RollbackPlan
-from bucketingest.hudi.timeline import complete, create_inflight, create_requested, path_of
+from bucketingest.hudi.rollback.markers import create_marker
+from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
+from bucketingest.hudi.rollback.rollback import roll_back
+from bucketingest.hudi.table.file_view import list_data
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.instant import ROLLBACK, Instant, State, format_time, parse_time
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import AccessDenied
 from bucketingest.storage.interface import Data, Level, Storage
-from bucketingest.write.coordination import Coordination, pipelines
 from bucketingest.write.errors import FencedOut
-from bucketingest.write.records import AbortDecision, CommitDecision
+from bucketingest.write.instants.journal import Coordination, pipelines
+from bucketingest.write.instants.records import AbortDecision, CommitDecision
 from bucketingest.write.recovery.command import Abandoner, Outcome
 from bucketingest.write.recovery.decide import Left, Step, choose
 from bucketingest.write.recovery.survey import survey

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bucketingest.index.routing import PartitionNumbers
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.shuffle import (
+from bucketingest.write.rows.shuffle import (
     DEAD_LETTERS,
     MESSAGE_BYTES,
     SHUFFLE_DDL,

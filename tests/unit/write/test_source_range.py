@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.write.errors import RangeConflict
-from bucketingest.write.source_range import Relation, SourceRange, canonical_json, relate
+from bucketingest.write.instants.source_range import Relation, SourceRange, canonical_json, relate
 
 Offsets = dict[str, dict[str, int]]
 

@@ -9,7 +9,7 @@ import pytest
 
 from bucketingest.hudi.naming import deterministic_file_id
 from bucketingest.write.errors import IncompleteReport
-from bucketingest.write.write_status import (
+from bucketingest.write.rows.write_status import (
     NO_WRITE_TASK,
     STATUS_DDL,
     STATUS_SCHEMA,

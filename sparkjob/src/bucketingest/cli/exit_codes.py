@@ -1,70 +1,15 @@
-"""Which exit code an error has. What Spark and Kafka raise arrives as text and is told apart by it."""
+"""Which exit code an error has: that of its class, but for what Spark and Kafka raise, which arrives as text."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from bucketingest.cli.errors import BadOption
 from bucketingest.errors import BucketIngestError
-from bucketingest.hudi.errors import HudiError
-from bucketingest.index.errors import BucketIndexError
-from bucketingest.lease.record import LeaseError
-from bucketingest.spec.errors import SpecError
-from bucketingest.spec.exit_codes import ENDINGS, ExitCode
-from bucketingest.storage import AccessDenied, InvalidLocation, StorageError
-from bucketingest.write.errors import (
-    ConflictingAttempt,
-    FencedOut,
-    InstantAborted,
-    PositionLost,
-    RangeConflict,
-    RowsRejected,
-    WriteError,
-)
+from bucketingest.exit_codes import ENDINGS, ExitCode
 
 __all__ = ["ENDINGS", "ExitCode", "exit_code", "exit_code_table"]
 
-# The first class that fits decides; errors of `stream` by name, as naming their classes would import pyspark.
-_BY_CLASS: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
-    (KeyboardInterrupt, ExitCode.INTERRUPTED),
-    (MemoryError, ExitCode.OUT_OF_MEMORY),
-    (SpecError, ExitCode.BAD_INPUT),
-    (BadOption, ExitCode.BAD_INPUT),
-    (InvalidLocation, ExitCode.BAD_INPUT),
-    (AccessDenied, ExitCode.ACCESS_DENIED),
-    (StorageError, ExitCode.STORAGE_UNAVAILABLE),
-    (HudiError, ExitCode.TABLE_REFUSED),
-    (BucketIndexError, ExitCode.TABLE_REFUSED),
-    (FencedOut, ExitCode.FENCED_OUT),
-    (PositionLost, ExitCode.POSITION_LOST),
-    (RangeConflict, ExitCode.SOURCE_CONFLICT),
-    (RowsRejected, ExitCode.ROWS_REJECTED),
-    (ConflictingAttempt, ExitCode.WRITE_CONFLICT),
-    (InstantAborted, ExitCode.WRITE_CONFLICT),
-    (WriteError, ExitCode.WRITE_CONFLICT),
-    (LeaseError, ExitCode.WRITE_CONFLICT),
-)
-_BY_NAME: Final[dict[str, ExitCode]] = {
-    "InvalidTransform": ExitCode.BAD_INPUT,
-    "UnsupportedSetting": ExitCode.BAD_INPUT,
-    "MissingConnector": ExitCode.MISSING_DEPENDENCY,
-    "MissingDependency": ExitCode.MISSING_DEPENDENCY,
-    "CheckpointUnreadable": ExitCode.SOURCE_CONFLICT,
-    "WrongResult": ExitCode.WRONG_RESULT,
-    "RollbackRefused": ExitCode.TABLE_REFUSED,
-    "InstantHeld": ExitCode.INSTANT_HELD,
-    "NotEmpty": ExitCode.BAD_INPUT,
-    "BrokerUnavailable": ExitCode.MISSING_DEPENDENCY,
-    "InvalidKeyRule": ExitCode.BAD_INPUT,
-    "MissingKeyColumn": ExitCode.BAD_INPUT,
-    "UnsupportedKeyType": ExitCode.BAD_INPUT,
-    "LockHeld": ExitCode.TABLE_LOCKED,
-    "TableLeased": ExitCode.TABLE_LOCKED,
-    "CheckpointLost": ExitCode.SOURCE_CONFLICT,
-    "AddressUnusable": ExitCode.BAD_INPUT,
-    "LeaseLost": ExitCode.FENCED_OUT,
-}
 # Errors of Spark, Kafka and py4j that no layer of ours names, as they say it themselves (Spark 4.2, kafka-clients 4).
 _BY_TEXT: Final[tuple[tuple[re.Pattern[str], ExitCode], ...]] = (
     (
@@ -93,27 +38,32 @@ _BY_TEXT: Final[tuple[tuple[re.Pattern[str], ExitCode], ...]] = (
         ),
         ExitCode.SOURCE_UNAVAILABLE,
     ),
+    (
+        re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|STREAMING_CHECKPOINT|STREAM_CHECKPOINT"),
+        ExitCode.CHECKPOINT_STALE,
+    ),
 )
-_JVM_GONE: Final = frozenset({"JvmFailed", "Py4JError", "Py4JNetworkError", "Py4JJavaError"})
-_SPEAKS_FOR_OTHERS: Final = frozenset({"QueryFailed", "BucketIngestError"}) | _JVM_GONE
+_JVM_GONE: Final = frozenset({"Py4JError", "Py4JNetworkError", "Py4JJavaError"})
 
 
 def exit_code(error: BaseException) -> ExitCode:
     """The code for an error that ends a command. What a task raised counts as itself: Spark tells its name."""
-    name = getattr(error, "cause", None) or type(error).__name__
-    if name in _BY_NAME:
-        return _BY_NAME[name]
-    for cls, code in _BY_CLASS:
-        if isinstance(error, cls) or name in _names_below(cls):
-            return code
-    if type(error).__name__ in _SPEAKS_FOR_OTHERS:
-        text = _whole_text(error)
+    if (raised := _class_of_name(getattr(error, "cause", None))) is not None:
+        return raised.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    if isinstance(error, MemoryError):
+        return ExitCode.OUT_OF_MEMORY
+    ours = error if isinstance(error, BucketIngestError) else None
+    gone = type(error).__name__ in _JVM_GONE
+    if gone or (ours is not None and ours.quotes):
+        text = f"{error}\n{getattr(error, 'details', '')}"
         for pattern, code in _BY_TEXT:
             if pattern.search(text):
                 return code
-    if type(error).__name__ in _JVM_GONE:
-        return ExitCode.JVM_FAILED
-    return ExitCode.QUERY_FAILED if isinstance(error, BucketIngestError) else ExitCode.DEFECT
+    if ours is not None:
+        return ours.exit_code
+    return ExitCode.JVM_FAILED if gone else ExitCode.DEFECT
 
 
 def exit_code_table() -> str:
@@ -121,10 +71,10 @@ def exit_code_table() -> str:
     return "\n\n".join(f"{code.value}: {ending.meaning}." for code, ending in ENDINGS.items())
 
 
-def _whole_text(error: BaseException) -> str:
-    """What an error says, and what is behind it: the line for people is short."""
-    return f"{error}\n{getattr(error, 'details', '')}"
-
-
-def _names_below(cls: type[BaseException]) -> set[str]:
-    return {cls.__name__}.union(*(_names_below(each) for each in cls.__subclasses__()))
+def _class_of_name(
+    name: str | None, root: type[BucketIngestError] = BucketIngestError
+) -> type[BucketIngestError] | None:
+    """The class of ours with this name, of those that are imported."""
+    if root.__name__ == name:
+        return root
+    return next((found for each in root.__subclasses__() if (found := _class_of_name(name, each)) is not None), None)

@@ -19,14 +19,14 @@ from bucketingest.cli.options import RunOptions
 from bucketingest.cli.redaction import all_secret, keep_secret, redacted, secrets_in
 from bucketingest.cli.signals import StoppedEarly, StopSignals
 from bucketingest.cli.termination import Termination, termination_path
-from bucketingest.spec.exit_codes import ExitCode
+from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.source_secret import secret_options
 
 if TYPE_CHECKING:
-    from bucketingest.stream.board import ProgressBoard
-    from bucketingest.stream.endpoints import Answer
-    from bucketingest.stream.progress import Progress
+    from bucketingest.stream.report.board import ProgressBoard
+    from bucketingest.stream.report.endpoints import Answer
+    from bucketingest.stream.report.progress import Progress
 
 log = logging.getLogger(__name__)
 
@@ -79,9 +79,9 @@ class Job:
     @contextmanager
     def shown(self, resource: BucketIngest) -> Iterator[ProgressBoard]:
         """A board for the run, and the endpoints that show it, if they are wanted. Raises AddressUnusable."""
-        from bucketingest.stream.board import ProgressBoard
-        from bucketingest.stream.endpoints import Endpoints
-        from bucketingest.stream.metrics import JobMetrics, Targets
+        from bucketingest.stream.report.board import ProgressBoard
+        from bucketingest.stream.report.endpoints import Endpoints
+        from bucketingest.stream.report.metrics import JobMetrics, Targets
 
         listen = self.options.listen
         if listen is None:
@@ -115,10 +115,10 @@ class Job:
     def _routes(
         self, resource: BucketIngest, board: ProgressBoard, exposition: Callable[[], bytes]
     ) -> dict[str, Callable[[], Answer]]:
-        from bucketingest.stream.endpoints import Answer
-        from bucketingest.stream.job_report import progress_report
-        from bucketingest.stream.metrics import CONTENT_TYPE
-        from bucketingest.stream.progress import Phase, is_alive
+        from bucketingest.stream.report.endpoints import Answer
+        from bucketingest.stream.report.job_report import progress_report
+        from bucketingest.stream.report.metrics import CONTENT_TYPE
+        from bucketingest.stream.report.progress import Phase, is_alive
 
         ready = (Phase.RUNNING, Phase.COMMITTING, Phase.IDLE)
 
@@ -150,7 +150,7 @@ class Job:
 
     def _show_end(self, *, failed: bool) -> None:
         if self.board is not None:
-            from bucketingest.stream.progress import Phase
+            from bucketingest.stream.report.progress import Phase
 
             self.board.ended(Phase.FAILED if failed else Phase.STOPPED)
 

@@ -10,7 +10,7 @@ from typing import Final
 from rich.panel import Panel
 from rich.table import Table
 
-from bucketingest.stream.progress import Progress, latency
+from bucketingest.stream.report.progress import Progress, latency
 
 _LATENCIES_KEPT: Final = 100
 

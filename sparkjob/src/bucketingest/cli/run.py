@@ -20,15 +20,15 @@ from bucketingest.cli.options import RunOptions
 from bucketingest.cli.orphans import reap_orphans
 from bucketingest.cli.signals import StoppedEarly
 from bucketingest.hudi.errors import TableNotFound
-from bucketingest.hudi.table import load_table
-from bucketingest.hudi.table_checks import check_table
+from bucketingest.hudi.table.checks import check_table
+from bucketingest.hudi.table.table import load_table
 from bucketingest.spec.load import load_file
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import open_storage
 
 if TYPE_CHECKING:
     from bucketingest.stream.pipeline import Pipeline
-    from bucketingest.stream.progress import Progress
+    from bucketingest.stream.report.progress import Progress
     from bucketingest.stream.running import RunningIngest
 
 log = logging.getLogger(__name__)
@@ -68,9 +68,9 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
 
         from bucketingest.stream import Pipeline, ingest_resource
         from bucketingest.stream.errors import JvmFailed, QueryFailed
-        from bucketingest.stream.failures import essence
-        from bucketingest.stream.jvm import has_jvm, jvm_end, kill_jvm, stop_jvm
-        from bucketingest.stream.session import build_session
+        from bucketingest.stream.spark.failures import essence
+        from bucketingest.stream.spark.jvm import has_jvm, jvm_end, kill_jvm, stop_jvm
+        from bucketingest.stream.spark.session import build_session
     except ImportError as error:
         raise MissingDependency(
             f"the Python package {error.name} is missing; install the job's: pip install 'bucketingest[spark,cli]'"
@@ -125,7 +125,7 @@ def _stop_session() -> None:
 
 
 def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: StopWhen | None) -> Progress:
-    from bucketingest.stream.jvm import jvm_pid
+    from bucketingest.stream.spark.jvm import jvm_pid
 
     stopping = False
     job.signals.watched = True

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bucketingest.spec.exit_codes import ENDINGS, ExitCode
+from bucketingest.exit_codes import ENDINGS, ExitCode
 from bucketingest.spec.job_report import TerminationReport
 
 if TYPE_CHECKING:
-    from bucketingest.stream.progress import Progress
+    from bucketingest.stream.report.progress import Progress
 
 log = logging.getLogger(__name__)
 

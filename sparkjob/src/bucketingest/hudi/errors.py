@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ExitCode
 
 
 class HudiError(BucketIngestError):
     """Base of every error raised by `bucketingest.hudi`."""
+
+    exit_code = ExitCode.TABLE_REFUSED
 
 
 class TableNotFound(HudiError):
@@ -69,6 +72,10 @@ class SchemaError(HudiError):
 class LockHeld(HudiError):
     """Another writer holds the table's lock, and did not let go of it while we waited."""
 
+    exit_code = ExitCode.TABLE_LOCKED
+
 
 class LockLost(HudiError):
     """The table's lock is no longer certainly ours: nothing that needs it may be done now."""
+
+    exit_code = ExitCode.FENCED_OUT

@@ -5,22 +5,31 @@ failure.
 from __future__ import annotations
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ExitCode
 
 
 class BucketIndexError(BucketIngestError):
     """Base of everything the index layer raises."""
 
+    exit_code = ExitCode.TABLE_REFUSED
+
 
 class InvalidKeyRule(BucketIndexError):
     """The configured key, hash or partition fields do not fit together; found before any row is read."""
+
+    exit_code = ExitCode.BAD_INPUT
 
 
 class MissingKeyColumn(BucketIndexError):
     """A key or partition column is not in the input, or is in it twice."""
 
+    exit_code = ExitCode.BAD_INPUT
+
 
 class UnsupportedKeyType(BucketIndexError):
     """A key or partition column has a type that has no text in a record key (list, struct, map, binary, ...)."""
+
+    exit_code = ExitCode.BAD_INPUT
 
 
 class InvalidKeyText(BucketIndexError):

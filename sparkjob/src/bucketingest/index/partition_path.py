@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketingest.hudi.markers import marker_path
 from bucketingest.hudi.naming import BaseFileName, deterministic_file_id
+from bucketingest.hudi.rollback.markers import marker_path
 from bucketingest.index.errors import InvalidKeyRule
 from bucketingest.index.text import check_key_column, column_text
 from bucketingest.storage import UNBOUNDED, PathRoom

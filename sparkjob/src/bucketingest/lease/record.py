@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.hudi.process_identity import ProcessIdentity
+from bucketingest.exit_codes import ExitCode
+from bucketingest.hudi.lock.process_identity import ProcessIdentity
 
 DEFAULT_VALIDITY: Final = timedelta(seconds=30)
 DRIFT: Final = timedelta(seconds=2)
@@ -23,13 +24,19 @@ _MS: Final = timedelta(milliseconds=1)
 class LeaseError(BucketIngestError):
     """Base of every error about who holds a table."""
 
+    exit_code = ExitCode.WRITE_CONFLICT
+
 
 class TableLeased(LeaseError):
     """Another job holds the table; this one must not write to it."""
 
+    exit_code = ExitCode.TABLE_LOCKED
+
 
 class LeaseLost(LeaseError):
     """The table is no longer certainly ours: this attempt must stop and commit nothing."""
+
+    exit_code = ExitCode.FENCED_OUT
 
 
 @dataclass(frozen=True, slots=True)

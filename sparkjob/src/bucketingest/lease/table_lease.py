@@ -22,8 +22,8 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Final, Self
 
-from bucketingest.hudi.clocks import forward_seconds, utc_now
-from bucketingest.hudi.renewing import Renewing
+from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
+from bucketingest.hudi.lock.renewing import Renewing
 from bucketingest.lease.objects import Step, age_of, create, is_of, newest_lease, take
 from bucketingest.lease.record import (
     DEFAULT_VALIDITY,

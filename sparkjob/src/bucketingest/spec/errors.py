@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ExitCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class SpecError(BucketIngestError):
         source: Where the spec came from (a file name), or "".
         problems: All problems, in the order of their lines.
     """
+
+    exit_code = ExitCode.BAD_INPUT
 
     def __init__(self, problems: Sequence[Problem], source: str = "") -> None:
         self.source = source

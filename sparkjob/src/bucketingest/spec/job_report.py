@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from bucketingest.spec.exit_codes import Remedy
+from bucketingest.exit_codes import Remedy
 
 JobPhase = Literal["starting", "running", "committing", "idle", "stopping", "stopped", "failed"]
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ExitCode
 
 
 class StorageError(BucketIngestError):
     """A storage call failed. The message names the object (URL and path), what is wrong and what to do."""
+
+    exit_code = ExitCode.STORAGE_UNAVAILABLE
 
 
 class NotFound(StorageError):
@@ -24,6 +27,8 @@ class Changed(StorageError):
 class AccessDenied(StorageError):
     """The credentials are missing, wrong, or lack the permission for this call."""
 
+    exit_code = ExitCode.ACCESS_DENIED
+
 
 class StorageUnavailable(StorageError):
     """A transient failure: the same call may succeed later.
@@ -34,6 +39,8 @@ class StorageUnavailable(StorageError):
 
 class InvalidLocation(StorageError):
     """The URL, an option or an object's path can never work as it is."""
+
+    exit_code = ExitCode.BAD_INPUT
 
 
 class ObjectTooLarge(StorageError):

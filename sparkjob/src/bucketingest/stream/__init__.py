@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from bucketingest.stream.ingesting import ingest, ingest_resource
+    from bucketingest.stream.ingestion import ingest, ingest_resource
     from bucketingest.stream.pipeline import Pipeline
     from bucketingest.stream.running import RunningIngest
 
@@ -20,8 +20,8 @@ __all__ = ["Pipeline", "RunningIngest", "ingest", "ingest_resource"]
 _MODULES: Final = {
     "Pipeline": "pipeline",
     "RunningIngest": "running",
-    "ingest": "ingesting",
-    "ingest_resource": "ingesting",
+    "ingest": "ingestion",
+    "ingest_resource": "ingestion",
 }
 
 

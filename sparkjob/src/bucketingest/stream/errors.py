@@ -5,6 +5,7 @@ resource.
 from __future__ import annotations
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ExitCode
 
 
 class StreamError(BucketIngestError):
@@ -14,21 +15,32 @@ class StreamError(BucketIngestError):
 class MissingConnector(StreamError):
     """Spark has no source or function of this kind: a jar is missing."""
 
+    exit_code = ExitCode.MISSING_DEPENDENCY
+
 
 class InvalidTransform(StreamError):
     """The schema, the SQL transform or the delete predicate cannot be analysed."""
+
+    exit_code = ExitCode.BAD_INPUT
 
 
 class UnsupportedSetting(StreamError):
     """The resource asks for something that this version does not do."""
 
+    exit_code = ExitCode.BAD_INPUT
+
 
 class CheckpointUnreadable(StreamError):
     """Spark's checkpoint does not say which rows the micro-batch consists of."""
 
+    exit_code = ExitCode.SOURCE_CONFLICT
+
 
 class JvmFailed(StreamError):
     """Spark's JVM did not start, or is gone."""
+
+    exit_code = ExitCode.JVM_FAILED
+    quotes = True
 
 
 class QueryFailed(StreamError):
@@ -37,6 +49,8 @@ class QueryFailed(StreamError):
     `cause` is the name of the error that a task raised, if it was one of this package, without its module. `details`
     is all that Spark said, to tell kinds of failures apart: Spark's own errors have no text once the JVM is gone.
     """
+
+    quotes = True
 
     def __init__(self, message: str, cause: str | None = None, details: str = "") -> None:
         self.cause = cause
@@ -47,6 +61,10 @@ class QueryFailed(StreamError):
 class CheckpointLost(StreamError):
     """What the source cannot be positioned without is gone or torn; going on would double rows or leave some out."""
 
+    exit_code = ExitCode.SOURCE_CONFLICT
+
 
 class AddressUnusable(StreamError):
     """The address for the job's endpoints cannot be listened on."""
+
+    exit_code = ExitCode.BAD_INPUT

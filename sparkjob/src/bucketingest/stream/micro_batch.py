@@ -9,13 +9,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from bucketingest.stream.arrow_map import Stage, map_in_arrow
-from bucketingest.write.bucket_writer import write_task
-from bucketingest.write.dead_letter_writer import write_dead_letters
+from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.shuffle import SHUFFLE_DDL, SHUFFLE_ORDER, pack
-from bucketingest.write.write_status import STATUS_DDL, WriteStatus, statuses_from_arrow
+from bucketingest.write.rows.bucket_writer import write_task
+from bucketingest.write.rows.dead_letter_writer import write_dead_letters
+from bucketingest.write.rows.shuffle import SHUFFLE_DDL, SHUFFLE_ORDER, pack
+from bucketingest.write.rows.write_status import STATUS_DDL, WriteStatus, statuses_from_arrow
 
 
 def write_micro_batch(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:

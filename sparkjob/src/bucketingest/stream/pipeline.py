@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, Self
 
-from bucketingest.hudi.lock import LockSettings
-from bucketingest.hudi.table import TableDefinition
+from bucketingest.hudi.lock.hudi_lock import LockSettings
+from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
-from bucketingest.stream.checkpoint_beginning import beginning_of
+from bucketingest.stream.checkpoint.beginning import beginning_of
 
 
 @dataclass(frozen=True, slots=True)

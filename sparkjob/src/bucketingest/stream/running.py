@@ -15,10 +15,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bucketingest.errors import BucketIngestError
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.stream.errors import JvmFailed, QueryFailed
-from bucketingest.stream.executors import registered_executors
-from bucketingest.stream.failures import essence
-from bucketingest.stream.progress import Progress
-from bucketingest.stream.query import StopRequested
+from bucketingest.stream.foreach_batch import StopRequested
+from bucketingest.stream.report.progress import Progress
+from bucketingest.stream.spark.executors import registered_executors
+from bucketingest.stream.spark.failures import essence
 from bucketingest.stream.starter import QueryStarter
 from bucketingest.write.errors import PositionLost
 

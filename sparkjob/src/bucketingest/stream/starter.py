@@ -14,14 +14,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from bucketingest.stream.checkpoint import SourceKind, prepare_checkpoint
-from bucketingest.stream.checkpoint_beginning import TableBeginning
+from bucketingest.stream.checkpoint.beginning import TableBeginning
+from bucketingest.stream.checkpoint.checkpoint import SourceKind, prepare_checkpoint
+from bucketingest.stream.checkpoint.positions import CheckpointPositions
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.failures import essence
+from bucketingest.stream.foreach_batch import MicroBatchFunction
 from bucketingest.stream.pipeline import Pipeline
-from bucketingest.stream.positions import CheckpointPositions
-from bucketingest.stream.query import MicroBatchFunction
-from bucketingest.stream.session import prepared
+from bucketingest.stream.spark.failures import essence
+from bucketingest.stream.spark.session import prepared
 from bucketingest.write.coordinator import InstantCoordinator
 
 log = logging.getLogger(__name__)

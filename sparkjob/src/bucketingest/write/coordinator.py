@@ -17,11 +17,11 @@ from datetime import datetime, timedelta
 
 import stamina
 
-from bucketingest.hudi.beating import beating
-from bucketingest.hudi.clocks import forward_seconds, utc_now
-from bucketingest.hudi.rollback import Lock
+from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
+from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.hudi.timeline.beating import beating
 from bucketingest.storage import Storage, StorageUnavailable, open_storage
-from bucketingest.write.coordination import Coordination
+from bucketingest.write.coordinator_api import Assignment, Commit, Outcome, Start, WriteRows, outcome_of
 from bucketingest.write.errors import (
     ConflictingAttempt,
     InstantAborted,
@@ -29,16 +29,16 @@ from bucketingest.write.errors import (
     RangeConflict,
     RowsRejected,
 )
-from bucketingest.write.instant_writer import InstantWriter
-from bucketingest.write.open_instant import OpenInstant, resumed_at
-from bucketingest.write.opening import OpenTable
-from bucketingest.write.outcome import Assignment, Commit, Outcome, Start, WriteRows, outcome_of
-from bucketingest.write.records import LedgerEntry
+from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.lifecycle import InstantWriter
+from bucketingest.write.instants.open_instant import OpenInstant, resumed_at
+from bucketingest.write.instants.records import LedgerEntry
+from bucketingest.write.instants.source_range import Relation, SourceRange, relate, same_end
+from bucketingest.write.instants.writer_identity import WriterIdentity
+from bucketingest.write.open_table import OpenTable
 from bucketingest.write.recovery.facts import Facts
 from bucketingest.write.recovery.start import settle, settle_others
-from bucketingest.write.source_range import Relation, SourceRange, relate, same_end
-from bucketingest.write.write_status import WriteStatus, check_complete
-from bucketingest.write.writer_identity import WriterIdentity
+from bucketingest.write.rows.write_status import WriteStatus, check_complete
 
 log = logging.getLogger(__name__)
 

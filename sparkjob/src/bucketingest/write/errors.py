@@ -5,10 +5,13 @@ decide.
 from __future__ import annotations
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ExitCode
 
 
 class WriteError(BucketIngestError):
     """Base of every error raised by `bucketingest.write`."""
+
+    exit_code = ExitCode.WRITE_CONFLICT
 
 
 class ConflictingAttempt(WriteError):
@@ -28,17 +31,25 @@ class PositionLost(WriteError):
     that were read already must be read again. Start again from the table.
     """
 
+    exit_code = ExitCode.POSITION_LOST
+
 
 class FencedOut(WriteError):
     """A newer attempt of the same pipeline has claimed the table; this one must stop without committing."""
+
+    exit_code = ExitCode.FENCED_OUT
 
 
 class RangeConflict(WriteError):
     """A micro-batch's source range neither continues the committed position nor lies before it."""
 
+    exit_code = ExitCode.SOURCE_CONFLICT
+
 
 class RowsRejected(WriteError):
     """Rows could not be written and `errors.mode` is `fail`."""
+
+    exit_code = ExitCode.ROWS_REJECTED
 
 
 class IncompleteReport(WriteError):

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.storage import StorageError
-from bucketingest.write.opening import OpenTable
-from bucketingest.write.outcome import Assignment
+from bucketingest.write.coordinator_api import Assignment
+from bucketingest.write.open_table import OpenTable
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
+from bucketingest.write.rows.write_status import WriteStatus
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, Twin, run_task
 from support.simulation.source import as_table

@@ -5,7 +5,7 @@ those that it has.
 from __future__ import annotations
 
 from bucketingest.write.coordinator import InstantCoordinator
-from bucketingest.write.opening import OpenTable
+from bucketingest.write.open_table import OpenTable
 from support.simulation.job.process import Process
 from support.simulation.source import offset_of
 from support.simulation.world import Actor

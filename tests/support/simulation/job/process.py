@@ -14,11 +14,11 @@ from typing import Final
 from bucketingest.errors import BucketIngestError
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
+from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost
-from bucketingest.write.opening import OpenTable, open_table
-from bucketingest.write.outcome import Assignment
-from bucketingest.write.source_range import SourceRange
-from bucketingest.write.write_status import WriteStatus
+from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.open_table import OpenTable, open_table
+from bucketingest.write.rows.write_status import WriteStatus
 from support.simulation.job.engine import Engine
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes

@@ -14,11 +14,11 @@ import pyarrow as pa
 import stamina
 
 from bucketingest.storage import Storage, StorageError
-from bucketingest.write import bucket_writer, dead_letter_writer
-from bucketingest.write.bucket_writer import write_task
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.write_status import WriteStatus, statuses_from_arrow
+from bucketingest.write.rows import bucket_writer, dead_letter_writer
+from bucketingest.write.rows.bucket_writer import write_task
+from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.world import Actor
 

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from bucketingest.hudi import heartbeat
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.log_blocks import avro_data_block
-from bucketingest.hudi.markers import create_marker, delete_markers
+from bucketingest.hudi.log.blocks import avro_data_block
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
-from bucketingest.hudi.partition import ensure_partition_metadata
-from bucketingest.hudi.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
-from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested
-from bucketingest.hudi.write_stat import WriteStat
+from bucketingest.hudi.rollback.markers import create_marker, delete_markers
+from bucketingest.hudi.table.partition import ensure_partition_metadata
+from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
+from bucketingest.hudi.timeline.write_stat import WriteStat
 from support.simulation.source import BUCKETS, SCHEMA
 from support.simulation.spec import REGIONS, Row
 from support.simulation.view import View

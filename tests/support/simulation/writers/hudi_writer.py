@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.hudi import heartbeat
-from bucketingest.hudi.instant import DELTA_COMMIT, ROLLBACK, Instant, State
-from bucketingest.hudi.markers import delete_markers, marked_files
 from bucketingest.hudi.naming import parse_data_file_name
-from bucketingest.hudi.rollback_plan import RollbackFile, RollbackMetadata, RollbackPlan
-from bucketingest.hudi.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.hudi.rollback.markers import delete_markers, marked_files
+from bucketingest.hudi.rollback.plan import RollbackFile, RollbackMetadata, RollbackPlan
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, ROLLBACK, Instant, State
+from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
 from bucketingest.storage import NotFound
 from support.simulation.store import Objects
 from support.simulation.view import View

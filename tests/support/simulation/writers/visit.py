@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from bucketingest.hudi.instant import format_time, parse_time
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.timeline.instant import format_time, parse_time
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import AlreadyExists
 from support.simulation.judge.reader import Snapshot, read
 from support.simulation.records import container

@@ -24,11 +24,12 @@ from bucketingest.cli.inspection.render import show_timeline
 from bucketingest.cli.inspection.snapshot import read_snapshot
 from bucketingest.cli.java import check_java
 from bucketingest.cli.run import run_resource
+from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.load import load_file
 from bucketingest.storage import open_storage
 
 if TYPE_CHECKING:
-    from bucketingest.stream.progress import Progress
+    from bucketingest.stream.report.progress import Progress
 
 _ROWS_SHOWN: Final = 5
 _INSTANTS_SHOWN: Final = 8
@@ -38,6 +39,8 @@ _WIDTH_ELSEWHERE: Final = 120
 
 class NotEmpty(CommandError):
     """The demo's directory holds an earlier demo."""
+
+    exit_code = ExitCode.BAD_INPUT
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from bucketingest.cli.demo.orders import Orders
 from bucketingest.cli.errors import CommandError, MissingDependency
+from bucketingest.exit_codes import ExitCode
 
 PARTITIONS: Final = 4
 _STEPS_PER_SECOND: Final = 10
@@ -16,6 +17,8 @@ _REQUEST_SECONDS: Final = 20.0
 
 class BrokerUnavailable(CommandError):
     """The Kafka broker does not answer or does not take messages."""
+
+    exit_code = ExitCode.MISSING_DEPENDENCY
 
 
 class OrderProducer(threading.Thread):

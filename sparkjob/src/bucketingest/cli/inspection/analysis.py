@@ -11,11 +11,11 @@ from bucketingest.cli.inspection.layout import files_report
 from bucketingest.cli.inspection.pending import pending_instants
 from bucketingest.cli.inspection.report import InstantLine, Pipeline, Properties, TableReport, UncommittedFile
 from bucketingest.cli.inspection.snapshot import TableSnapshot
-from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.errors import InvalidName
-from bucketingest.hudi.instant import Instant, format_time, parse_time
-from bucketingest.hudi.table import BUCKET_HASH, BUCKET_HASH_FIELDS
-from bucketingest.write.commit_content import DELETES, PIPELINE, RANGES, ROWS
+from bucketingest.hudi.table.table import BUCKET_HASH, BUCKET_HASH_FIELDS
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import Instant, format_time, parse_time
+from bucketingest.write.instants.commit_content import DELETES, PIPELINE, RANGES, ROWS
 
 
 def analyse(snapshot: TableSnapshot, *, instants: int, pending_limit: timedelta) -> TableReport:

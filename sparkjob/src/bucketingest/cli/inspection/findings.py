@@ -9,8 +9,8 @@ from typing import Final
 from bucketingest.cli.inspection.layout import current_groups
 from bucketingest.cli.inspection.report import TableReport
 from bucketingest.hudi.errors import InvalidName
-from bucketingest.hudi.file_view import FileView
 from bucketingest.hudi.naming import bucket_of_file_id
+from bucketingest.hudi.table.file_view import FileView
 
 _SKEW_MAX: Final = 4.0
 _LOG_FILES_MAX: Final = 50

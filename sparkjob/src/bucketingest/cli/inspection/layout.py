@@ -9,8 +9,8 @@ from typing import Final
 
 from bucketingest.cli.inspection.report import FileGroupSize, Files, Sizes
 from bucketingest.hudi.errors import InvalidName
-from bucketingest.hudi.file_view import FileGroup, FileView
 from bucketingest.hudi.naming import bucket_of_file_id
+from bucketingest.hudi.table.file_view import FileGroup, FileView
 
 _LARGEST_SHOWN: Final = 5
 

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from bucketingest.hudi import heartbeat
-from bucketingest.hudi.commit_metadata import CommitMetadata
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.file_view import FileView, load_file_view
-from bucketingest.hudi.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
-from bucketingest.hudi.replaced import replaced_file_groups
-from bucketingest.hudi.table import HoodieTable, load_table
-from bucketingest.hudi.time_zone import offset_from_utc
-from bucketingest.hudi.timeline import Timeline, path_of
+from bucketingest.hudi.table.file_view import FileView, load_file_view
+from bucketingest.hudi.table.table import HoodieTable, load_table
+from bucketingest.hudi.table.time_zone import offset_from_utc
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.timeline.replaced import replaced_file_groups
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.lease.objects import LEASES
 from bucketingest.storage import NotFound, Storage
-from bucketingest.write.commit_content import PIPELINE
-from bucketingest.write.coordination import ROOT
+from bucketingest.write.instants.commit_content import PIPELINE
+from bucketingest.write.instants.journal import ROOT
 from bucketingest.write.pipeline_names import pipeline_of
 from bucketingest.write.recovery.facts import FactReader, Facts
 

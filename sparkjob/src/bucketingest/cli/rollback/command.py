@@ -15,8 +15,8 @@ from rich.console import Console
 
 from bucketingest.cli.errors import InstantHeld, RollbackRefused
 from bucketingest.cli.rollback.render import as_json, show
-from bucketingest.hudi.lock import LockSettings, Provider, open_lock
-from bucketingest.hudi.table import load_table
+from bucketingest.hudi.lock.hudi_lock import LockSettings, Provider, open_lock
+from bucketingest.hudi.table.table import load_table
 from bucketingest.lease.record import LeaseOwner, TableLeased
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage

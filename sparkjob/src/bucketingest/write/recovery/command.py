@@ -16,21 +16,21 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
-from bucketingest.hudi.clocks import utc_now
 from bucketingest.hudi.errors import HudiError, UnsupportedTable
-from bucketingest.hudi.history import archived_times
-from bucketingest.hudi.rollback import Lock, RollbackOptions, RollbackResult, roll_back, sweep
-from bucketingest.hudi.rollback_plan import refuse_unless_pending_deltacommit
-from bucketingest.hudi.table import HoodieTable
-from bucketingest.hudi.table_checks import SUPPORTED_VERSIONS, metadata_table_refusals
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.rollback.plan import refuse_unless_pending_deltacommit
+from bucketingest.hudi.rollback.rollback import Lock, RollbackOptions, RollbackResult, roll_back, sweep
+from bucketingest.hudi.table.checks import SUPPORTED_VERSIONS, metadata_table_refusals
+from bucketingest.hudi.table.table import HoodieTable
+from bucketingest.hudi.timeline.history import archived_times
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
-from bucketingest.write.coordination import Coordination
 from bucketingest.write.errors import PositionLost
-from bucketingest.write.records import AbortDecision, CommitDecision
+from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.records import AbortDecision, CommitDecision
+from bucketingest.write.instants.writer_identity import MAX_AHEAD, WriterIdentity
 from bucketingest.write.recovery.decide import Choice, Step
 from bucketingest.write.recovery.execute import InstantExecutor
-from bucketingest.write.writer_identity import MAX_AHEAD, WriterIdentity
 
 log = logging.getLogger(__name__)
 

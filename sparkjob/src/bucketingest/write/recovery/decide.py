@@ -8,9 +8,9 @@ from datetime import timedelta
 from enum import Enum, StrEnum
 from typing import Final
 
-from bucketingest.hudi.heartbeat import INTERVAL, TOLERABLE_MISSES
-from bucketingest.hudi.instant import DELTA_COMMIT, WRITE_ACTIONS, State
-from bucketingest.write.records import AbortDecision, CommitDecision
+from bucketingest.hudi.timeline.heartbeat import INTERVAL, TOLERABLE_MISSES
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, WRITE_ACTIONS, State
+from bucketingest.write.instants.records import AbortDecision, CommitDecision
 from bucketingest.write.recovery.facts import Facts
 
 QUIET_MIN: Final = INTERVAL * TOLERABLE_MISSES

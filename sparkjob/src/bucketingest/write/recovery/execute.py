@@ -5,14 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from bucketingest.hudi import heartbeat
 from bucketingest.hudi.errors import RollbackError
-from bucketingest.hudi.history import archived_times, is_archived, is_settled
-from bucketingest.hudi.instant import DELTA_COMMIT, PENDING_STATES, Instant
-from bucketingest.hudi.markers import delete_markers
 from bucketingest.hudi.naming import join
-from bucketingest.hudi.overtaking import came_too_late, overtaken_by
-from bucketingest.hudi.rollback import (
+from bucketingest.hudi.rollback.markers import delete_markers
+from bucketingest.hudi.rollback.rollback import (
     RollbackOptions,
     RollbackResult,
     pending_rollback,
@@ -20,16 +16,20 @@ from bucketingest.hudi.rollback import (
     rollbacks_of,
     sweep,
 )
-from bucketingest.hudi.timeline import Timeline, complete, path_of
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.history import archived_times, is_archived, is_settled
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, PENDING_STATES, Instant
+from bucketingest.hudi.timeline.overtaking import came_too_late, overtaken_by
+from bucketingest.hudi.timeline.timeline import Timeline, complete, path_of
 from bucketingest.storage import Storage
-from bucketingest.write.commit_content import is_of_pipeline
-from bucketingest.write.coordination import Coordination
-from bucketingest.write.dead_letters import discard, publish, staged_instants, withdraw
 from bucketingest.write.errors import FencedOut, InstantAborted, PositionLost, WriteError
-from bucketingest.write.records import AbortDecision, CommitDecision, LedgerEntry
+from bucketingest.write.instants.commit_content import is_of_pipeline
+from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.records import AbortDecision, CommitDecision, LedgerEntry
+from bucketingest.write.instants.writer_identity import MAX_AHEAD, WriterIdentity
 from bucketingest.write.recovery.decide import Choice, Step
 from bucketingest.write.recovery.facts import Facts
-from bucketingest.write.writer_identity import MAX_AHEAD, WriterIdentity
+from bucketingest.write.rows.dead_letters import discard, publish, staged_instants, withdraw
 
 log = logging.getLogger(__name__)
 

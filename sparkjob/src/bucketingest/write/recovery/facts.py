@@ -7,17 +7,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from bucketingest.hudi.commit_metadata import CommitMetadata
-from bucketingest.hudi.history import is_archived
-from bucketingest.hudi.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
-from bucketingest.hudi.overtaking import overtaken_by
-from bucketingest.hudi.pending_rollbacks import PendingRollback, pending_rollbacks
-from bucketingest.hudi.rollback import rollback_targets
-from bucketingest.hudi.timeline import Timeline, path_of
+from bucketingest.hudi.rollback.pending import PendingRollback, pending_rollbacks
+from bucketingest.hudi.rollback.rollback import rollback_targets
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.history import is_archived
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.timeline.overtaking import overtaken_by
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
-from bucketingest.write.commit_content import PIPELINE
-from bucketingest.write.coordination import Coordination
-from bucketingest.write.records import CommitDecision, Decision, Intent, LedgerEntry
+from bucketingest.write.instants.commit_content import PIPELINE
+from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.records import CommitDecision, Decision, Intent, LedgerEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,20 +10,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
-from bucketingest.write.coordination import Coordination, pipelines
+from bucketingest.write.coordinator_api import Start, StartVerdict
 from bucketingest.write.errors import InstantAborted, PositionLost, RangeConflict
-from bucketingest.write.instant_writer import InstantWriter
-from bucketingest.write.open_instant import OpenInstant
-from bucketingest.write.outcome import Start, StartVerdict
-from bucketingest.write.position import read_position
-from bucketingest.write.records import AbortDecision
+from bucketingest.write.instants.journal import Coordination, pipelines
+from bucketingest.write.instants.lifecycle import InstantWriter
+from bucketingest.write.instants.open_instant import OpenInstant
+from bucketingest.write.instants.position import read_position
+from bucketingest.write.instants.records import AbortDecision
+from bucketingest.write.instants.source_range import Relation, SourceRange, before, begins_after, relate
+from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.decide import Choice, Policy, Step, decide
 from bucketingest.write.recovery.execute import InstantExecutor
 from bucketingest.write.recovery.facts import FactReader, Facts
-from bucketingest.write.source_range import Relation, SourceRange, before, begins_after, relate
-from bucketingest.write.writer_identity import WriterIdentity
 
 log = logging.getLogger(__name__)
 

@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Self
 
-from bucketingest.hudi import heartbeat
-from bucketingest.hudi.file_view import list_data
-from bucketingest.hudi.instant import WRITE_ACTIONS, Instant
-from bucketingest.hudi.markers import marked_files, marker_directory
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, parse_data_file_name
-from bucketingest.hudi.pending_rollbacks import PendingRollback
-from bucketingest.hudi.timeline import Timeline
+from bucketingest.hudi.rollback.markers import marked_files, marker_directory
+from bucketingest.hudi.rollback.pending import PendingRollback
+from bucketingest.hudi.table.file_view import list_data
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.instant import WRITE_ACTIONS, Instant
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.lease.objects import age_of, newest_lease
 from bucketingest.lease.record import why_free
 from bucketingest.storage import AccessDenied, Storage
-from bucketingest.write.coordination import Coordination, pipelines
-from bucketingest.write.records import AbortDecision
+from bucketingest.write.instants.journal import Coordination, pipelines
+from bucketingest.write.instants.records import AbortDecision
 from bucketingest.write.recovery.facts import FactReader, Facts
 
 ROLLBACK_OWNER: Final = "(rollback)"

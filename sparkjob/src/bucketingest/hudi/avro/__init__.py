@@ -1,0 +1,1 @@
+"""Arrow columns as Hudi stores them, and as Avro bytes."""

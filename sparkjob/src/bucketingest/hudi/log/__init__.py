@@ -1,0 +1,1 @@
+"""Log files: their frame, their blocks, and reading them back."""

@@ -1,0 +1,125 @@
+"""The rows and deletes in a log file, for inspection and for checking what was written.
+
+Not on the write path: Avro blocks are decoded row by row.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib import resources
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bucketingest.hudi.errors import CorruptLog
+from bucketingest.hudi.log.format import BlockType, Buffer, HeaderKey, LogBlock, read_blocks
+from bucketingest.hudi.table.schema import avro_to_arrow
+
+_CONTENT_HEAD: Final = struct.Struct(">ii")
+_VERSION: Final = 3
+"""Version of data and delete block content that Hudi 1.2.0 writes for tables of version 6 to 9."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """One entry of a delete block."""
+
+    record_key: str
+    partition_path: str
+    ordering: bool | int | float | str | bytes | Decimal | None
+    """The value inside its wrapper: timestamps are microseconds, dates days, since 1970-01-01."""
+    wrapper: str | None
+    """Name of the wrapper, such as ``LongWrapper``; None where there is no ordering value."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogContent:
+    """One block with its content decoded."""
+
+    block: LogBlock
+    rows: pa.Table | None
+    """The rows of a data block, meta columns first; None for other blocks."""
+    deletes: tuple[Delete, ...]
+    """The entries of a delete block; empty for other blocks."""
+
+
+def read_log(data: Buffer, *, source: str = "log file") -> Iterator[LogContent]:
+    """All blocks of a log file in order, decoded; command blocks come with neither rows nor deletes.
+
+    Raises `CorruptLog` for bytes that are no whole blocks, and for content of a kind or version not known here.
+    """
+    for block in read_blocks(data, source=source):
+        where = f"{source}: the block at byte {block.offset}"
+        try:
+            yield _decoded(block, where)
+        except (pa.ArrowInvalid, EOFError, struct.error, ValueError, KeyError, IndexError) as error:
+            raise CorruptLog(f"{where} holds content that cannot be decoded: {error}") from error
+
+
+def _decoded(block: LogBlock, where: str) -> LogContent:
+    match block.type:
+        case BlockType.PARQUET:
+            return LogContent(block, pq.read_table(pa.BufferReader(block.content)), ())
+        case BlockType.AVRO_DATA:
+            return LogContent(block, _avro_rows(block, where), ())
+        case BlockType.DELETE:
+            return LogContent(block, None, tuple(_deletes(block, where)))
+        case BlockType.COMMAND:
+            return LogContent(block, None, ())
+    raise CorruptLog(f"{where} is of type {block.type.name}, which is not read here")
+
+
+def _content_after_version(block: LogBlock, where: str) -> tuple[int, memoryview]:
+    version, number = _CONTENT_HEAD.unpack_from(block.content)
+    if version != _VERSION:
+        raise CorruptLog(f"{where} has content of version {version}; only {_VERSION} is known")
+    return number, block.content[_CONTENT_HEAD.size :]
+
+
+def _avro_rows(block: LogBlock, where: str) -> pa.Table:
+    count, content = _content_after_version(block, where)
+    declared = json.loads(block.headers[HeaderKey.SCHEMA])
+    parsed = fastavro.parse_schema(declared)
+    rows: list[Any] = []
+    position = 0
+    for _ in range(count):
+        (length,) = struct.unpack_from(">i", content, position)
+        position += 4
+        if length < 0 or position + length > len(content):
+            raise CorruptLog(f"{where} is cut short: its row {len(rows)} has {length} bytes")
+        rows.append(fastavro.schemaless_reader(io.BytesIO(content[position : position + length]), parsed, None))
+        position += length
+    if position != len(content):
+        raise CorruptLog(f"{where} has {len(content) - position} bytes after its {count} rows")
+    return pa.Table.from_pylist(rows, schema=avro_to_arrow(declared))
+
+
+def _deletes(block: LogBlock, where: str) -> Iterator[Delete]:
+    length, content = _content_after_version(block, where)
+    if length != len(content):
+        raise CorruptLog(f"{where} says its deletes have {length} bytes, but they have {len(content)}")
+    listed: Any = fastavro.schemaless_reader(
+        io.BytesIO(content), _delete_schema(), None, return_record_name=True, return_record_name_override=True
+    )
+    for entry in listed["deleteRecordList"]:
+        wrapper, value = _unwrapped(entry["orderingVal"])
+        yield Delete(entry["recordKey"], entry["partitionPath"], value, wrapper)
+
+
+def _unwrapped(ordering: Any) -> tuple[str | None, Any]:
+    if ordering is None:
+        return None, None
+    name, record = ordering
+    return name.rpartition(".")[2], record.get("value", record.get("wrappedValues"))
+
+
+def _delete_schema() -> Any:
+    text = resources.files("bucketingest.hudi").joinpath("avsc/HoodieDeleteRecordList.avsc").read_text("utf-8")
+    return fastavro.parse_schema(json.loads(text))

@@ -1,0 +1,248 @@
+"""Taking back an instant that never completed, in Hudi's steps and order, so that anyone may finish it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from bucketingest.hudi.errors import InstantExists, RollbackError
+from bucketingest.hudi.rollback.markers import delete_markers, marked_files
+from bucketingest.hudi.rollback.pending import pending_rollbacks, read_rollback
+from bucketingest.hudi.rollback.plan import (
+    RollbackFile,
+    RollbackMetadata,
+    RollbackPlan,
+    files_of_instant,
+    refuse_unless_pending_deltacommit,
+    rolled_back_instants,
+)
+from bucketingest.hudi.table.file_view import list_data
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.history import archived_instants
+from bucketingest.hudi.timeline.instant import (
+    DELTA_COMMIT,
+    PENDING_STATES,
+    ROLLBACK,
+    WRITE_ACTIONS,
+    Instant,
+    next_instant_time,
+)
+from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.storage.interface import Storage
+
+_REQUEST_ATTEMPTS_MAX = 8
+
+Lock = Callable[[], AbstractContextManager[object]]
+"""Makes a context that holds the table's lock while it is entered."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackOptions:
+    """How a rollback is run.
+
+    `partitions`: where the instant may have written, None for anywhere (lists the whole table). `known_files`: data
+    files it wrote or may have written, relative to the table's root; deleted whether or not a listing shows them.
+    `known_times`: times outside the active timeline that new times must exceed. `max_ahead`: how far the table may be
+    ahead of the clock.
+    """
+
+    partitions: Sequence[str] | None = None
+    known_files: Sequence[str] = ()
+    known_times: Sequence[str] = ()
+    max_ahead: timedelta = timedelta(minutes=5)
+    lock: Lock = nullcontext
+    clock: Callable[[], datetime] = _utc_now
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackResult:
+    """What a rollback did. `rollback_time` is None if the instant was not on the timeline: then only leftovers went."""
+
+    instant_time: str
+    rollback_time: str | None
+    deleted: tuple[str, ...]
+    resumed: bool
+
+
+_DEFAULT_OPTIONS = RollbackOptions()
+
+
+def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = _DEFAULT_OPTIONS) -> RollbackResult:
+    """Roll the pending deltacommit back. May be repeated after a crash at any point, and after it succeeded.
+
+    The order is Hudi 1.2.0's: plan, inflight, data files, the instant's inflight then requested file, completed
+    rollback, markers, heartbeat. Pending rollbacks whose plans name the instant, Hudi's or ours, are resumed, all of
+    them: one that stays would make every later write of Hudi's EAGER writer fail. Raises `RollbackError` if the instant
+    is completed or archived, or is no deltacommit.
+    """
+    files = _find_files(storage, instant_time, options)
+    with options.lock():
+        timeline = Timeline.load(storage)
+        _refuse(storage, timeline, instant_time)
+        pending = [
+            (rollback.rollback_time, rollback.plan)
+            for rollback in pending_rollbacks(storage, timeline, instant_time)
+            if rollback.plan is not None
+        ]
+        resumed = bool(pending)
+        if not pending:
+            if _target(timeline, instant_time) is None:
+                storage.delete_many([file.path for file in files])
+                _tidy(storage, instant_time)
+                return RollbackResult(instant_time, None, tuple(file.path for file in files), resumed=False)
+            pending = [_request(storage, timeline, RollbackPlan(instant_time, DELTA_COMMIT, tuple(files)), options)]
+    rollback_times = [rollback_time for rollback_time, _ in pending]
+    planned = [file for _, plan in pending for file in plan.files]
+    all_files = tuple(sorted({file.path: file for file in (*planned, *files)}.values()))
+    started = options.clock()
+    for rollback_time in rollback_times:
+        create_inflight(storage, rollback_time, ROLLBACK)
+    storage.delete_many([file.path for file in all_files])
+    done = RollbackPlan(instant_time, DELTA_COMMIT, all_files)
+    with options.lock():
+        _leave_timeline(storage, done)
+        for rollback_time in rollback_times:
+            _finish(storage, rollback_time, done, started, options)
+    _tidy(storage, instant_time)
+    return RollbackResult(instant_time, rollback_times[0], tuple(file.path for file in all_files), resumed)
+
+
+def sweep(
+    storage: Storage, instant_time: str, options: RollbackOptions = _DEFAULT_OPTIONS, *, superseded: bool = False
+) -> tuple[str, ...]:
+    """Delete late files of an instant that was rolled back before; returns their paths.
+
+    An executor that was cut off may still finish a write, its marker first. Its file would count as committed once
+    archival has passed the instant's time. `superseded`: the rows are in other instants, so a file goes also when a
+    driver that slept has completed the instant after its rollback. Raises `RollbackError` if the instant is pending, or
+    completed or archived and not superseded.
+    """
+    timeline = Timeline.load(storage)
+    target = _target(timeline, instant_time)
+    if not (superseded and target is not None and target.is_completed):
+        _refuse(storage, timeline, instant_time)
+    if target is not None and not target.is_completed:
+        raise RollbackError(f"instant {instant_time} is still pending: roll it back, a sweep is for what comes after")
+    paths = tuple(file.path for file in _find_files(storage, instant_time, options))
+    storage.delete_many(paths)
+    _tidy(storage, instant_time)
+    return paths
+
+
+def pending_rollback(storage: Storage, timeline: Timeline, instant_time: str) -> tuple[str, RollbackPlan] | None:
+    """Time and plan of the first pending rollback that names the instant; None if there is none."""
+    for rollback in pending_rollbacks(storage, timeline, instant_time):
+        if rollback.plan is not None:
+            return rollback.rollback_time, rollback.plan
+    return None
+
+
+def rollbacks_of(storage: Storage, timeline: Timeline, instant_time: str) -> tuple[Instant, ...]:
+    """Rollbacks on the active timeline, pending or completed, that name the instant. Usually opens no file at all."""
+    found = []
+    for instant in timeline.instants:
+        if instant.action != ROLLBACK or instant.request_time <= instant_time:
+            continue
+        if instant.is_completed:
+            named = instant_time in rolled_back_instants(storage.get(path_of(instant)), path_of(instant))
+        else:
+            named = read_rollback(storage, instant).target == instant_time
+        if named:
+            found.append(instant)
+    return tuple(found)
+
+
+def rollback_targets(storage: Storage, timeline: Timeline, ignoring: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Request times that the active timeline's rollbacks name, pending ones included, but those in `ignoring`, by the
+    rollbacks' own request times.
+    """
+    targets: set[str] = set()
+    for instant in timeline.instants:
+        if instant.action != ROLLBACK or instant.request_time in ignoring:
+            continue
+        if instant.is_completed:
+            targets.update(rolled_back_instants(storage.get(path_of(instant)), path_of(instant)))
+        elif (target := read_rollback(storage, instant).target) is not None:
+            targets.add(target)
+    return frozenset(targets)
+
+
+def _target(timeline: Timeline, instant_time: str) -> Instant | None:
+    writes = (i for i in timeline.instants if i.request_time == instant_time and i.action in WRITE_ACTIONS)
+    return next(writes, None)
+
+
+def _refuse(storage: Storage, timeline: Timeline, instant_time: str) -> None:
+    """Raise `RollbackError` if the instant is visible to readers, or not ours to roll back."""
+    target = _target(timeline, instant_time)
+    if target is not None:
+        refuse_unless_pending_deltacommit(target)
+    else:
+        # Whether it is archived only the history knows, whatever is the oldest on the timeline by now.
+        for archived in archived_instants(storage, instant_time):
+            if archived.action in WRITE_ACTIONS:
+                refuse_unless_pending_deltacommit(archived)
+
+
+def _find_files(storage: Storage, instant_time: str, options: RollbackOptions) -> list[RollbackFile]:
+    listed = {info.path for info in list_data(storage, options.partitions) if instant_time in info.path}
+    listed |= marked_files(storage, instant_time)
+    return files_of_instant(listed, options.known_files, instant_time)
+
+
+def _request(
+    storage: Storage, timeline: Timeline, plan: RollbackPlan, options: RollbackOptions
+) -> tuple[str, RollbackPlan]:
+    content = plan.encode(storage.absolute)
+    taken = {plan.instant_time}
+    for _ in range(_REQUEST_ATTEMPTS_MAX):
+        known_times = (*timeline.times, *options.known_times, *taken)
+        rollback_time = next_instant_time(options.clock(), known_times, options.max_ahead)
+        try:
+            create_requested(storage, rollback_time, ROLLBACK, content)
+        except InstantExists:
+            taken.add(rollback_time)
+        else:
+            return rollback_time, plan
+    raise RollbackError(
+        f"{storage.url}: no free time for the rollback of {plan.instant_time} in {_REQUEST_ATTEMPTS_MAX} attempts: "
+        "other writers are at work without the table's lock; stop them"
+    )
+
+
+def _leave_timeline(storage: Storage, done: RollbackPlan) -> None:
+    """Step 4, under the lock: take the instant off the timeline, unless somebody completed it meanwhile."""
+    _refuse(storage, Timeline.load(storage), done.instant_time)
+    for state in PENDING_STATES:
+        storage.delete(path_of(Instant(done.instant_time, done.action, state)))
+
+
+def _finish(
+    storage: Storage,
+    rollback_time: str,
+    done: RollbackPlan,
+    started: datetime,
+    options: RollbackOptions,
+) -> None:
+    """Step 5, under the same lock: complete the rollback."""
+    timeline = Timeline.load(storage)
+    rollback = timeline.find(rollback_time, ROLLBACK)
+    if rollback is not None and rollback.is_completed:
+        return  # somebody else resumed it at the same time and was faster
+    now = options.clock()
+    taken_ms = max(0, (now - started) // timedelta(milliseconds=1))
+    metadata = RollbackMetadata(rollback_time, done, taken_ms)
+    known_times = (*timeline.times, *options.known_times, rollback_time)
+    completion_time = next_instant_time(now, known_times, options.max_ahead)
+    complete(storage, rollback_time, completion_time, metadata.encode(storage.absolute), ROLLBACK)
+
+
+def _tidy(storage: Storage, instant_time: str) -> None:
+    delete_markers(storage, instant_time)
+    heartbeat.stop(storage, instant_time)

@@ -1,0 +1,1 @@
+"""A table as a whole: properties, schema, partitions, files, and whether it may be written to."""

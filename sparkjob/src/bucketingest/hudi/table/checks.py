@@ -1,0 +1,222 @@
+"""Why a table must not be written to: every silent way to ruin or hide rows is turned into a reason with a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from itertools import chain
+
+from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_PATH, TIMELINE_DIRECTORY
+from bucketingest.hudi.table.properties import checksum
+from bucketingest.hudi.table.table import BUCKET_COUNT, BUCKET_HASH, BUCKET_HASH_FIELDS, HoodieTable, TableDefinition
+from bucketingest.hudi.table.time_zone import offset_from_utc
+
+SUPPORTED_VERSIONS = (8, 9)
+BUCKET_INDEX_DIRECTORY = f"{HOODIE_DIRECTORY}/.bucket_index"
+
+_Properties = Mapping[str, str]
+
+_REQUIRED_VALUES: dict[str, tuple[str, str | None, str]] = {
+    # key: (value we need, value that an absent key means or None if it must be there, what to do)
+    "hoodie.table.type": ("MERGE_ON_READ", None, "write to a merge-on-read table, or to a new path"),
+    "hoodie.timeline.layout.version": ("2", None, "upgrade the table with Hudi's upgrade command"),
+    "hoodie.timeline.path": ("timeline", "timeline", "a moved timeline is not supported"),
+    "hoodie.timeline.history.path": ("history", "history", "a moved history is not supported"),
+    "hoodie.table.format": ("native", "native", "only Hudi's native format is supported"),
+    "hoodie.table.base.file.format": ("PARQUET", "PARQUET", "only Parquet base files are supported"),
+    "hoodie.table.log.file.format": ("HOODIE_LOG", "HOODIE_LOG", "only Hudi's inline log format is supported"),
+    "hoodie.table.multiple.base.file.formats.enable": ("false", "false", "only Parquet base files are supported"),
+    "hoodie.table.cdc.enabled": (
+        "false",
+        "false",
+        "this writer keeps no change log; switch CDC off or use a new table",
+    ),
+    "hoodie.populate.meta.fields": ("true", "true", "the index needs the meta columns; use a table that has them"),
+    "hoodie.partition.metafile.use.base.format": (
+        "false",
+        "false",
+        "partitions marked by Parquet files are not supported",
+    ),
+    "hoodie.datasource.write.drop.partition.columns": (
+        "false",
+        "false",
+        "this writer keeps partition columns in the files",
+    ),
+    "hoodie.datasource.write.partitionpath.urlencode": ("false", "false", "encoded partition paths are not supported"),
+}
+
+
+def refusals(properties: _Properties, expected: TableDefinition) -> list[str]:
+    """Every reason why a table with these properties must not be written to as `expected`; empty if none. Pure.
+
+    Each reason says what was found, where, and what to do.
+    """
+    reasons = chain.from_iterable(check(properties, expected) for check in _CHECKS)
+    return [f"{PROPERTIES_PATH}: {reason}" for reason in reasons]
+
+
+def metadata_table_refusals(properties: _Properties) -> list[str]:
+    """Reason to refuse a table whose metadata table is on; ask again, of fresh properties, before every commit."""
+    return [f"{PROPERTIES_PATH}: {reason}" for reason in _metadata_table(properties)]
+
+
+def check_table(table: HoodieTable, expected: TableDefinition) -> None:
+    """Raise `UnsupportedTable` with all reasons unless the table can be written to as `expected`."""
+    reasons = refusals(table.properties, expected)
+    reasons.extend(
+        f"{path} exists: another writer gave the table a consistent-hashing or per-partition bucket index, whose "
+        "buckets this writer cannot compute; use a table with the simple bucket index"
+        for path in table.storage.list_level(BUCKET_INDEX_DIRECTORY).directories
+    )
+    reasons.extend(_local_time_zone(table))
+    if reasons:
+        raise UnsupportedTable(table.storage.url, reasons)
+
+
+def _local_time_zone(table: HoodieTable) -> Iterator[str]:
+    """LOCAL, the default of Hudi's writers, is the zone of each writer's JVM, usually UTC.
+
+    Ours count in UTC, so a table is refused only if its files show that it counts otherwise: times would go back.
+    """
+    if table.properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() != "LOCAL":
+        return
+    offset = offset_from_utc(table.storage.list_level(TIMELINE_DIRECTORY).objects)
+    if offset:
+        hours = offset / timedelta(hours=1)
+        yield (
+            f"{PROPERTIES_PATH}: hoodie.table.timeline.timezone=LOCAL and the instants in {TIMELINE_DIRECTORY} are "
+            f"{hours:+g} hours from UTC: this writer counts in UTC, so times would not increase; run the other writers "
+            "in UTC (user.timezone) and wait until the clock has passed the newest instant, or use a new table"
+        )
+
+
+def _metadata_table(properties: _Properties, _expected: TableDefinition | None = None) -> Iterator[str]:
+    # Seen with Hudi 1.2.0: its readers take the list of files from the metadata table alone.
+    for key in ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"):
+        found = properties.get(key, "").strip()
+        if found:
+            yield (
+                f"{key}={found}: Hudi's metadata table is on and would hide our commits from readers; remove it "
+                "(Hudi's delete_metadata_table procedure) and let every writer set hoodie.metadata.enable=false"
+            )
+
+
+def _version(properties: _Properties, _expected: TableDefinition) -> Iterator[str]:
+    found = properties.get("hoodie.table.version", "")
+    if found in map(str, SUPPORTED_VERSIONS):
+        return
+    too_old = found.isdecimal() and int(found) < min(SUPPORTED_VERSIONS)
+    remedy = "upgrade it with Hudi's upgrade_table procedure" if too_old else "use a release that knows this version"
+    yield f"hoodie.table.version={found}: only versions 8 and 9 can be written; {remedy}"
+
+
+def _required_values(properties: _Properties, _expected: TableDefinition) -> Iterator[str]:
+    for key, (needed, default, remedy) in _REQUIRED_VALUES.items():
+        found = properties.get(key, default)
+        if found is None:
+            yield f"{key} is missing, it must be {needed}; {remedy}"
+        elif found.upper() != needed.upper():
+            yield f"{key}={found}, it must be {needed}; {remedy}"
+
+
+def _checksum(properties: _Properties, _expected: TableDefinition) -> Iterator[str]:
+    found = properties.get("hoodie.table.checksum")
+    right = checksum(properties.get("hoodie.database.name", ""), properties.get("hoodie.table.name", ""))
+    if found is not None and found != right:
+        yield (
+            f"hoodie.table.checksum={found}, but database and table name give {right}: the file was edited or torn; "
+            "restore hoodie.table.name and hoodie.database.name, or the file from .hoodie/hoodie.properties.backup"
+        )
+
+
+def _keys(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
+    for key, words, fields in (
+        ("hoodie.table.recordkey.fields", "record key", expected.record_key),
+        ("hoodie.table.partition.fields", "partition fields", expected.partition_fields),
+    ):
+        found = _fields(properties.get(key, ""))
+        if found != fields:
+            yield (
+                f"{key}={','.join(found) or '(none)'}, but the {words} asked for: {','.join(fields) or '(none)'}; they "
+                "cannot change in a table's life: ask for the table's own, or use a new table"
+            )
+    generator = properties.get("hoodie.table.keygenerator.type")
+    if generator is not None and generator.upper() != expected.key_generator_type:
+        yield (
+            f"hoodie.table.keygenerator.type={generator}, but the record keys of these fields would be made by "
+            f"{expected.key_generator_type}: the same row would get another key; use a new table"
+        )
+    hive_style = properties.get("hoodie.datasource.write.hive_style_partitioning", "false").lower()
+    wanted = str(expected.hive_style_partitioning).lower()
+    if expected.partition_fields and hive_style != wanted:
+        yield (
+            f"hoodie.datasource.write.hive_style_partitioning={hive_style}, asked for {wanted}: rows would land in "
+            "other partitions; ask for the table's own"
+        )
+
+
+def _ordering(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
+    ordering = properties.get("hoodie.table.ordering.fields") or properties.get("hoodie.table.precombine.field") or ""
+    wanted = (expected.ordering_field,) if expected.ordering_field else ()
+    if _fields(ordering) != wanted:
+        yield (
+            f"hoodie.table.ordering.fields={ordering or '(none)'}, but the ordering field asked for: "
+            f"{expected.ordering_field or '(none)'}; readers merge by the table's own: ask for that"
+        )
+    mode = properties.get("hoodie.record.merge.mode")
+    if mode != expected.merge_mode:
+        yield (
+            f"hoodie.record.merge.mode={mode or '(missing)'}, but what was asked for needs {expected.merge_mode}; "
+            "readers merge by the table's own mode, and fail without one"
+        )
+    partial = properties.get("hoodie.table.partial.update.mode", "")
+    if partial:
+        yield f"hoodie.table.partial.update.mode={partial}: partial updates are not supported; use another table"
+
+
+def _buckets(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
+    if BUCKET_COUNT not in properties:
+        # Hudi made the table: its hash is the only one Hudi's writers know. The count is checked against rows.
+        if expected.hash != "hudi":
+            yield (
+                f"no {BUCKET_HASH}: another writer made the table, so its keys are hashed as Hudi does, but hash "
+                f"{expected.hash} was asked for; ask for hash hudi"
+            )
+        return
+    wanted = {
+        BUCKET_COUNT: str(expected.buckets),
+        BUCKET_HASH: expected.hash,
+        BUCKET_HASH_FIELDS: ",".join(expected.effective_hash_fields),
+    }
+    for key, value in wanted.items():
+        if properties.get(key) != value:
+            yield (
+                f"{key}={properties.get(key, '(missing)')}, asked for {value}: rows would go to other file groups than "
+                "their earlier versions; ask for the table's own, or rewrite the rows into a new table"
+            )
+
+
+def _others(properties: _Properties, _expected: TableDefinition) -> Iterator[str]:
+    bootstrap = properties.get("hoodie.bootstrap.base.path", "")
+    if bootstrap:
+        yield f"hoodie.bootstrap.base.path={bootstrap}: bootstrapped tables are not supported; use a new table"
+    zone = properties.get("hoodie.table.timeline.timezone", "LOCAL")
+    if zone.upper() not in {"LOCAL", "UTC"}:
+        yield f"hoodie.table.timeline.timezone={zone}: only UTC and LOCAL are known"
+
+
+def _fields(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+_CHECKS: tuple[Callable[[_Properties, TableDefinition], Iterator[str]], ...] = (
+    _version,
+    _required_values,
+    _checksum,
+    _metadata_table,
+    _keys,
+    _ordering,
+    _buckets,
+    _others,
+)

@@ -1,0 +1,189 @@
+"""Which files make up a table at one moment: file groups and their slices, from a listing and the timeline."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from bucketingest.hudi.naming import (
+    HOODIE_DIRECTORY,
+    PARTITION_METADATA_NAME,
+    BaseFileName,
+    LogFileName,
+    parse_data_file_name,
+)
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.storage.interface import ObjectInfo, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One log or base file. `path` is relative to the table's root, `size` in bytes."""
+
+    path: str
+    size: int
+    name: LogFileName | BaseFileName
+
+    @property
+    def partition_path(self) -> str:
+        """Partition that the file lies in; "" for an unpartitioned table."""
+        return self.path.rpartition("/")[0]
+
+    @property
+    def instant(self) -> str:
+        """Request time of the instant that wrote it."""
+        return self.name.instant
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """A base file and the log files on top of it, in the order in which readers merge them.
+
+    `base_instant` is the base file's instant, or that of the first log file if there is no base file.
+    """
+
+    base_instant: str
+    base_file: DataFile | None
+    log_files: tuple[DataFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files of the slice."""
+        return sum(file.size for file in self.log_files) + (self.base_file.size if self.base_file else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """All files of one file id in one partition.
+
+    `slices` hold what is committed, oldest first; `uncommitted` are files of pending, rolled-back or unknown instants.
+    """
+
+    partition_path: str
+    file_id: str
+    slices: tuple[FileSlice, ...]
+    uncommitted: tuple[DataFile, ...] = ()
+
+    @property
+    def latest(self) -> FileSlice | None:
+        """The slice that a snapshot reads; None if nothing is committed."""
+        return self.slices[-1] if self.slices else None
+
+
+@dataclass(frozen=True, slots=True)
+class FileView:
+    """Partition path -> file id -> file group.
+
+    `marked_partitions` have a partition metadata file. In a partition with files but without it, readers skip all rows.
+    """
+
+    partitions: Mapping[str, Mapping[str, FileGroup]]
+    marked_partitions: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def groups(self) -> Iterator[FileGroup]:
+        """Every file group, by partition path and file id."""
+        return chain.from_iterable(groups.values() for groups in self.partitions.values())
+
+    @property
+    def uncommitted(self) -> tuple[DataFile, ...]:
+        """Every file whose instant is not committed."""
+        return tuple(chain.from_iterable(group.uncommitted for group in self.groups))
+
+    @property
+    def unmarked_partitions(self) -> tuple[str, ...]:
+        """Partitions with committed files that readers skip, for want of the partition metadata file."""
+        return tuple(
+            path
+            for path, groups in self.partitions.items()
+            if path not in self.marked_partitions and any(group.slices for group in groups.values())
+        )
+
+
+def load_file_view(storage: Storage, timeline: Timeline) -> FileView:
+    """View of the whole table: one recursive listing of every top-level directory except `.hoodie`.
+
+    The timeline must have been loaded before: a file listed later than it cannot then be taken for committed too early.
+    """
+    return build_file_view(list_data(storage), timeline)
+
+
+def list_data(storage: Storage, partitions: Sequence[str] | None = None) -> Iterator[ObjectInfo]:
+    """Every object outside `.hoodie`; with `partitions` only what lies directly in those."""
+    if partitions is not None:
+        for partition_path in partitions:
+            yield from storage.list_level(partition_path).objects
+        return
+    top = storage.list_level("")
+    yield from top.objects
+    for directory in top.directories:
+        if directory != HOODIE_DIRECTORY:
+            yield from storage.list(directory)
+
+
+def build_file_view(objects: Iterable[ObjectInfo], timeline: Timeline) -> FileView:
+    """View of the listed files at the moment of the timeline. Pure. Objects that are no data files are ignored."""
+    files: defaultdict[str, defaultdict[str, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
+    marked = set()
+    for info in objects:
+        directory, _, base_name = info.path.rpartition("/")
+        name = parse_data_file_name(base_name)
+        if name is not None:
+            files[directory][name.file_id].append(DataFile(info.path, info.size, name))
+        elif base_name == PARTITION_METADATA_NAME:
+            marked.add(directory)
+    partitions = {
+        partition_path: {
+            file_id: _group(partition_path, file_id, groups[file_id], timeline) for file_id in sorted(groups)
+        }
+        for partition_path, groups in sorted(files.items())
+    }
+    return FileView(partitions, frozenset(marked))
+
+
+def _group(partition_path: str, file_id: str, files: list[DataFile], timeline: Timeline) -> FileGroup:
+    committed = [file for file in files if timeline.is_committed(file.instant)]
+    uncommitted = tuple(sorted((file for file in files if not timeline.is_committed(file.instant)), key=_path))
+    return FileGroup(partition_path, file_id, _slices(committed, timeline), uncommitted)
+
+
+def _slices(files: list[DataFile], timeline: Timeline) -> tuple[FileSlice, ...]:
+    """Attach each log file to the base file with the greatest instant not above the log's completion time.
+
+    This is the rule of Hudi 1.2.0 for table versions 8 and 9. The completion time of an archived instant stands in the
+    history only; its request time is taken instead, which can differ in old slices, never in the latest one unless a
+    compaction ran between request and completion of a log file that was archived since.
+    """
+    bases = {file.instant: file for file in sorted(files, key=_path) if isinstance(file.name, BaseFileName)}
+    base_instants = sorted(bases)
+    logs: defaultdict[str, list[tuple[tuple[str, str, int, str], DataFile]]] = defaultdict(list)
+    first_log_instants = []
+    for file in files:
+        if isinstance(file.name, LogFileName):
+            completion_time = timeline.completion_time(file.instant) or file.instant
+            order = (completion_time, file.instant, file.name.version, file.name.write_token)
+            owner = _owner(base_instants, completion_time)
+            logs[owner].append((order, file))
+            if not owner:
+                first_log_instants.append(file.instant)
+    slices = []
+    if first_log_instants:
+        slices.append(FileSlice(min(first_log_instants), None, _in_order(logs[""])))
+    slices.extend(FileSlice(instant, bases[instant], _in_order(logs[instant])) for instant in base_instants)
+    return tuple(slices)
+
+
+def _owner(base_instants: list[str], completion_time: str) -> str:
+    position = bisect_right(base_instants, completion_time)
+    return base_instants[position - 1] if position else ""
+
+
+def _in_order(logs: list[tuple[tuple[str, str, int, str], DataFile]]) -> tuple[DataFile, ...]:
+    return tuple(file for _, file in sorted(logs, key=lambda entry: entry[0]))
+
+
+def _path(file: DataFile) -> str:
+    return file.path

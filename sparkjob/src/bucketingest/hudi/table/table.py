@@ -1,0 +1,212 @@
+"""Creating and opening a table: hoodie.properties, which every reader and writer trusts before anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from bucketingest.hudi.errors import InvalidTable, TableNotFound
+from bucketingest.hudi.naming import PROPERTIES_PATH, TIMELINE_DIRECTORY
+from bucketingest.hudi.table import properties as java_properties
+from bucketingest.storage.errors import AlreadyExists, NotFound
+from bucketingest.storage.interface import Storage
+
+BUCKET_COUNT = "bucketingest.bucket.count"
+BUCKET_HASH = "bucketingest.bucket.hash"
+BUCKET_HASH_FIELDS = "bucketingest.bucket.hash.fields"
+"""Properties of our own: Hudi does not store how a table was bucketed, and a writer that guesses ruins the table."""
+
+EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+
+# Constants of Hudi 1.2.0 (HoodieRecordMerger), seen in the properties of version 8 tables it wrote.
+_MERGE_STRATEGY = {
+    EVENT_TIME_ORDERING: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+    COMMIT_TIME_ORDERING: "ce9acb64-bde0-424c-9b91-f6ebba25356d",
+}
+_PAYLOAD = {
+    EVENT_TIME_ORDERING: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    COMMIT_TIME_ORDERING: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+}
+
+_FIXED = {
+    "hoodie.table.type": "MERGE_ON_READ",
+    "hoodie.timeline.layout.version": "2",
+    "hoodie.timeline.path": "timeline",
+    "hoodie.timeline.history.path": "history",
+    "hoodie.archivelog.folder": "history",
+    "hoodie.table.format": "native",
+    "hoodie.table.base.file.format": "PARQUET",
+    "hoodie.table.multiple.base.file.formats.enable": "false",
+    "hoodie.table.cdc.enabled": "false",
+    "hoodie.populate.meta.fields": "true",
+    "hoodie.partition.metafile.use.base.format": "false",
+    "hoodie.datasource.write.drop.partition.columns": "false",
+    "hoodie.datasource.write.partitionpath.urlencode": "false",
+}
+"""What is the same in every table that Hudi 1.2.0's Spark writer makes with default options and table version 8 or
+9."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """What a table must be: used to create it, and to check one that exists.
+
+    `hash_fields` defaults to the record key. `properties` are further hoodie.* table properties; they may not
+    contradict the other fields. `version` is Hudi's table version, 8 or 9.
+    """
+
+    name: str
+    record_key: tuple[str, ...]
+    partition_fields: tuple[str, ...] = ()
+    ordering_field: str | None = None
+    buckets: int = 1
+    hash: str = "hudi"
+    hash_fields: tuple[str, ...] = ()
+    version: int = 9
+    hive_style_partitioning: bool = False
+    database: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def effective_hash_fields(self) -> tuple[str, ...]:
+        """Fields whose values decide the bucket."""
+        return self.hash_fields or self.record_key
+
+    @property
+    def key_generator_type(self) -> str:
+        """Value of hoodie.table.keygenerator.type that Hudi 1.2.0's Spark writer infers for these fields.
+
+        NON_PARTITION without partition fields; SIMPLE for one key field and one partition field; else COMPLEX.
+        """
+        if not self.partition_fields:
+            return "NON_PARTITION"
+        return "SIMPLE" if len(self.record_key) == 1 and len(self.partition_fields) == 1 else "COMPLEX"
+
+    @property
+    def merge_mode(self) -> str:
+        """Value of hoodie.record.merge.mode."""
+        return EVENT_TIME_ORDERING if self.ordering_field else COMMIT_TIME_ORDERING
+
+
+@dataclass(frozen=True, slots=True)
+class HoodieTable:
+    """A table that exists: its storage and the properties read from it."""
+
+    storage: Storage
+    properties: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """Value of hoodie.table.name."""
+        return self.properties["hoodie.table.name"]
+
+    @property
+    def version(self) -> int:
+        """Table version: 8 or 9 for tables that passed the checks."""
+        return int(self.properties["hoodie.table.version"])
+
+    @property
+    def bucket_count(self) -> int | None:
+        """Bucket count that we recorded when we created the table; None in a table that Hudi created."""
+        text = self.properties.get(BUCKET_COUNT)
+        return int(text) if text is not None else None
+
+
+def table_properties(definition: TableDefinition, schema: str | None = None) -> dict[str, str]:
+    """hoodie.properties of a new table.
+
+    `schema` is the table's Avro schema as JSON without meta columns; with it an empty table can be read. The rest is,
+    key by key, what Hudi 1.2.0's Spark writer stores (tests compare with properties it wrote), apart from: the time
+    zone UTC instead of LOCAL, so that writers in different zones agree; for version 8 hoodie.table.precombine.field,
+    which Hudi 1.0 readers need; and our own record of the buckets. Raises `InvalidTable` if `definition.properties`
+    contradict it or the version is neither 8 nor 9.
+    """
+    if definition.version not in (8, 9):
+        raise InvalidTable(f"table {definition.name}: table version {definition.version} cannot be created, use 8 or 9")
+    result = dict(_FIXED)
+    result |= {
+        "hoodie.table.name": definition.name,
+        "hoodie.table.version": str(definition.version),
+        "hoodie.table.initial.version": str(definition.version),
+        "hoodie.table.timeline.timezone": "UTC",
+        "hoodie.table.checksum": java_properties.checksum(definition.database, definition.name),
+        "hoodie.table.recordkey.fields": ",".join(definition.record_key),
+        "hoodie.table.partition.fields": ",".join(definition.partition_fields),
+        "hoodie.table.keygenerator.type": definition.key_generator_type,
+        "hoodie.table.partition_extractor_class": _partition_extractor(definition),
+        "hoodie.datasource.write.hive_style_partitioning": str(definition.hive_style_partitioning).lower(),
+        "hoodie.record.merge.mode": definition.merge_mode,
+        BUCKET_COUNT: str(definition.buckets),
+        BUCKET_HASH: definition.hash,
+        BUCKET_HASH_FIELDS: ",".join(definition.effective_hash_fields),
+    }
+    if definition.database:
+        result["hoodie.database.name"] = definition.database
+    if definition.ordering_field:
+        result["hoodie.table.ordering.fields"] = definition.ordering_field
+    if definition.version == 8:
+        result |= _version_8_properties(definition)
+    if schema is not None:
+        result["hoodie.table.create.schema"] = schema
+    for key, value in definition.properties.items():
+        if result.setdefault(key, value) != value:
+            raise InvalidTable(
+                f"table {definition.name}: property {key} is {value!r} but the definition makes it {result[key]!r}: "
+                "leave it out"
+            )
+    return result
+
+
+def _version_8_properties(definition: TableDefinition) -> dict[str, str]:
+    result = {
+        "hoodie.record.merge.strategy.id": _MERGE_STRATEGY[definition.merge_mode],
+        "hoodie.compaction.payload.class": _PAYLOAD[definition.merge_mode],
+    }
+    if definition.ordering_field:
+        result["hoodie.table.precombine.field"] = definition.ordering_field
+    return result
+
+
+def _partition_extractor(definition: TableDefinition) -> str:
+    name = "MultiPartKeysValueExtractor"
+    if len(definition.partition_fields) == 1:
+        hive = definition.hive_style_partitioning
+        name = "HiveStylePartitionValueExtractor" if hive else "SinglePartPartitionValueExtractor"
+    return f"org.apache.hudi.hive.{name}"
+
+
+def create_table(storage: Storage, definition: TableDefinition, schema: str | None = None) -> HoodieTable:
+    """Create the table, or open it if it exists: of two jobs that create at once, one creates and the other opens.
+
+    Whoever needs the table to be as defined checks it afterwards (`check_table`), whichever it was.
+    """
+    text = java_properties.serialise(table_properties(definition, schema), ("Properties of a Hudi table",))
+    # Hudi's readers fail on a table whose timeline directory does not exist, as it would until the first instant. The
+    # file that makes it comes first; its name, of a form that no instant has, is ignored by every reader.
+    with suppress(AlreadyExists):
+        storage.create(f"{TIMELINE_DIRECTORY}/.keep", b"")
+    with suppress(AlreadyExists):
+        storage.create(PROPERTIES_PATH, text.encode("ascii"))
+    return load_table(storage)
+
+
+def load_table(storage: Storage) -> HoodieTable:
+    """Open an existing table. Raises `TableNotFound`, or `InvalidTable` if the properties lack name, type or
+    version.
+    """
+    try:
+        data = storage.get(PROPERTIES_PATH)
+    except NotFound as error:
+        raise TableNotFound(f"{storage.url} is no Hudi table: {PROPERTIES_PATH} is missing; check the path") from error
+    # Java reads and writes these files in ISO 8859-1; characters beyond are escaped.
+    loaded = java_properties.parse(data.decode("iso-8859-1"))
+    for key in ("hoodie.table.name", "hoodie.table.type", "hoodie.table.version"):
+        if not loaded.get(key):
+            raise InvalidTable(f"{storage.url}/{PROPERTIES_PATH} has no {key}: the file is torn, restore it")
+    if not loaded["hoodie.table.version"].isdecimal():
+        raise InvalidTable(
+            f"{storage.url}/{PROPERTIES_PATH}: hoodie.table.version is {loaded['hoodie.table.version']!r}, not a number"
+        )
+    return HoodieTable(storage, loaded)

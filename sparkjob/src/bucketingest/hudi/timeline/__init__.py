@@ -1,0 +1,1 @@
+"""The timeline: instants, what they say, and which of them count."""

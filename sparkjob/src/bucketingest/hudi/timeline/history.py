@@ -1,0 +1,95 @@
+"""Instants that have left the active timeline: the part of Hudi's archived history that a writer must ask."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bucketingest.hudi.errors import InvalidTable
+from bucketingest.hudi.naming import HISTORY_DIRECTORY
+from bucketingest.hudi.timeline.instant import WRITE_ACTIONS, Instant, State
+from bucketingest.storage.errors import NotFound
+from bucketingest.storage.interface import Storage
+
+_FILE_NAME = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet")
+_VERSION = f"{HISTORY_DIRECTORY}/_version_"
+_MANIFEST_NAME = re.compile(r"manifest_(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFile:
+    """One history file: `<min request time>_<max request time>_<level>.parquet` (Hudi 1.2.0, seen)."""
+
+    name: str
+    min_time: str
+    max_time: str
+
+
+def history_files(storage: Storage) -> tuple[HistoryFile, ...]:
+    """Files of the newest manifest, which alone say what is archived; none if nothing was ever archived.
+
+    Raises `InvalidTable` if the manifest that `_version_` names is missing or broken.
+    """
+    manifest = _newest_manifest(storage)
+    if manifest is None:
+        return ()
+    path = f"{HISTORY_DIRECTORY}/manifest_{manifest}"
+    try:
+        names = [entry["fileName"] for entry in json.loads(storage.get(path))["files"]]
+    except (NotFound, ValueError, KeyError, TypeError) as error:
+        raise InvalidTable(f"{storage.url}/{path} cannot be read ({error}): the archived history is damaged") from error
+    matches = filter(None, map(_FILE_NAME.fullmatch, names))
+    return tuple(HistoryFile(match[0], match[1], match[2]) for match in matches)
+
+
+def archived_times(storage: Storage) -> frozenset[str]:
+    """Least and greatest request times of every history file: bounds of what is archived, without opening the files."""
+    return frozenset(time for file in history_files(storage) for time in (file.min_time, file.max_time))
+
+
+def archived_instants(storage: Storage, request_time: str | None = None) -> tuple[Instant, ...]:
+    """Archived instants by ascending request time; with `request_time` only those of this time.
+
+    Opens the history files whose range of times fits, and of those only the columns needed. An instant that an
+    interrupted archival wrote twice is listed once.
+    """
+    found: dict[tuple[str, str], Instant] = {}
+    for file in history_files(storage):
+        if request_time is not None and not file.min_time <= request_time <= file.max_time:
+            continue
+        data = storage.get(f"{HISTORY_DIRECTORY}/{file.name}")
+        # One thread: the files are small, and Arrow's pool has been seen to abort a process that ends right afterwards.
+        history = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        rows = history.read(columns=["instantTime", "completionTime", "action"], use_threads=False)
+        for row in rows.to_pylist():
+            if request_time is None or row["instantTime"] == request_time:
+                instant = Instant(row["instantTime"], row["action"], State.COMPLETED, row["completionTime"])
+                found[instant.key] = instant
+    return tuple(found[key] for key in sorted(found))
+
+
+def is_settled(storage: Storage) -> bool:
+    """Whether what is read as the history is final. Without the version file an archival is between two steps, or has
+    died there, and the next one may write another manifest in the place of the newest.
+    """
+    return storage.exists(_VERSION)
+
+
+def is_archived(storage: Storage, request_time: str) -> bool:
+    """Whether the history has a completed write of this time."""
+    return any(instant.action in WRITE_ACTIONS for instant in archived_instants(storage, request_time))
+
+
+def _newest_manifest(storage: Storage) -> int | None:
+    try:
+        return int(storage.get(_VERSION))
+    except NotFound:
+        # Hudi's own readers list the manifests while a writer is between deleting and creating the version file.
+        names = (info.path.rpartition("/")[2] for info in storage.list_level(HISTORY_DIRECTORY).objects)
+        return max((int(match[1]) for match in map(_MANIFEST_NAME.fullmatch, names) if match), default=None)
+    except ValueError as error:
+        raise InvalidTable(f"{storage.url}/{_VERSION} is no number: restore it") from error

@@ -1,0 +1,100 @@
+"""Finds instants whose rows would be lost although they completed: another writer came between.
+
+Readers place a log file by its instant's completion time. So once a compaction stands on the timeline, every log file
+that completed before it must be in its plan: one that is not belongs to the slice which the compaction supersedes, and
+nobody reads it any more. No check before the completed file closes that, since a process may sleep behind it, and a
+scheduler of Hudi's without a lock reads the timeline before it chooses its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata, WrittenFile
+from bucketingest.hudi.timeline.compaction_plan import read_compaction_plan
+from bucketingest.hudi.timeline.instant import (
+    CLUSTERING,
+    COMMIT,
+    COMPACTION,
+    LOG_COMPACTION,
+    REPLACE_COMMIT,
+    WRITE_ACTIONS,
+    Instant,
+)
+from bucketingest.hudi.timeline.replaced import replaced_file_groups
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.storage import NotFound, Storage
+
+_SUPERSEDE = frozenset({COMPACTION, COMMIT, LOG_COMPACTION, CLUSTERING, REPLACE_COMMIT})
+
+
+def overtaken_by(timeline: Timeline, request_time: str, completion_time: str) -> str | None:
+    """What forbids that a pending instant completes now at a time decided before, in words; None: nothing. Pure.
+
+    A table service requested since then has planned without its files. A write completed since then has been passed by
+    incremental readers, who never look back. Rollbacks, cleans, savepoints and mere requests of writes do not count.
+    """
+    for instant in timeline.instants:
+        if instant.request_time == request_time or instant.action not in WRITE_ACTIONS:
+            continue
+        if instant.action in _SUPERSEDE and instant.request_time > completion_time:
+            return f"{instant.action} {instant.request_time}"
+        if instant.is_completed and (instant.completion_time or "") > completion_time:
+            return f"{instant.action} {instant.request_time}, completed at {instant.completion_time},"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A completed instant that wrote log files, on the timeline or archived."""
+
+    request_time: str
+    completion_time: str
+    files: Callable[[], Iterable[WrittenFile]]
+    """Reads which."""
+
+    @classmethod
+    def of(cls, storage: Storage, instant: Instant) -> Self:
+        """A completed instant on the timeline."""
+        return cls(instant.request_time, instant.completion_time or "", lambda: _files(storage, instant))
+
+
+def left_out(
+    storage: Storage, compactions: Iterable[str], instants: Collection[Committed]
+) -> Iterator[tuple[Committed, str]]:
+    """Which of these instants have a log file that a compaction should have merged and does not; and which that is."""
+    for compaction in sorted(compactions):
+        late = [instant for instant in instants if instant.completion_time < compaction]
+        plan = read_compaction_plan(storage, compaction) if late else None
+        if not plan:
+            continue
+        oldest_slice = min(operation.base_instant for operation in plan.values())
+        for instant in late:
+            completion_time = instant.completion_time
+            for file in instant.files() if completion_time >= oldest_slice else ():
+                operation = plan.get((file.partition_path, file.file_id))
+                if operation and operation.base_instant <= completion_time and file.name not in operation.log_files:
+                    yield instant, f"compaction {compaction}"
+                    break
+
+
+def came_too_late(storage: Storage, timeline: Timeline, instant: Instant) -> str | None:
+    """What overtook an instant of ours that has just been completed, in words; None if nothing did."""
+    committed = Committed.of(storage, instant)
+    newer = [compaction for compaction in timeline.compactions if compaction > committed.completion_time]
+    for _, compaction in left_out(storage, newer, [committed]):
+        return compaction
+    replaced = replaced_file_groups(storage, timeline, before=committed.completion_time)
+    if replaced and any((file.partition_path, file.file_id) in replaced for file in committed.files()):
+        return "the replacement of one of its file groups"
+    return None
+
+
+def _files(storage: Storage, instant: Instant) -> list[WrittenFile]:
+    path = path_of(instant)
+    try:
+        return CommitMetadata.decode_files(storage.get(path), path)
+    except NotFound:  # archived or rolled back since the look
+        return []

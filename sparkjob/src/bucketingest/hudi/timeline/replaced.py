@@ -1,0 +1,28 @@
+"""File groups that a completed instant replaced: their files stay until they are cleaned, but nobody reads them.
+
+Hudi's insert_overwrite, delete_partition and clustering replace whole file groups (Hudi 1.2.0:
+`partitionToReplaceFileIds` in the metadata of a replacecommit).
+"""
+
+from __future__ import annotations
+
+from bucketingest.hudi.timeline.instant import REPLACE_COMMIT
+from bucketingest.hudi.timeline.ocf import read_record
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.storage.interface import Storage
+
+
+def replaced_file_groups(storage: Storage, timeline: Timeline, before: str | None = None) -> frozenset[tuple[str, str]]:
+    """(partition path, file id) of every file group that a completed instant on the active timeline replaced; with
+    `before` only of those that completed before this time.
+
+    Replaced files are cleaned before their instant is archived. Opens a file per replacecommit. Raises `InvalidTable`.
+    """
+    replaced: set[tuple[str, str]] = set()
+    for instant in timeline.completed:
+        if instant.action == REPLACE_COMMIT and (before is None or (instant.completion_time or "") < before):
+            path = path_of(instant)
+            record = read_record(storage.get(path), path)
+            for partition_path, file_ids in (record.get("partitionToReplaceFileIds") or {}).items():
+                replaced.update((partition_path, file_id) for file_id in file_ids)
+    return frozenset(replaced)

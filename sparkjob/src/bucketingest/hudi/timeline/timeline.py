@@ -1,0 +1,181 @@
+"""The instants of a table: an immutable view read with one listing, and the three acts that move an instant forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from bucketingest.hudi.errors import InstantExists, TimelineError
+from bucketingest.hudi.naming import TIMELINE_DIRECTORY
+from bucketingest.hudi.timeline.instant import (
+    COMMIT,
+    COMPACTION,
+    DELTA_COMMIT,
+    SAVEPOINT,
+    WRITE_ACTIONS,
+    Instant,
+    State,
+)
+from bucketingest.storage.errors import AlreadyExists
+from bucketingest.storage.interface import Storage
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The active timeline at one moment, instants by ascending request time. Files of no known form are left out."""
+
+    instants: tuple[Instant, ...]
+
+    @classmethod
+    def load(cls, storage: Storage) -> Self:
+        """Read the active timeline with one listing of `.hoodie/timeline`; no file is opened."""
+        level = storage.list_level(TIMELINE_DIRECTORY)
+        return cls.of_file_names(info.path.rpartition("/")[2] for info in level.objects)
+
+    @classmethod
+    def of_file_names(cls, names: Iterable[str]) -> Self:
+        """The timeline that a set of file names (no directories) stands for; of one instant's files the furthest
+        counts.
+        """
+        latest: dict[tuple[str, str], Instant] = {}
+        for name in names:
+            instant = Instant.try_parse(name)
+            if instant is None:
+                continue
+            known = latest.get(instant.key)
+            if known is None or instant.is_later_state_of(known):
+                latest[instant.key] = instant
+        return cls(tuple(sorted(latest.values(), key=lambda instant: (instant.request_time, instant.action))))
+
+    @cached_property
+    def completed(self) -> tuple[Instant, ...]:
+        """Completed instants of every action, by ascending request time."""
+        return tuple(instant for instant in self.instants if instant.is_completed)
+
+    @cached_property
+    def pending(self) -> tuple[Instant, ...]:
+        """Requested and inflight instants of every action, by ascending request time."""
+        return tuple(instant for instant in self.instants if not instant.is_completed)
+
+    @cached_property
+    def completed_commits(self) -> tuple[Instant, ...]:
+        """Completed instants that wrote data, by ascending completion time: the order in which readers see them."""
+        writes = (instant for instant in self.completed if instant.action in WRITE_ACTIONS)
+        return tuple(sorted(writes, key=lambda instant: (instant.completion_time or "", instant.request_time)))
+
+    @cached_property
+    def compactions(self) -> frozenset[str]:
+        """Request times of the compactions, pending and completed; of a merge-on-read table nothing else commits so."""
+        return frozenset(instant.request_time for instant in self.instants if instant.action in (COMPACTION, COMMIT))
+
+    @cached_property
+    def times(self) -> frozenset[str]:
+        """All request and completion times on the active timeline."""
+        completion_times = (instant.completion_time for instant in self.completed)
+        return frozenset(i.request_time for i in self.instants) | {
+            time for time in completion_times if time is not None
+        }
+
+    @property
+    def newest_time(self) -> str | None:
+        """Greatest request or completion time on the active timeline; None if it is empty."""
+        return max(self.times, default=None)
+
+    @cached_property
+    def first_active(self) -> str | None:
+        """Request time before which an instant counts as archived; None if nothing on the timeline wrote data.
+
+        Hudi 1.2.0 (CompletionTimeQueryViewV2): the first write instant, pending ones included, whose time no savepoint
+        has, since archival may leave holes behind savepoints.
+        """
+        return next((instant.request_time for instant in self.writes), None)
+
+    @property
+    def writes(self) -> Iterator[Instant]:
+        """What wrote data or is at it, from the oldest; without what a savepoint keeps."""
+        savepoints = {instant.request_time for instant in self.instants if instant.action == SAVEPOINT}
+        return (i for i in self.instants if i.action in WRITE_ACTIONS and i.request_time not in savepoints)
+
+    @cached_property
+    def _completion_times(self) -> dict[str, str]:
+        return {i.request_time: i.completion_time for i in self.completed_commits if i.completion_time is not None}
+
+    def completion_time(self, request_time: str) -> str | None:
+        """Completion time of a write instant on the active timeline; None if it is pending, archived or unknown."""
+        return self._completion_times.get(request_time)
+
+    def is_archived(self, request_time: str) -> bool:
+        """Whether Hudi's readers take the time for that of an archived, hence completed, instant."""
+        return self.first_active is not None and request_time < self.first_active
+
+    def is_committed(self, request_time: str) -> bool:
+        """Whether readers show a file that has this request time in its name (Hudi 1.2.0: `isCompleted`)."""
+        return request_time in self._completion_times or self.is_archived(request_time)
+
+    def find(self, request_time: str, action: str = DELTA_COMMIT) -> Instant | None:
+        """The instant of this request time and (completed) action, in its furthest state."""
+        key = Instant(request_time, action, State.REQUESTED).key
+        return next((instant for instant in self.instants if instant.key == key), None)
+
+
+def path_of(instant: Instant) -> str:
+    """Path, relative to the table's root, of the instant's file in this state."""
+    return f"{TIMELINE_DIRECTORY}/{instant.file_name}"
+
+
+def create_requested(storage: Storage, request_time: str, action: str = DELTA_COMMIT, content: bytes = b"") -> Instant:
+    """Put a new instant on the timeline as requested. A deltacommit's requested file is empty, a rollback's holds its
+    plan.
+
+    Raises `InstantExists` if the file is there, whatever it holds: an empty file cannot tell whose it is.
+    """
+    instant = Instant(request_time, action, State.REQUESTED)
+    try:
+        storage.create(path_of(instant), content)
+    except AlreadyExists as error:
+        raise InstantExists(
+            f"{storage.url}: instant {request_time} {action} was requested by somebody else: take a later time"
+        ) from error
+    return instant
+
+
+def create_inflight(storage: Storage, request_time: str, action: str = DELTA_COMMIT, content: bytes = b"") -> Instant:
+    """Move an instant to inflight. Repeating it with the same content is no error; other content raises
+    `InstantExists`.
+    """
+    instant = Instant(request_time, action, State.INFLIGHT)
+    _create_or_adopt(storage, instant, content)
+    return instant
+
+
+def complete(
+    storage: Storage, request_time: str, completion_time: str, content: bytes, action: str = DELTA_COMMIT
+) -> Instant:
+    """Write the completed file, which makes the instant's data visible. Repeating it with the same content is no error.
+
+    `action` is the action of the completed file. Two completers with different completion times would both succeed: who
+    completes must have decided the time before, elsewhere. Raises `TimelineError` if the completion time is not after
+    the request time, `InstantExists` if the file is there with other content.
+    """
+    if completion_time <= request_time:
+        raise TimelineError(
+            f"{storage.url}: instant {request_time} cannot be completed at {completion_time}: that is not after it"
+        )
+    instant = Instant(request_time, action, State.COMPLETED, completion_time)
+    _create_or_adopt(storage, instant, content)
+    return instant
+
+
+def _create_or_adopt(storage: Storage, instant: Instant, content: bytes) -> None:
+    path = path_of(instant)
+    try:
+        storage.create(path, content)
+    except AlreadyExists as error:
+        if storage.get(path) == content:
+            return
+        raise InstantExists(
+            f"{storage.url}: {path} exists with other content than ours: another writer works on this instant; "
+            "stop and reload the timeline"
+        ) from error

@@ -1,0 +1,179 @@
+"""Makes the Spark checkpoint of each start from the position that the table tells, so that no checkpoint need be kept.
+
+Without one, Spark would begin a Kafka source anew; `startingOffsets` cannot say where to go on, since it must name
+every partition that the topics have by now. So each start gets a directory of its own, in which Spark finds what it
+would have written itself: the last micro-batch that the table has, committed, and after it, not committed, the one that
+was begun, which Spark then runs with exactly that range. Partitions that the position does not name are read from their
+beginning (Spark 4.2, seen). What becomes of older directories, or who still writes one, does not matter.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from bucketingest.storage import NotFound, Storage
+from bucketingest.stream.checkpoint.attempts import ROOT, former_directories, free_directory, in_directory, sweep
+from bucketingest.stream.checkpoint.beginning import kept_beginning
+from bucketingest.stream.checkpoint.own import rewind
+from bucketingest.stream.checkpoint.sources import SourceState, found_files, found_rate
+from bucketingest.stream.checkpoint.text import (
+    COMMITS,
+    METADATA,
+    OFFSETS,
+    SOURCE,
+    UnknownForm,
+    commit_text,
+    for_spark,
+    metadata_text,
+    offsets_text,
+    parse_offsets,
+)
+from bucketingest.write.coordinator_api import Start, StartVerdict
+from bucketingest.write.errors import RangeConflict
+from bucketingest.write.instants.source_range import Relation, SourceRange, before, relate
+
+SourceKind: TypeAlias = Literal["kafka", "files", "rate", "own"]
+REBUILT: Final = "rebuilt"
+"""The verdict when the table has a position and no former checkpoint has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCheckpoint:
+    """Where the query finds its checkpoint, and how checkpoint and table stood to each other."""
+
+    directory: str
+    """Name below the root, such as `attempt-00000007-1`; "" is the root itself."""
+    verdict: str
+    """new, in step, resumed, rebuilt or rewound."""
+    reason: str
+    """The verdict in words, for the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What goes into a fresh directory; nothing: Spark begins at the source's beginning."""
+
+    files: dict[str, bytes]
+    rebuilt: str | None = None
+    """Why the verdict is `rebuilt`; None: a former checkpoint had the position too."""
+    note: str | None = None
+
+
+def prepare_checkpoint(
+    root: Storage,
+    *,
+    attempt: str,
+    source: SourceKind,
+    start: Start,
+    beginning: str | None = None,
+    known_beginning: bytes | None = None,
+) -> PreparedCheckpoint:
+    """Make the checkpoint with which a query continues from `start`.
+
+    `attempt` names this start among all of the pipeline, such as `attempt-00000007-1`: epoch, and how often this
+    process has begun. `beginning`, `known_beginning`: see `beginning_of` and `TableBeginning`.
+
+    Raises RangeConflict if the table was fed from a source of another kind, or a user's own query and the table do not
+    go together; CheckpointLost if a source cannot be positioned because what it needs is gone.
+    """
+    _check_kind(source, start)
+    if source == "own":
+        done, note = rewind(root, start)
+        verdict = StartVerdict.REWOUND if done else start.verdict
+        return PreparedCheckpoint(ROOT, verdict.value, "; ".join(filter(None, [start.reason, note])))
+    former = former_directories(root)
+    plan = _plan(root, former, source, _chained(start))
+    files = kept_beginning(root, former, beginning, start, known_beginning) | plan.files
+    if files:
+        files.setdefault(METADATA, metadata_text(str(uuid.uuid4())))
+    directory = free_directory(root, attempt)
+    # The file that makes the directory a checkpoint comes last: half of one is none.
+    for path in sorted(files, key=lambda path: path == METADATA):
+        root.put(in_directory(directory, path), files[path])
+    sweep(root, former)
+    return PreparedCheckpoint(directory, *_verdict(start, plan))
+
+
+def _check_kind(source: SourceKind, start: Start) -> None:
+    kind = "kafka" if source == "kafka" else "checkpoint"
+    for known in (start.position, start.replay):
+        if known is not None and known.kind != kind:
+            raise RangeConflict(
+                f"the table was last fed from a {known.kind} source, this one is {kind}: a pipeline keeps its source; "
+                "give the new one another name"
+            )
+
+
+def _chained(start: Start) -> tuple[SourceRange | None, SourceRange | None]:
+    """Position and replay; no replay if that does not begin at the position.
+
+    Spark then plans a micro-batch anew, and the coordinator takes the one that was begun back.
+    """
+    position, replay = start.position, start.replay
+    if replay is None:
+        return position, None
+    if position is None:
+        return before(replay), replay
+    try:
+        follows = relate(replay, position) is Relation.NEXT
+    except RangeConflict:
+        follows = False
+    return position, replay if follows else None
+
+
+def _plan(
+    root: Storage, former: list[str], source: SourceKind, chained: tuple[SourceRange | None, SourceRange | None]
+) -> _Plan:
+    position, replay = chained
+    if position is None and replay is None:
+        return _Plan({})
+    if source == "kafka":
+        files = _query(str(uuid.uuid4()), position, replay)
+        return _Plan(files, None if position is None else _missing(root, former, position))
+    state: SourceState = (found_files if source == "files" else found_rate)(root, former, position, replay)
+    replay = replay if state.has_replay else None
+    if position is None and replay is None:
+        return _Plan({}, note=state.note)
+    query_id = (position or replay).query_id  # type: ignore[union-attr] # one of them is there
+    files = {f"{SOURCE}/{name}": content for name, content in state.files.items()}
+    return _Plan(_query(query_id, position, replay) | files, state.rebuilt, state.note)
+
+
+def _query(query_id: str, position: SourceRange | None, replay: SourceRange | None) -> dict[str, bytes]:
+    """What Spark itself keeps of a query, whatever its source: the last micro-batch, and the one to come."""
+    files = {METADATA: metadata_text(query_id)}
+    number = -1
+    if position is not None:
+        number = max(position.batch_id, 0)
+        end = position.end if replay is None else replay.start
+        files[f"{OFFSETS}/{number}"] = offsets_text(for_spark(end))
+        files[f"{COMMITS}/{number}"] = commit_text()
+        if number:  # Spark wants the one before, too; a range that was made from another's start does not know it
+            files[f"{OFFSETS}/{number - 1}"] = offsets_text(for_spark(position.start or end))
+    if replay is not None:
+        timestamp = int(time.time() * 1000) if replay.timestamp_ms is None else replay.timestamp_ms
+        files[f"{OFFSETS}/{number + 1}"] = offsets_text(for_spark(replay.end), timestamp)
+    return files
+
+
+def _missing(root: Storage, former: list[str], position: SourceRange) -> str | None:
+    """Why the newest former checkpoint would not have done; None if it has the position."""
+    if not former:
+        return "no former checkpoint is left"
+    path = in_directory(former[0], f"{OFFSETS}/{max(position.batch_id, 0)}")
+    try:
+        offsets = parse_offsets(root.get(path).decode(errors="replace"))
+    except (NotFound, UnknownForm):
+        return f"{path} is gone or torn"
+    return None if offsets.position == position.end else f"{path} is not the table's position"
+
+
+def _verdict(start: Start, plan: _Plan) -> tuple[str, str]:
+    verdict: str = start.verdict.value
+    if plan.rebuilt is not None and start.verdict is not StartVerdict.REWOUND:
+        verdict = REBUILT
+    rebuilt = None if plan.rebuilt is None else f"the checkpoint was made from the table: {plan.rebuilt}"
+    return verdict, "; ".join(filter(None, [start.reason, rebuilt, plan.note]))

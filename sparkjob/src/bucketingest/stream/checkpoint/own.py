@@ -1,0 +1,128 @@
+"""The checkpoint of a user's own streaming DataFrame: used where it is, since only Spark knows what is in it, and at
+most taken back to the micro-batch at which the table stands.
+"""
+
+from __future__ import annotations
+
+from bucketingest.storage import NotFound, Storage
+from bucketingest.stream.checkpoint.attempts import ROOT, query_id_of
+from bucketingest.stream.checkpoint.text import (
+    COMMITS,
+    OFFSETS,
+    VERSION,
+    BatchOffsets,
+    UnknownForm,
+    for_spark,
+    parse_offsets,
+)
+from bucketingest.stream.errors import CheckpointLost
+from bucketingest.write.coordinator_api import Start, StartVerdict
+from bucketingest.write.errors import RangeConflict
+from bucketingest.write.instants.source_range import SourceRange
+
+_ADVICE = "Restore the checkpoint, or give the pipeline another name and checkpoint to ingest everything again"
+
+
+def rewind(root: Storage, start: Start) -> tuple[bool, str | None]:
+    """Let the checkpoint continue at the table's position: whether something was taken back, and what, in words.
+
+    Spark ahead of the table: the micro-batch after the position comes again as it was, later ones are planned anew
+    (Spark 4.2, seen). What sources keep of their own stays: a file source brings what it has listed since then in one
+    micro-batch.
+
+    Raises CheckpointLost if the checkpoint is behind the table, of another query, or lacks a file that is needed;
+    RangeConflict if the table has nothing of this pipeline, and the checkpoint has micro-batches that it committed.
+    """
+    number = -1
+    if start.position is None:
+        if start.verdict is not StartVerdict.REWOUND and _numbers(root, COMMITS):
+            raise RangeConflict(
+                f"{root.url}: the checkpoint has committed micro-batches, but the table has none of this pipeline: the "
+                "table was made anew, or the pipeline got another name. Delete the checkpoint directory to ingest from "
+                "the source's beginning"
+            )
+    else:
+        number = start.position.batch_id
+        _check(root, start.position)
+    return _take_back(root, number)
+
+
+def _check(root: Storage, position: SourceRange) -> None:
+    """Refuse a checkpoint that is not the one with which the table was written, or cannot continue from there."""
+    query_id = query_id_of(root, ROOT)
+    if query_id != position.query_id:
+        found = "has no metadata that can be read" if query_id is None else f"is that of query {query_id}"
+        raise CheckpointLost(
+            f"{root.url}: the table was written with the checkpoint of query {position.query_id}, and this one {found}"
+            f". {_ADVICE}"
+        )
+    number = position.batch_id
+    offsets = _offsets(root, number)
+    if offsets is None:
+        numbers = _numbers(root, OFFSETS)
+        what = f"begins at micro-batch {min(numbers)}" if numbers else "has no micro-batch"
+        if numbers and min(numbers) < number:
+            what = f"lacks {OFFSETS}/{number}, or it is torn"
+        raise CheckpointLost(
+            f"{root.url}: the table has the rows up to micro-batch {number}, and the checkpoint {what}. {_ADVICE}"
+        )
+    if offsets.position != for_spark(position.end):
+        raise CheckpointLost(
+            f"{root.url}: the table has micro-batch {number} up to {position.end}, and the checkpoint has it up to "
+            f"{offsets.position}. {_ADVICE}"
+        )
+    if not _goes_on(root, number) and number and _offsets(root, number - 1) is None:
+        raise CheckpointLost(
+            f"{root.url}: Spark needs {OFFSETS}/{number - 1} to continue after micro-batch {number}, and it is gone or "
+            f"torn. {_ADVICE}"
+        )
+
+
+def _goes_on(root: Storage, number: int) -> bool:
+    return _offsets(root, number + 1) is not None
+
+
+def _take_back(root: Storage, number: int) -> tuple[bool, str | None]:
+    """Delete what lies after a micro-batch, but the plan of the one that follows it."""
+    commits = [each for each in _numbers(root, COMMITS) if each > number]
+    planned = number + 1 if _goes_on(root, number) else number
+    offsets = [each for each in _numbers(root, OFFSETS) if each > planned]
+    if number < 0 and commits and planned < 0:
+        raise CheckpointLost(
+            f"{root.url}: the table has nothing of this pipeline any more, and the checkpoint does not reach back to "
+            f"its first micro-batch. {_ADVICE}"
+        )
+    # Commits first: without them Spark runs again what the offsets say; the reverse would fail.
+    _delete(root, COMMITS, commits)
+    _delete(root, OFFSETS, offsets)
+    torn = [each for each in _numbers(root, COMMITS)[-1:] if not _whole(root, each)]
+    _delete(root, COMMITS, torn)  # Spark runs the micro-batch again, and the table has it already
+    if not commits:
+        return False, None
+    back = f"the checkpoint was taken back from micro-batch {max(commits)} to {number}"
+    return True, back if number >= 0 else f"the checkpoint was taken back from micro-batch {max(commits)} to its begin"
+
+
+def _offsets(root: Storage, number: int) -> BatchOffsets | None:
+    """None: absent or torn."""
+    try:
+        return parse_offsets(root.get(f"{OFFSETS}/{number}").decode(errors="replace"))
+    except (NotFound, UnknownForm):
+        return None
+
+
+def _whole(root: Storage, commit: int) -> bool:
+    version, _, metadata = root.get(f"{COMMITS}/{commit}").decode(errors="replace").partition("\n")
+    return version == VERSION and metadata.rstrip().endswith("}")
+
+
+def _numbers(root: Storage, folder: str) -> list[int]:
+    names = (info.path.rpartition("/")[2] for info in root.list_level(folder).objects)
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def _delete(root: Storage, folder: str, numbers: list[int]) -> None:
+    """Newest first, so that a crash between leaves a beginning; with the checksums that Hadoop keeps on local disks."""
+    for number in sorted(numbers, reverse=True):
+        for name in (f"{folder}/{number}", f"{folder}/.{number}.crc"):
+            root.delete(name)

@@ -1,0 +1,212 @@
+"""The function that Spark calls for every micro-batch: finds out which rows it is, and has the coordinator write and
+commit them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, Observation
+
+from bucketingest.storage import path_room
+from bucketingest.stream.checkpoint.positions import CheckpointPositions
+from bucketingest.stream.micro_batch import write_micro_batch, write_undecodable
+from bucketingest.stream.pipeline import Pipeline
+from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.source.shape import RowShape
+from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.coordinator_api import Assignment, Commit, Outcome
+from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost
+from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.open_table import OpenTable
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.write_status import WriteStatus
+
+log = logging.getLogger(__name__)
+
+_LOCK_POLL_SECONDS: Final = 0.1
+_ROUNDS_MAX: Final = 3
+"""How often a micro-batch is written, each time in a new instant, before the query fails."""
+
+
+class StopRequested(Exception):
+    """Ends the query before a micro-batch begins; the one before is written and checkpointed."""
+
+
+class MicroBatchFunction:
+    """Spark's `foreachBatch` function. Runs on Spark's callback thread, one call at a time."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        opened: OpenTable,
+        shape: RowShape,
+        coordinator: InstantCoordinator,
+        board: ProgressBoard,
+        *,
+        tasks: int,
+    ) -> None:
+        self._pipeline = pipeline
+        self._opened = opened
+        self._shape = shape
+        self._coordinator = coordinator
+        self._positions: CheckpointPositions | None = None
+        self._note_beginning: Callable[[], None] = _nothing
+        self._tasks = tasks
+        self.board = board
+        self.busy = threading.Lock()
+        """Held while a micro-batch is written; who holds it may stop the query without interrupting one."""
+        self.stop_requested = threading.Event()
+        self.ending = threading.Event()
+        """Set while the query is ended to be started anew."""
+        self.failure: BaseException | None = None
+        """What ended the query, as it was raised: Spark hands on its text only."""
+
+    def begin(self, positions: CheckpointPositions, note_beginning: Callable[[], None]) -> None:
+        """A query starts. `note_beginning`: keeps where the source began, once that is known."""
+        self._positions, self._note_beginning = positions, note_beginning
+        self.failure = None
+        self.ending.clear()
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether the query ends, for whatever reason: no further micro-batch begins, and who is about to raises."""
+        return self.stop_requested.is_set() or self.ending.is_set()
+
+    def keep_beginning(self) -> None:
+        """Keep where the source began: before the first micro-batch, and while there is none."""
+        self._note_beginning()
+
+    def commit(self, *, now: bool) -> None:
+        """Between micro-batches: commit the open instant if its time has come, or `now`. Call with `busy` held.
+
+        Raises what the coordinator's commits do.
+        """
+        if self._coordinator.inflight is None:
+            return
+        commit = None
+        self.board.committing()  # or keeping it alive in other writers' eyes, which waits for storage the same way
+        try:
+            commit = self._coordinator.commit_open() if now else self._coordinator.commit_if_due()
+        except PositionLost:
+            self.board.taken_back()
+            raise
+        finally:
+            self.board.committed(commit)
+        if commit is not None:
+            _log_commit(commit)
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Write and commit one micro-batch."""
+        # Who ends an idle query holds the lock and waits, in Spark, for this very call to end: never wait for it here.
+        while not self.busy.acquire(timeout=_LOCK_POLL_SECONDS):
+            if self.gives_way:
+                raise StopRequested
+        try:
+            if self.gives_way:
+                raise StopRequested
+            assert self._positions is not None, "a query is started after begin"
+            try:
+                self.keep_beginning()
+                self._run(rows, self._positions.range_of(batch_id))
+            except BaseException as error:
+                self.failure = error
+                raise
+        finally:
+            self.busy.release()
+
+    def _run(self, rows: DataFrame, source_range: SourceRange) -> None:
+        for rounds_left in reversed(range(_ROUNDS_MAX)):
+            try:
+                outcome = self._coordinator.run(
+                    source_range, lambda assignment: self._write(rows, assignment, source_range)
+                )
+            except (InstantAborted, ConflictingAttempt) as error:
+                self.board.taken_back()
+                log.warning("written again in a new instant", extra={"reason": str(error), "rounds_left": rounds_left})
+                if not rounds_left:
+                    raise
+            else:
+                if outcome.instant_time is None:
+                    # A user's query may keep a state, and Spark keeps only that of rows that were read.
+                    rows.write.format("noop").mode("append").save()
+                self._report(source_range, outcome)
+                return
+
+    def _write(self, rows: DataFrame, assignment: Assignment, source_range: SourceRange) -> Sequence[WriteStatus]:
+        self.board.batch_started(assignment.instant_time, source_range)
+        statuses = self._written(rows, self._plan(assignment))
+        self.board.written(statuses)
+        return statuses
+
+    def _written(self, rows: DataFrame, plan: WritePlan) -> Sequence[WriteStatus]:
+        decoded = self._shape.decoded(rows)
+        if not decoded.can_fail:
+            return write_micro_batch(self._shape.table_rows(decoded.good()), plan)
+        observation = Observation()
+        observed = decoded.observed(observation)
+        statuses = write_micro_batch(self._shape.table_rows(observed.good()), plan)
+        if observation.get["bad"]:
+            statuses += write_undecodable(decoded.bad(), plan)
+        return statuses
+
+    def _plan(self, assignment: Assignment) -> WritePlan:
+        return WritePlan(
+            table_url=self._pipeline.table_url,
+            dead_letters_url=self._pipeline.dead_letters_url,
+            storage_options=self._pipeline.storage_options,
+            pipeline=self._pipeline.name,
+            instant_time=assignment.instant_time,
+            sequence=assignment.sequence,
+            schema=self._opened.row_schema,
+            block_schema_json=self._opened.block_schema_json,
+            rules=self._opened.rules,
+            log_block=self._pipeline.log_block,
+            memory_bytes=self._pipeline.memory_bytes,
+            tasks=self._tasks,
+            file_ids=assignment.file_ids,
+            partitions=assignment.partitions,
+            room=path_room(self._pipeline.table_url),
+        )
+
+    def _report(self, source_range: SourceRange, outcome: Outcome) -> None:
+        self.board.batch_ended(outcome)
+        if outcome.instant_time is None:
+            return
+        log.info(
+            "written",
+            extra={
+                "instant": outcome.instant_time,
+                "batch": source_range.batch_id,
+                "rows": outcome.rows,
+                "deletes": outcome.deletes,
+                "rejected": outcome.rejected,
+                "files": outcome.files,
+                "bytes": outcome.size_bytes,
+                "write_seconds": round(outcome.write_seconds, 3),
+            },
+        )
+        if outcome.commit is not None:
+            _log_commit(outcome.commit)
+
+
+def _nothing() -> None:
+    """No query has begun."""
+
+
+def _log_commit(commit: Commit) -> None:
+    log.info(
+        "committed",
+        extra={
+            "instant": commit.instant_time,
+            "micro_batches": commit.micro_batches,
+            "rows": commit.rows,
+            "files": commit.files,
+            "bytes": commit.size_bytes,
+            "open_seconds": round(commit.open_seconds, 3),
+            "commit_seconds": round(commit.commit_seconds, 3),
+        },
+    )

@@ -1,0 +1,167 @@
+"""The two ways to start: from a BucketIngest resource, and from a streaming DataFrame of the user's own."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from bucketingest.hudi.lock.hudi_lock import open_lock
+from bucketingest.lease.record import LeaseOwner
+from bucketingest.lease.table_lease import TableLease
+from bucketingest.spec.model import BucketIngest
+from bucketingest.storage import open_storage
+from bucketingest.stream.checkpoint.beginning import TableBeginning
+from bucketingest.stream.checkpoint.checkpoint import SourceKind
+from bucketingest.stream.foreach_batch import MicroBatchFunction
+from bucketingest.stream.pipeline import Pipeline
+from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.running import RunningIngest
+from bucketingest.stream.source.shape import RowShape
+from bucketingest.stream.source.sources import read_source
+from bucketingest.stream.spark.session import prepared
+from bucketingest.stream.starter import QueryStarter
+from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
+from bucketingest.write.open_table import OpenTable, check_definition, open_table
+
+_LEASE_MARGIN: Final = timedelta(seconds=2)
+"""The lease must be ours for so long yet when a commit is decided: longer than one small write takes."""
+
+
+def ingest_resource(
+    session: SparkSession, resource: BucketIngest, *, once: bool = False, board: ProgressBoard | None = None
+) -> RunningIngest:
+    """Start the pipeline that the resource describes. `once`: take all there is, then stop, whatever the resource's
+    trigger. `board`: where progress is told, for who looks at it before and after the query too.
+
+    Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before
+    all checks.
+    """
+    pipeline = Pipeline.of(resource)
+    with prepared(session):
+        rows = read_source(session, resource)
+        shape = RowShape(resource, pipeline.delete_when)
+        return _start(rows, pipeline, shape, source=_source_kind(resource), once=once, board=board)
+
+
+def ingest(
+    rows: DataFrame, pipeline: Pipeline, *, once: bool = False, board: ProgressBoard | None = None
+) -> RunningIngest:
+    """Write a streaming DataFrame, whose columns are the table's, into the pipeline's table.
+
+    The position of its sources lives in Spark's checkpoint: without it the pipeline is refused a second start. Raises
+    as `ingest_resource` does.
+    """
+    with prepared(rows.sparkSession):
+        return _start(rows, pipeline, RowShape(None, pipeline.delete_when), source="own", once=once, board=board)
+
+
+def _start(
+    rows: DataFrame,
+    pipeline: Pipeline,
+    shape: RowShape,
+    *,
+    source: SourceKind,
+    once: bool,
+    board: ProgressBoard | None,
+) -> RunningIngest:
+    tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
+    schema = shape.schema(rows)
+    check_definition(pipeline.definition, schema)  # the lease is the first thing written
+    storage = open_storage(pipeline.table_url, pipeline.storage_options)
+    board = board or ProgressBoard()
+    lease = TableLease.acquire(
+        storage,
+        LeaseOwner(pipeline.name),
+        wait=pipeline.lease_wait,
+        validity=pipeline.lease_validity,
+        sleep=_telling(board.waited_for_lease),
+    )
+    try:
+        opened = open_table(storage, pipeline.definition, schema, has_deletes=pipeline.delete_when is not None)
+        work = _work(rows, pipeline)
+        coordinator = _coordinator(
+            pipeline, opened, lease, board, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows)
+        )
+        function = MicroBatchFunction(pipeline, opened, shape, coordinator, board, tasks=tasks)
+        beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
+        starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)
+        return RunningIngest(starter, lease)
+    except BaseException:  # told to stop, too
+        lease.release()
+        raise
+
+
+def _telling(told: Callable[[float], None]) -> Callable[[float], None]:
+    """A sleep that says afterwards how long it took."""
+
+    def sleep(seconds: float) -> None:
+        time.sleep(seconds)
+        told(seconds)
+
+    return sleep
+
+
+def _work(rows: DataFrame, pipeline: Pipeline) -> str:
+    """All that decides which rows the tasks write under which names, and their bytes. With other map tasks rows come in
+    another order, with other libraries the same rows have other bytes.
+    """
+    context = rows.sparkSession.sparkContext
+    parts = (
+        pipeline.work or uuid.uuid4(),
+        pipeline.delete_when,
+        pipeline.log_block,
+        pipeline.memory_bytes,
+        context.defaultParallelism,
+        context.version,
+        pa.__version__,
+    )
+    return "\n".join(map(str, parts))
+
+
+def _coordinator(
+    pipeline: Pipeline,
+    opened: OpenTable,
+    lease: TableLease,
+    board: ProgressBoard,
+    *,
+    tasks: int,
+    work: str,
+    repeatable: bool,
+) -> InstantCoordinator:
+    waits = _telling(board.waited_for_lock)
+    lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner), sleep=waits)
+
+    def check_lease() -> None:
+        lease.check(_LEASE_MARGIN)
+        lock.check()
+
+    letters = pipeline.dead_letters_url
+    settings = CoordinatorSettings(
+        pipeline=pipeline.name,
+        tasks=tasks,
+        max_retries=pipeline.max_commit_retries,
+        dead_letters=None if letters is None else open_storage(letters, pipeline.storage_options),
+        commit_interval=pipeline.commit_interval,
+        max_files=pipeline.max_files,
+        lock=lock.held,
+        check_lease=check_lease,
+        work=work,
+        repeatable=repeatable,
+        open_letters=lambda url: open_storage(url, pipeline.storage_options),
+    )
+    coordinator = InstantCoordinator(opened, settings)
+    lease.set_epoch(coordinator.epoch)
+    return coordinator
+
+
+def _source_kind(resource: BucketIngest) -> SourceKind:
+    source = resource.spec.source
+    if source.kafka is not None:
+        return "kafka"
+    return "files" if source.files is not None else "rate"

@@ -1,0 +1,1 @@
+"""What a job says about itself: progress, metrics, endpoints."""

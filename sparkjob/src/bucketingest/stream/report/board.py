@@ -1,0 +1,285 @@
+"""Where the query's thread says what happens and everybody else looks, so that looking never holds up the query."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Protocol
+
+from bucketingest.hudi.timeline.instant import parse_time
+from bucketingest.stream.report.backlog import Backlog, parse_offsets, source_end
+from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, latency
+from bucketingest.write.coordinator_api import Commit, Outcome
+from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.rows.write_status import WriteStatus
+
+_RATE_WINDOW: Final = 20
+"""Micro-batches over which the rate is taken."""
+_BATCHES: Final = ("micro-batches", 0)
+
+
+class ProgressObserver(Protocol):
+    """Is told each duration, for histograms. Called with the board's lock held: must return at once."""
+
+    def batch_took(self, seconds: float) -> None:
+        """A micro-batch was written, and committed if that was due."""
+
+    def commit_took(self, latency_seconds: float, commit_seconds: float) -> None:
+        """An instant was completed: time since its request, and time of the commit itself."""
+
+
+class ProgressBoard:
+    """One per process, over all its attempts. Every method may be called from any thread and returns at once."""
+
+    def __init__(
+        self, observers: Sequence[ProgressObserver] = (), clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._lock = threading.RLock()  # a signal handler looks too, on a thread that may hold it
+        self._observers = tuple(observers)
+        self._clock = clock
+        self._started = time.monotonic()
+        self._progress = Progress(0.0)
+        self._batch_started: float | None = None
+        self._taken_up = False
+        self._committing: float | None = None
+        self._end: Phase | None = None
+        self._committed_at: float | None = None
+        self._opened_at: float | None = None
+        self._reported_at: float | None = None
+        self._report: object = None
+        self._recent: deque[tuple[float, float, int]] = deque(maxlen=_RATE_WINDOW)
+        self._backlog = Backlog()
+        self._batches = Backlog()
+        self._read: dict[tuple[str, int], int] | None = None
+        self._buckets: Counter[int] = Counter()
+
+    # -- said by the query ----------------------------------------------------------------------------------------
+
+    def started(
+        self, position: SourceRange | None, epoch: int, inflight: str | None = None, verdict: tuple[str, str] = ("", "")
+    ) -> None:
+        """The table is taken up at `position`. `inflight`: request time of the instant that is gone on with; `verdict`
+        and its reason: how table and pipeline stood.
+        """
+        with self._lock:
+            self._taken_up = True
+            self._progress = replace(self._progress, epoch=epoch, verdict=verdict[0], verdict_reason=verdict[1])
+            if position is not None and (offsets := parse_offsets(position.end)) is not None:
+                self._backlog.committed(offsets)
+            self._open(inflight)
+            self._moved(time.monotonic())
+
+    def batch_started(self, instant: str, source_range: SourceRange | None = None) -> None:
+        """The tasks of a micro-batch begin."""
+        now = time.monotonic()
+        with self._lock:
+            self._taken_up = True
+            self._batch_started = now
+            self._progress = replace(self._progress, idle=False)
+            self._open(instant)
+            self._batches.begin_at({_BATCHES: self._progress.batches})
+            self._batches.seen(now, {_BATCHES: self._progress.batches + 1})
+            if source_range is not None:
+                self._see_range(now, source_range)
+            self._moved(now)
+
+    def written(self, statuses: Sequence[WriteStatus]) -> None:
+        """All tasks of the micro-batch have reported."""
+        rows: Counter[int] = Counter()
+        for status in statuses:
+            rows[status.task] += status.rows_received
+            if status.file_id:
+                self._buckets[status.bucket] += status.rows_received
+        mean = sum(rows.values()) / len(rows) if rows else 0.0
+        with self._lock:
+            self._committing = time.monotonic()
+            self._progress = replace(
+                self._progress,
+                skew=max(rows.values()) / mean if mean else None,
+                busiest=tuple(self._buckets.most_common(BUSIEST)),
+                bucket_rows=self._buckets.total(),
+                buffer_bytes=max((status.buffer_bytes for status in statuses), default=None),
+            )
+
+    def batch_ended(self, outcome: Outcome) -> None:
+        """A micro-batch is written, or was in the table already. Its commit, if there was one, is taken in too."""
+        now = time.monotonic()
+        with self._lock:
+            before = self._progress
+            if self._batch_started is not None:
+                for observer in self._observers:
+                    observer.batch_took(now - self._batch_started)
+            self._recent.append((self._batch_started or now, now, outcome.rows))
+            self._batch_started = None
+            self._committing = None
+            self._progress = replace(
+                before,
+                batches=before.batches + 1,
+                rows=before.rows + outcome.rows,
+                deletes=before.deletes + outcome.deletes,
+                rejected=before.rejected + outcome.rejected,
+                size_bytes=before.size_bytes + outcome.size_bytes,
+            )
+            if outcome.commit is not None:
+                self._commit(now, outcome.commit)
+            self._moved(now)
+
+    def committing(self) -> None:
+        """A commit begins between micro-batches."""
+        with self._lock:
+            self._committing = time.monotonic()
+
+    def committed(self, commit: Commit | None) -> None:
+        """An instant was completed between micro-batches; None: there was nothing to commit after all."""
+        now = time.monotonic()
+        with self._lock:
+            self._committing = None
+            if commit is not None:
+                self._commit(now, commit)
+                self._moved(now)
+
+    def taken_back(self) -> None:
+        """The open instant was aborted; its micro-batch will be written again."""
+        with self._lock:
+            self._committing = None
+            self._progress = replace(self._progress, rollbacks=self._progress.rollbacks + 1)
+            self._open(None)
+
+    def position_lost(self) -> None:
+        """The table went back behind the query, which ends; a new one will start from the table."""
+        with self._lock:
+            self._progress = replace(self._progress, position_losses=self._progress.position_losses + 1)
+            self._batch_started, self._taken_up, self._committing = None, False, None
+            self._backlog, self._batches, self._read = Backlog(), Backlog(), None
+            self._open(None)
+
+    # -- said by who watches the query ----------------------------------------------------------------------------
+
+    def polled(self, last_progress: Any, status: dict[str, Any]) -> None:
+        """What Spark tells of the query: `lastProgress` and `status`."""
+        now = time.monotonic()
+        end = source_end(last_progress)
+        report = (getattr(last_progress, "timestamp", None), status.get("message"))
+        waits = not status.get("isTriggerActive") and not str(status.get("message")).startswith("Initializing")
+        with self._lock:
+            if end is not None:
+                self._backlog.seen(now, end)
+            if waits or report != self._report:
+                self._moved(now)
+            self._report = report
+        if waits and not status.get("isDataAvailable"):
+            self.idle()
+
+    def idle(self) -> None:
+        """Spark has looked and the source has nothing new."""
+        with self._lock:
+            if self._batch_started is None:
+                self._batches.begin_at({_BATCHES: self._progress.batches})
+                self._progress = replace(self._progress, idle=True)
+                self._moved(time.monotonic())
+
+    def waited_for_lock(self, seconds: float) -> None:
+        """Another writer held the table's lock for so long more."""
+        with self._lock:
+            self._progress = replace(self._progress, lock_wait=self._progress.lock_wait + seconds)
+
+    def waited_for_lease(self, seconds: float) -> None:
+        """Another job held the table for so long more."""
+        with self._lock:
+            self._progress = replace(self._progress, lease_wait=self._progress.lease_wait + seconds)
+
+    def executors(self, count: int) -> None:
+        """So many executors are registered."""
+        with self._lock:
+            self._progress = replace(self._progress, executors=count)
+
+    def stopping(self) -> None:
+        """The job was told to end."""
+        self._end = self._end or Phase.STOPPING
+
+    def ended(self, phase: Phase) -> None:
+        """The job is over: STOPPED or FAILED."""
+        self._end = phase
+
+    # -- looked at by everybody -----------------------------------------------------------------------------------
+
+    def snapshot(self) -> Progress:
+        """Progress now."""
+        now = time.monotonic()
+        with self._lock:
+            known = [each for each in (self._backlog.seconds(now), self._batches.seconds(now)) if each is not None]
+            return replace(
+                self._progress,
+                phase=self._phase(),
+                running_for=now - self._started,
+                rows_per_second=self._rate(),
+                last_commit_age=None if self._committed_at is None else now - self._committed_at,
+                inflight_age=None if self._opened_at is None else now - self._opened_at,
+                lag_offsets=self._backlog.offsets,
+                lag_seconds=max(known) if known else None,
+                committing_for=None if self._committing is None else now - self._committing,
+                last_report_age=None if self._reported_at is None else now - self._reported_at,
+            )
+
+    def offsets(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Kafka: (topic, partition) → (next offset to commit, the partition's end as Spark last saw it)."""
+        with self._lock:
+            return self._backlog.partitions()
+
+    def _phase(self) -> Phase:
+        if self._end is not None:
+            return self._end
+        if not self._taken_up:
+            return Phase.STARTING
+        if self._committing is not None:
+            return Phase.COMMITTING
+        return Phase.IDLE if self._progress.idle else Phase.RUNNING
+
+    # -- with the lock held ---------------------------------------------------------------------------------------
+
+    def _open(self, instant: str | None) -> None:
+        if instant == self._progress.inflight_instant:
+            return
+        self._progress = replace(self._progress, inflight_instant=instant)
+        self._opened_at = None
+        if instant is not None:
+            age = max(self._clock() - parse_time(instant), timedelta())
+            self._opened_at = time.monotonic() - age.total_seconds()
+
+    def _see_range(self, now: float, source_range: SourceRange) -> None:
+        self._progress = replace(self._progress, batch=source_range.batch_id)
+        end = parse_offsets(source_range.end) if source_range.kind == "kafka" else None
+        if end is not None:
+            self._backlog.begin_at(parse_offsets(source_range.start) or dict.fromkeys(end, 0))
+            self._backlog.seen(now, end)
+            self._read = end
+
+    def _commit(self, now: float, commit: Commit) -> None:
+        last = self._progress.last
+        if last is not None and last.instant_time == commit.instant_time:
+            return
+        for observer in self._observers:
+            observer.commit_took(latency(commit), commit.commit_seconds)
+        self._committed_at = now
+        self._progress = replace(
+            self._progress, commits=self._progress.commits + 1, last=commit, last_commit_at=self._clock()
+        )
+        self._open(None)
+        # A commit takes in every micro-batch that ended, and none is being written while one is made.
+        self._batches.committed({_BATCHES: self._progress.batches})
+        if self._read is not None:
+            self._backlog.committed(self._read)
+
+    def _moved(self, now: float) -> None:
+        self._reported_at = now
+        self._progress = replace(self._progress, last_report_at=self._clock())
+
+    def _rate(self) -> float:
+        if not self._recent:
+            return 0.0
+        seconds = self._recent[-1][1] - self._recent[0][0]
+        return sum(rows for _, _, rows in self._recent) / seconds if seconds > 0 else 0.0

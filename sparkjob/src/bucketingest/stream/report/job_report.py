@@ -1,0 +1,59 @@
+"""Progress as the document that `/progress` answers with."""
+
+from __future__ import annotations
+
+from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream.report.progress import Progress, latency
+
+
+def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
+    """What a running job is doing. Pure."""
+    inflight = None
+    if now.inflight_instant is not None:
+        inflight = InflightReport(instant=now.inflight_instant, age_seconds=_rounded(now.inflight_age or 0.0))
+    return ProgressReport(
+        pipeline=resource.pipeline,
+        namespace=resource.metadata.namespace,
+        name=resource.metadata.name,
+        phase=now.phase.value,
+        epoch=now.epoch,
+        verdict=now.verdict,
+        verdict_reason=now.verdict_reason,
+        running_seconds=_rounded(now.running_for),
+        last_commit=_last_commit(now),
+        inflight=inflight,
+        lag=LagReport(offsets=now.lag_offsets, seconds=None if now.lag_seconds is None else _rounded(now.lag_seconds)),
+        idle=now.idle,
+        batch=now.batch,
+        batches=now.batches,
+        commits=now.commits,
+        rows=now.rows,
+        deletes=now.deletes,
+        dead_letters=now.rejected,
+        bytes=now.size_bytes,
+        rows_per_second=_rounded(now.rows_per_second),
+        skew=None if now.skew is None else _rounded(now.skew),
+        rollbacks=now.rollbacks,
+        position_losses=now.position_losses,
+        last_report_at=now.last_report_at,
+        last_report_age_seconds=None if now.last_report_age is None else _rounded(now.last_report_age),
+    )
+
+
+def _last_commit(now: Progress) -> CommitReport | None:
+    if now.last is None or now.last_commit_at is None:
+        return None
+    return CommitReport(
+        instant=now.last.instant_time,
+        completion_time=now.last.completion_time,
+        at=now.last_commit_at,
+        rows=now.last.rows,
+        micro_batches=now.last.micro_batches,
+        latency_seconds=_rounded(latency(now.last)),
+        age_seconds=_rounded(now.last_commit_age or 0.0),
+    )
+
+
+def _rounded(value: float) -> float:
+    return round(value, 3)

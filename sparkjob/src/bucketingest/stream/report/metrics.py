@@ -1,0 +1,241 @@
+"""The job's metrics for Prometheus: totals and ages read off the board at each scrape, durations as histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream.report.progress import Phase, Progress
+
+CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+LABELS: Final = ("namespace", "name", "pipeline")
+Offsets: TypeAlias = Mapping[tuple[str, int], tuple[int, int]]
+"""(topic, partition) → (next offset to commit, end)."""
+_BUCKET: Final = (*LABELS, "bucket")
+_PARTITION: Final = (*LABELS, "topic", "partition")
+_LATENCY_BUCKETS: Final = (0.25, 0.5, 1, 2.5, 5, 10, 15, 20, 30, 45, 60, 90, 120, 300, 600, 1800)
+PARTITIONS_MAX: Final = 256
+"""Kafka partitions that have series of their own; of more, each topic has its sums."""
+_BATCH_BUCKETS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
+
+_TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float]], ...]] = (
+    ("batches", "Micro-batches that ended.", lambda now: now.batches),
+    ("commits", "Instants completed.", lambda now: now.commits),
+    ("rows", "Rows received, deletes and dead letters included, committed or not.", lambda now: now.rows),
+    ("deletes", "Keys deleted.", lambda now: now.deletes),
+    ("dead_letters", "Rows that went to the dead-letter table.", lambda now: now.rejected),
+    ("written_bytes", "Size of the data files written.", lambda now: now.size_bytes),
+    ("rollbacks", "Instants taken back after their micro-batch had begun.", lambda now: now.rollbacks),
+    ("position_losses", "How often the table went back behind this process.", lambda now: now.position_losses),
+    ("lock_wait_seconds", "Waited for the table's lock, which other writers held.", lambda now: now.lock_wait),
+    ("lease_wait_seconds", "Waited for the table's lease, which another job held.", lambda now: now.lease_wait),
+)
+# None: not known, or not the case; the series is then left out.
+_GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] = (
+    ("lag_offsets", "Kafka offsets that are not committed.", lambda now: now.lag_offsets),
+    ("lag_seconds", "Seconds since input that is not committed was first seen.", lambda now: now.lag_seconds),
+    ("inflight_age_seconds", "Age of the open instant; 0 without one.", lambda now: now.inflight_age or 0.0),
+    (
+        "last_commit_timestamp_seconds",
+        "Unix time of the last commit of this process; 0 before the first.",
+        lambda now: 0.0 if now.last_commit_at is None else now.last_commit_at.timestamp(),
+    ),
+    (
+        "last_report_timestamp_seconds",
+        "Unix time at which the query was last seen to get on; 0 before the first.",
+        lambda now: 0.0 if now.last_report_at is None else now.last_report_at.timestamp(),
+    ),
+    ("idle", "1 if Spark has looked and the source has nothing new.", lambda now: float(now.idle)),
+    ("skew_ratio", "Rows of the busiest write task by the mean of all, last micro-batch.", lambda now: now.skew),
+    ("rows_per_second", "Rows per second over the last micro-batches.", lambda now: now.rows_per_second),
+    ("running_seconds", "Age of the process's job.", lambda now: now.running_for),
+    ("epoch", "Number of the attempt among all of the pipeline; 0 before its claim.", lambda now: now.epoch or 0),
+    ("buffer_bytes", "The most that a write task held in buffers, last micro-batch.", lambda now: now.buffer_bytes),
+    ("executors", "Executors registered with the driver; 0 in a local session.", lambda now: now.executors),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What the resource says a job shall keep to, and what its figures are compared with. Times in seconds."""
+
+    commit_latency: float = 60.0
+    commit_lag_limit: float = 300.0
+    inflight_age_limit: float = 600.0
+    buffer_bytes_limit: int = 256 * 1024**2
+    buckets: int = 1
+    checkpoint_stays: bool = True
+    """Whether a checkpoint that is gone at the next start is a surprise: one on the driver's disk is not that of an
+    object store's table.
+    """
+
+    @classmethod
+    def of(cls, resource: BucketIngest) -> Targets:
+        """The resource's."""
+        spec = resource.spec
+        return cls(
+            commit_latency=spec.slo.commit_latency.total_seconds(),
+            commit_lag_limit=spec.health.max_commit_lag.total_seconds(),
+            inflight_age_limit=spec.health.max_inflight_age.total_seconds(),
+            buffer_bytes_limit=spec.table.memory_per_task,
+            buckets=spec.table.index.buckets,
+            checkpoint_stays=_is_local(resource.checkpoint_path) == _is_local(spec.table.path),
+        )
+
+
+_LIMITS: Final[tuple[tuple[str, str, Callable[[Targets], float]], ...]] = (
+    ("commit_lag_limit_seconds", "health.maxCommitLag of the resource.", lambda wanted: wanted.commit_lag_limit),
+    ("inflight_age_limit_seconds", "health.maxInflightAge of the resource.", lambda wanted: wanted.inflight_age_limit),
+    ("buffer_limit_bytes", "table.memoryPerTask of the resource.", lambda wanted: wanted.buffer_bytes_limit),
+    ("checkpoint_stays", "0 if Spark's checkpoint goes with the driver.", lambda wanted: wanted.checkpoint_stays),
+)
+
+
+def _is_local(path: str) -> bool:
+    return "://" not in path or path.startswith("file:")
+
+
+class JobMetrics:
+    """One job's registry. Give it to the board as an observer, and the board's `snapshot` to `watch`."""
+
+    def __init__(
+        self, *, namespace: str, name: str, pipeline: str, version: str = "", targets: Targets | None = None
+    ) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._targets = targets or Targets()
+        self._labels = (namespace, name, pipeline)
+        self._version = version
+
+        def histogram(metric: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            every = Histogram(metric, text, LABELS, buckets=buckets, registry=self._registry)
+            return every.labels(*self._labels)
+
+        self._latency = histogram(
+            "bucketingest_commit_latency_seconds",
+            "From the request of an instant, with its first rows, to its completion.",
+            _LATENCY_BUCKETS,
+        )
+        self._commit = histogram(
+            "bucketingest_commit_duration_seconds", "The commit itself: decision and completed file.", _LATENCY_BUCKETS
+        )
+        self._batch = histogram(
+            "bucketingest_batch_duration_seconds", "A micro-batch, from its tasks' start to its end.", _BATCH_BUCKETS
+        )
+
+        def counter(metric: str, text: str) -> Counter:
+            every = Counter(metric, text, LABELS, registry=self._registry)
+            return every.labels(*self._labels)
+
+        self._slo_commits = counter("bucketingest_slo_commits", "Commits that slo.commitLatency applies to.")
+        self._slo_good = counter("bucketingest_slo_commits_good", "Of these, completed within slo.commitLatency.")
+
+    def watch(self, snapshot: Callable[[], Progress], offsets: Callable[[], Offsets] = dict) -> None:
+        """Read everything else from here at each scrape. `offsets`: see `ProgressBoard.offsets`."""
+        self._registry.register(_OfBoard(snapshot, offsets, self._labels, self._version, self._targets))
+
+    def batch_took(self, seconds: float) -> None:
+        """A micro-batch was written."""
+        self._batch.observe(seconds)
+
+    def commit_took(self, latency_seconds: float, commit_seconds: float) -> None:
+        """An instant was completed."""
+        self._latency.observe(latency_seconds)
+        self._slo_commits.inc()
+        self._slo_good.inc(latency_seconds <= self._targets.commit_latency)
+        self._commit.observe(commit_seconds)
+
+    def families(self) -> Iterator[Metric]:
+        """Every metric with what is known of it now."""
+        return iter(self._registry.collect())
+
+    def exposition(self) -> bytes:
+        """All metrics as Prometheus' text, format 0.0.4."""
+        return generate_latest(self._registry)
+
+
+class _OfBoard(Collector):
+    def __init__(
+        self,
+        snapshot: Callable[[], Progress],
+        offsets: Callable[[], Offsets],
+        labels: tuple[str, str, str],
+        version: str,
+        targets: Targets,
+    ) -> None:
+        self._snapshot = snapshot
+        self._offsets = offsets
+        self._labels = labels
+        self._version = version
+        self._targets = targets
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family, from one moment of the board."""
+        now = self._snapshot()
+        yield from self._of_the_job(now)
+        for name, text, limit in _LIMITS:
+            yield self._gauge(name, text, limit(self._targets))
+        yield from self._of_buckets(now)
+        yield from self._of_partitions()
+
+    def _of_the_job(self, now: Progress) -> Iterator[Metric]:
+        build = InfoMetricFamily("bucketingest_job", "The job: version, verdict of its start.", labels=LABELS)
+        build.add_metric(self._labels, {"version": self._version, "verdict": now.verdict or ""})
+        yield build
+        phases = GaugeMetricFamily("bucketingest_phase", "1 for the phase the job is in.", labels=(*LABELS, "phase"))
+        for phase in Phase:
+            phases.add_metric((*self._labels, phase.value), float(phase is now.phase))
+        yield phases
+        for name, text, total in _TOTALS:
+            counter = CounterMetricFamily(f"bucketingest_{name}", text, labels=LABELS)
+            counter.add_metric(self._labels, total(now))
+            yield counter
+        for name, text, value in _GAUGES:
+            yield self._gauge(name, text, value(now))
+
+    def _of_buckets(self, now: Progress) -> Iterator[Metric]:
+        rows = CounterMetricFamily(
+            "bucketingest_bucket_rows", "Rows of a bucket: those with the most rows have a series.", labels=_BUCKET
+        )
+        for bucket, count in now.busiest:
+            rows.add_metric((*self._labels, str(bucket)), count)
+        yield rows
+        skew = now.busiest[0][1] * self._targets.buckets / now.bucket_rows if now.bucket_rows else None
+        yield self._gauge("bucket_skew_ratio", "Rows of the busiest bucket by the mean of all buckets.", skew)
+
+    def _of_partitions(self) -> Iterator[Metric]:
+        committed = GaugeMetricFamily(
+            "bucketingest_committed_offset", "Kafka: the next offset to commit.", labels=_PARTITION
+        )
+        end = GaugeMetricFamily(
+            "bucketingest_end_offset", "Kafka: end of the partition as Spark last saw it.", labels=_PARTITION
+        )
+        for (topic, partition), (done, last) in _few(self._offsets()).items():
+            committed.add_metric((*self._labels, topic, partition), done)
+            end.add_metric((*self._labels, topic, partition), last)
+        yield committed
+        yield end
+
+    def _gauge(self, name: str, text: str, value: float | None) -> Metric:
+        gauge = GaugeMetricFamily(f"bucketingest_{name}", text, labels=LABELS)
+        if value is not None:
+            gauge.add_metric(self._labels, value)
+        return gauge
+
+
+def _few(offsets: Offsets) -> dict[tuple[str, str], tuple[int, int]]:
+    """By partition; with too many partitions by topic, and the partition is `all`."""
+    if len(offsets) <= PARTITIONS_MAX:
+        return {(topic, str(partition)): of for (topic, partition), of in sorted(offsets.items())}
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    for (topic, _), (done, last) in offsets.items():
+        before = sums.get((topic, "all"), (0, 0))
+        sums[topic, "all"] = (before[0] + done, before[1] + last)
+    return sums

@@ -1,0 +1,111 @@
+"""A moment of a running ingestion, for whoever shows it: a terminal, an HTTP endpoint, the termination message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from bucketingest.write.coordinator_api import Commit
+
+BUSIEST: Final = 20
+"""Of more buckets nobody is told singly: each would be a series."""
+
+ANSWERS_WITHIN_SECONDS: Final = 180.0
+"""A query that has not answered for so long is no longer alive. Longer than the pauses of a JVM that will recover."""
+COMMITS_WITHIN_SECONDS: Final = 1800.0
+"""A commit that lasts longer hangs: on storage that never answers, say. Every call to an object store has an end
+(`bucketingest.storage.limits`), as has the wait for the table's lock; with the default number of tries all of them
+together take less.
+"""
+
+
+class Phase(StrEnum):
+    """What the job is doing, in one word."""
+
+    STARTING = "starting"
+    """Spark starts, or what earlier attempts left is finished or taken back."""
+    RUNNING = "running"
+    """A micro-batch is written, or the next one is about to be."""
+    COMMITTING = "committing"
+    """The tasks have reported; what they wrote is entered in the ledger, decided, completed."""
+    IDLE = "idle"
+    """Spark has looked and the source has nothing new."""
+    STOPPING = "stopping"
+    """It was told to end and finishes what it does."""
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Times in seconds, ages counted up to this moment, totals since the start of the process unless said otherwise."""
+
+    running_for: float
+    phase: Phase = Phase.STARTING
+    epoch: int | None = None
+    """Number of the attempt among all of the pipeline; None before the table was claimed."""
+    verdict: str | None = None
+    """How table and pipeline stood to each other at the start, see `StartVerdict`."""
+    verdict_reason: str | None = None
+    batches: int = 0
+    """Micro-batches that ended."""
+    batch: int | None = None
+    """Spark's number of the micro-batch that is or was last written."""
+    commits: int = 0
+    rows: int = 0
+    """Rows received, rejected ones included, committed or not."""
+    deletes: int = 0
+    rejected: int = 0
+    """Rows that went to the dead-letter table."""
+    size_bytes: int = 0
+    rows_per_second: float = 0.0
+    """Over the last micro-batches, from the start of the first to the end of the last."""
+    skew: float | None = None
+    """Rows of the busiest write task by the mean over all, of the last micro-batch; 1 is even."""
+    busiest: tuple[tuple[int, int], ...] = ()
+    """(bucket, rows) of the `BUSIEST` buckets with the most rows since the start of the process, most first."""
+    bucket_rows: int = 0
+    """Rows of all buckets since the start of the process."""
+    buffer_bytes: int | None = None
+    """The most that a write task of the last micro-batch held in buffers at a time."""
+    executors: int | None = None
+    """Executors that are registered with the driver; 0 in a local session, which has none."""
+    lock_wait: float = 0.0
+    """Waited for the table's lock, which other writers held."""
+    lease_wait: float = 0.0
+    """Waited for the table's lease, which another job held."""
+    last: Commit | None = None
+    """The last commit."""
+    last_commit_age: float | None = None
+    last_commit_at: datetime | None = None
+    inflight_instant: str | None = None
+    inflight_age: float | None = None
+    """Since the instant's request, also if an earlier attempt made it."""
+    lag_offsets: int | None = None
+    """Kafka: offsets that are not committed, up to the topics' end as Spark last saw it; None for other sources."""
+    lag_seconds: float | None = None
+    """Since rows that are not committed were first seen, see `Backlog`; None before the first look at the source."""
+    idle: bool = False
+    last_report_at: datetime | None = None
+    """When the query was last seen to get on: a micro-batch began or ended, or a look at the source found nothing."""
+    last_report_age: float | None = None
+    committing_for: float | None = None
+    """Since the commit began that is being made; None if none is."""
+    rollbacks: int = 0
+    """Instants that were taken back after their micro-batch had begun, and written again."""
+    position_losses: int = 0
+    """How often the table went back behind this process, which then began again from the table."""
+
+
+def latency(commit: Commit) -> float:
+    """From the request of the instant, which is when its first micro-batch begins, to its completion."""
+    return commit.open_seconds + commit.commit_seconds
+
+
+def is_alive(now: Progress, silent_for: float) -> bool:
+    """Whether the job gets on or will. `silent_for`: since the thread that watches the query last got an answer."""
+    if now.committing_for is not None:  # that thread may be at it itself, and wait for storage
+        return now.committing_for < COMMITS_WITHIN_SECONDS
+    return silent_for < ANSWERS_WITHIN_SECONDS or now.phase is Phase.STARTING

@@ -1,0 +1,1 @@
+"""From a source to the table's rows: reading, decoding, the SQL transform."""

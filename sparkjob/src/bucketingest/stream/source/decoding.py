@@ -1,0 +1,178 @@
+"""From what the source delivers to the table's columns: decoding, the SQL transform, the delete predicate.
+
+All of it is Spark's own expressions, compiled in the JVM: no row becomes a Python object.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.types import StringType, StructField, StructType
+
+from bucketingest.spec.model import BucketIngest, Format
+from bucketingest.stream.errors import InvalidTransform, MissingConnector
+from bucketingest.stream.source.sources import CORRUPT
+from bucketingest.stream.spark.failures import essence
+from bucketingest.write.plan import DELETE_COLUMN
+
+_DATA: Final = "_bucketingest_data"
+_BAD: Final = "_bucketingest_bad"
+_ROW: Final = "_bucketingest_row"
+_DECODED: Final = "_bucketingest_decoded"
+_LENGTH_MAX: Final = 2**31 - 1
+_VIEW: Final = "source"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The rows of a micro-batch, decoded, before good and bad ones are told apart."""
+
+    rows: DataFrame
+    """The decoded columns (Kafka: in the struct `_DATA`), what the message was, and `_BAD`."""
+    can_fail: bool
+    """Whether there can be rows that could not be decoded."""
+    demand: str = "the record cannot be decoded with the schema"
+    """What rows that could not be decoded fell short of, in words for the dead-letter table."""
+
+    def observed(self, observation: Observation) -> Decoded:
+        """The same; when its rows are read, the observation learns their number (`bad`) in passing."""
+        return replace(self, rows=self.rows.observe(observation, F.count_if(F.col(_BAD)).alias("bad")))
+
+    def good(self) -> DataFrame:
+        """The rows that could be decoded, with the source's columns only."""
+        if not self.can_fail:
+            return self.rows
+        # spark_partition_id keeps Spark from moving the filter below the decoding, which would then happen twice.
+        return _source_columns(self.rows.filter(~F.col(_BAD) & (F.spark_partition_id() >= 0)))
+
+    def all(self) -> DataFrame:
+        """Good and bad rows, with the source's columns only."""
+        return _source_columns(self.rows)
+
+    def bad(self) -> DataFrame:
+        """The rows that could not be decoded, as the dead-letter table's columns from `reason` on."""
+        rows = self.rows.filter(F.col(_BAD) & (F.spark_partition_id() >= 0))
+        detail = F.lit(self.demand)
+        if _DATA not in rows.columns:
+            return rows.select(
+                F.lit("decode").alias("reason"), detail.alias("detail"), F.col(CORRUPT).cast("binary").alias("value")
+            )
+        detail = F.when(F.col("value").isNull(), F.lit("the message has no value")).otherwise(detail)
+        return rows.select(
+            F.lit("decode").alias("reason"),
+            detail.alias("detail"),
+            "topic",
+            "partition",
+            "offset",
+            "timestamp",
+            "key",
+            "value",
+        )
+
+
+def _source_columns(rows: DataFrame) -> DataFrame:
+    return rows.select(f"{_DATA}.*") if _DATA in rows.columns else rows.drop(CORRUPT, _BAD)
+
+
+def decode(rows: DataFrame, resource: BucketIngest) -> Decoded:
+    """Decode what the source delivered. Raises InvalidTransform for a schema that Spark cannot read."""
+    format_ = resource.spec.format
+    if format_ is None:
+        if CORRUPT in rows.columns:
+            return Decoded(rows.withColumn(_BAD, F.col(CORRUPT).isNotNull()), can_fail=True)
+        return Decoded(rows, can_fail=False)
+    try:
+        decoded = _json(rows, format_) if format_.type == "json" else _avro(rows, format_)
+    except (AnalysisException, ParseException) as error:
+        raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {_first_line(error)}") from error
+    except Py4JJavaError as error:  # analysis runs into what Avro's parser throws
+        raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {essence(error)[0]}") from error
+    if format_.confluent_schema_id is None:
+        return Decoded(decoded, can_fail=True)
+    demand = (
+        f"the record has not Confluent's header of schema {format_.confluent_schema_id}, or cannot be decoded with it"
+    )
+    return Decoded(decoded, can_fail=True, demand=demand)
+
+
+def _json(rows: DataFrame, format_: Format) -> DataFrame:
+    """Each message as the one member of an object: what follows the row in a message, such as a second row, which
+    from_json would leave out silently, then makes the message undecodable.
+    """
+    columns = StructType.fromDDL(format_.schema_text)
+    schema = StructType([StructField(_ROW, columns), StructField(CORRUPT, StringType())])
+    text = F.col("value").cast("string")
+    member = F.concat(F.lit(f'{{"{_ROW}":'), text, F.lit("}"))
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    decoded = rows.withColumn(_DATA, F.from_json(member, schema, options))
+    row, corrupt = F.col(_DATA).getField(_ROW), F.col(_DATA).getField(CORRUPT)
+    # Bytes that are no UTF-8 would otherwise be replaced one by one with U+FFFD.
+    bad = F.col("value").isNull() | row.isNull() | corrupt.isNotNull() | ~F.is_valid_utf8(text)
+    return decoded.withColumn(_BAD, bad).withColumn(_DATA, row)
+
+
+def _avro(rows: DataFrame, format_: Format) -> DataFrame:
+    """A reader's schema with one more field, whose default only decoding can set: of a malformed message from_avro
+    makes a row of nulls (Spark 4.2, seen), which is else not to be told from a row whose values are null.
+    """
+    schema = json.loads(format_.schema_text)
+    if not isinstance(schema, dict) or schema.get("type") != "record" or not isinstance(schema.get("fields"), list):
+        raise InvalidTransform(
+            "spec.format.schema: the Avro schema is no record: a row's columns are a record's fields"
+        )
+    mark = {"name": _DECODED, "type": "boolean", "default": True}
+    reader_schema = json.dumps(schema | {"fields": [*schema["fields"], mark]})
+    options = {"mode": "PERMISSIVE", "avroSchema": reader_schema}
+    try:
+        data = from_avro(_payload(format_), format_.schema_text, options)
+    except TypeError as error:  # PySpark's way to say that the JVM lacks the function
+        raise MissingConnector(
+            "Spark has no from_avro: its jar is missing. Run `make connectors`, name a folder that holds it in "
+            "BUCKETINGEST_JARS, or set spark.conf spark.jars.packages"
+        ) from error
+    decoded = rows.withColumn(_DATA, data)
+    bad = F.col("value").isNull() | F.col(_DATA).getField(_DECODED).isNull()
+    return decoded.withColumn(_BAD, bad).withColumn(_DATA, F.col(_DATA).dropFields(_DECODED))
+
+
+def _payload(format_: Format) -> Column:
+    """The Avro bytes of a message: behind Confluent's header if there must be one, null where it is another."""
+    if format_.confluent_schema_id is None:
+        return F.col("value")
+    header = b"\0" + format_.confluent_schema_id.to_bytes(4, "big")
+    has_header = F.substring("value", 1, len(header)) == F.lit(header)
+    return F.when(has_header, F.substring("value", len(header) + 1, _LENGTH_MAX))
+
+
+def transform(rows: DataFrame, sql: str) -> DataFrame:
+    """The table's columns: the SELECT over the view `source`. Raises InvalidTransform."""
+    rows.createOrReplaceTempView(_VIEW)
+    try:
+        return rows.sparkSession.sql(sql)
+    except (AnalysisException, ParseException) as error:
+        raise InvalidTransform(
+            f"spec.transform.sql: {_first_line(error)}; columns of source: {', '.join(rows.columns)}"
+        ) from error
+
+
+def mark_deletes(rows: DataFrame, delete_when: str | None) -> DataFrame:
+    """Add the delete column if there is a predicate. Raises InvalidTransform."""
+    if delete_when is None:
+        return rows
+    try:
+        return rows.withColumn(DELETE_COLUMN, F.coalesce(F.expr(delete_when).cast("boolean"), F.lit(False)))  # noqa: FBT003
+    except (AnalysisException, ParseException) as error:
+        raise InvalidTransform(
+            f"spec.table.deleteWhen: {_first_line(error)}; columns of the table: {', '.join(rows.columns)}"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(";")

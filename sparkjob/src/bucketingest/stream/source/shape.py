@@ -1,0 +1,45 @@
+"""From the source's rows to the table's rows: one object that knows how, for a resource and for a user's own DataFrame
+alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream.source.decoding import Decoded, decode, mark_deletes, transform
+from bucketingest.write.plan import DELETE_COLUMN
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """How rows are decoded and reshaped."""
+
+    resource: BucketIngest | None
+    """None: the rows come as the table wants them."""
+    delete_when: str | None
+
+    def decoded(self, rows: DataFrame) -> Decoded:
+        """The rows with what could not be decoded marked."""
+        return Decoded(rows, can_fail=False) if self.resource is None else decode(rows, self.resource)
+
+    def table_rows(self, good: DataFrame) -> DataFrame:
+        """The table's columns and, with a predicate, the delete column."""
+        if self.resource is not None:
+            good = transform(good, self.resource.spec.transform.sql)
+        return mark_deletes(good, self.delete_when)
+
+    def is_repeatable(self, rows: DataFrame) -> bool:
+        """Whether the same input gives the same rows each time; not so with rand() or a UDF that says so."""
+        shaped = self.table_rows(self.decoded(rows).all())  # what tells good rows from bad ones counts as not so
+        return bool(shaped._jdf.queryExecution().analyzed().deterministic())  # noqa: SLF001 - PySpark has no other way
+
+    def schema(self, rows: DataFrame) -> pa.Schema:
+        """Arrow schema of the table's columns; nothing is read. Timestamps are in UTC."""
+        shaped = self.table_rows(self.decoded(rows).good())
+        schema = to_arrow_schema(shaped.schema, timezone="UTC")
+        return pa.schema([field for field in schema if field.name != DELETE_COLUMN])

@@ -1,0 +1,108 @@
+"""What the coordinator is given and gives back, apart from how it works, for the query that calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from bucketingest.index.bucket import FileIds
+from bucketingest.index.routing import PartitionNumbers
+from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.rows.write_status import WriteStatus
+
+
+class StartVerdict(StrEnum):
+    """How the table and the pipeline stand to each other when an attempt starts."""
+
+    NEW = "new"
+    """The table has nothing of the pipeline."""
+    IN_STEP = "in step"
+    """Everything that was begun is completed or taken back."""
+    RESUMED = "resumed"
+    """An instant that an earlier attempt left is gone on with, or was completed just now."""
+    REWOUND = "rewound"
+    """Rows that were in the table, or in an instant that was never completed, are ingested again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the coordinator found at a start, and from where the source must be read on."""
+
+    position: SourceRange | None
+    """The last range that the table, or the open instant, has; None: begin at the source's beginning."""
+    replay: SourceRange | None
+    """A micro-batch that was begun: it must come next, with exactly this range."""
+    verdict: StartVerdict
+    reason: str
+    """The verdict in words, for the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What the tasks of one micro-batch are told."""
+
+    instant_time: str
+    sequence: int
+    file_ids: FileIds
+    partitions: PartitionNumbers
+
+
+WriteRows: TypeAlias = Callable[[Assignment], Sequence[WriteStatus]]
+"""Runs the write tasks and returns all their statuses. Raises ConflictingAttempt if a task found other rows under its
+names.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """An instant that was completed. Times in seconds, size in bytes, the rest in rows or files."""
+
+    instant_time: str
+    completion_time: str
+    micro_batches: int
+    rows: int
+    """Rows received, rejected ones included."""
+    files: int
+    size_bytes: int
+    open_seconds: float
+    """From the instant's request to the beginning of its commit."""
+    commit_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a micro-batch. Times in seconds, size in bytes, the rest in rows or files."""
+
+    instant_time: str | None
+    """None: its rows were in the table already."""
+    rows: int = 0
+    upserts: int = 0
+    deletes: int = 0
+    rejected: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    write_seconds: float = 0.0
+    commit: Commit | None = None
+    """None: its instant stays open for further micro-batches."""
+
+    @property
+    def commit_seconds(self) -> float:
+        """Time that the commit took, if there was one."""
+        return 0.0 if self.commit is None else self.commit.commit_seconds
+
+
+def outcome_of(instant: str, statuses: Sequence[WriteStatus], write_seconds: float, commit: Commit | None) -> Outcome:
+    """The outcome that a micro-batch's write statuses add up to."""
+    return Outcome(
+        instant_time=instant,
+        rows=sum(status.rows_received for status in statuses),
+        upserts=sum(status.upserts for status in statuses),
+        deletes=sum(status.deletes for status in statuses),
+        rejected=sum(status.rejected for status in statuses),
+        files=sum(1 for status in statuses if status.file_id),
+        size_bytes=sum(status.size_bytes for status in statuses),
+        write_seconds=write_seconds,
+        commit=commit,
+    )

@@ -1,0 +1,75 @@
+"""What a commit of ours says: its files in Hudi's words, and in extra metadata whose it is and up to where the source
+is in the table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from bucketingest.hudi.table.schema import AvroSchema, schema_json
+from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
+from bucketingest.hudi.timeline.instant import Instant
+from bucketingest.hudi.timeline.timeline import path_of
+from bucketingest.hudi.timeline.write_stat import WriteStat
+from bucketingest.storage import Storage
+from bucketingest.write.instants.records import LedgerEntry
+from bucketingest.write.open_table import OpenTable
+
+PIPELINE: Final = "bucketingest.pipeline"
+EPOCH: Final = "bucketingest.epoch"
+RANGES: Final = "bucketingest.ranges"
+ROWS: Final = "bucketingest.rows"
+DELETES: Final = "bucketingest.deletes"
+REJECTED: Final = "bucketingest.rejected"
+RECORD_KEY: Final = "bucketingest.record.key"
+BUCKETS: Final = "bucketingest.bucket.count"
+HASH: Final = "bucketingest.bucket.hash"
+HASH_FIELDS: Final = "bucketingest.bucket.hash.fields"
+
+
+def pending_metadata(opened: OpenTable, pipeline: str, epoch: int) -> bytes:
+    """Content of the requested and of the inflight file: whose instant it is. Hudi's own requested files are empty, and
+    it takes those that are not as well (1.2.0, seen).
+    """
+    return CommitMetadata(extra_metadata=_identity(opened, pipeline, epoch, opened.avro_schema)).encode()
+
+
+def commit_metadata(
+    opened: OpenTable, pipeline: str, epoch: int, entries: Sequence[LedgerEntry], schema: AvroSchema
+) -> CommitMetadata:
+    """What the completed instant says. Equal entries give equal metadata. `schema`: the table's, as it is now."""
+    write_stats: defaultdict[str, list[WriteStat]] = defaultdict(list)
+    statuses = [status for entry in entries for status in entry.statuses]
+    for status in sorted(statuses, key=lambda status: (status.partition_path, status.bucket, status.file_name)):
+        if status.file_id:
+            write_stats[status.partition_path].append(status.to_write_stat())
+    extra = _identity(opened, pipeline, epoch, schema) | {
+        RANGES: json.dumps([entry.source_range.to_json() for entry in entries]),
+        ROWS: str(sum(status.upserts for status in statuses)),
+        DELETES: str(sum(status.deletes for status in statuses)),
+        REJECTED: str(sum(status.rejected for status in statuses)),
+    }
+    return CommitMetadata(write_stats=write_stats, extra_metadata=extra)
+
+
+def is_of_pipeline(storage: Storage, found: Instant, pipeline: str) -> bool:
+    """Whether an instant whose time this pipeline once took is not another writer's by now: a time that never
+    got onto the timeline is free for all.
+    """
+    path = path_of(found)
+    return CommitMetadata.decode_extra(storage.get(path), path).get(PIPELINE) == pipeline
+
+
+def _identity(opened: OpenTable, pipeline: str, epoch: int, schema: AvroSchema) -> dict[str, str]:
+    return {
+        SCHEMA_KEY: schema_json(schema),
+        PIPELINE: pipeline,
+        EPOCH: str(epoch),
+        RECORD_KEY: ",".join(opened.definition.record_key),
+        BUCKETS: str(opened.rules.buckets),
+        HASH: opened.rules.hash,
+        HASH_FIELDS: ",".join(opened.definition.effective_hash_fields),
+    }

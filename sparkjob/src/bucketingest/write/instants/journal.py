@@ -1,0 +1,289 @@
+"""The objects by which attempts of a pipeline agree about an instant: epochs, intents, ledger entries, and the
+decision.
+
+They lie in `.hoodie/.bucketingest/<pipeline>/`, where neither readers nor Hudi's writers look. All are created if
+absent, so of two attempts exactly one decides, and the other learns what was decided.
+
+    epoch/<n>                                  claimed by each attempt at its start
+    beginning/<digest>                         where a source that was to begin at its end began, for the next start
+    instants/<instant>/intent/<sequence>       the source range of a micro-batch, before its tasks start; or, after the
+                                               last one, that no further may begin
+    instants/<instant>/ledger/<sequence>       what its tasks wrote, after all have reported
+    instants/<instant>/decision                commit (completion time, bytes of the completed file) or abort (why)
+    instants/<instant>/aborted                 what was carried out is an abort: late files of it may still come
+    instants/<instant>/overtaken               what came before it though it was decided first: its rows count as not in
+                                               the table, whether or not it was completed
+    instants/<instant>/done                    the decision has been carried out
+    audited/<compaction>                       its plan was searched for log files of ours that it leaves out
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from bucketingest.hudi.naming import OWN_DIRECTORY
+from bucketingest.hudi.timeline.commit_metadata import WrittenFile
+from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.overtaking import Committed
+from bucketingest.storage import AlreadyExists, NotFound, Storage
+from bucketingest.write.errors import FencedOut, PositionLost, WriteError
+from bucketingest.write.instants.records import (
+    CommitDecision,
+    Decision,
+    Intent,
+    LedgerEntry,
+    decision_bytes,
+    decision_of,
+    intent_bytes,
+    intent_of,
+    ledger_bytes,
+    ledger_of,
+)
+from bucketingest.write.pipeline_names import directory_name, pipeline_of
+
+ROOT: Final = OWN_DIRECTORY
+KEPT_INSTANTS: Final = 10
+"""Newest instants whose objects stay, however old."""
+KEPT_FOR: Final = timedelta(minutes=15)
+"""Age up to which an instant's objects stay: an attempt that was stopped for a while must still find the decision, or
+it would decide anew, and late files of an aborted instant must still be swept.
+"""
+KEPT_EPOCHS: Final = 10
+
+_CLOSED: Final = b'{"closed": true}'
+
+
+class Coordination:
+    """Reads and writes the coordination objects of one pipeline in one table."""
+
+    def __init__(self, storage: Storage, pipeline: str) -> None:
+        self._storage = storage
+        self.pipeline = pipeline
+        self._root = f"{ROOT}/{directory_name(pipeline)}"
+
+    def claim_epoch(self, claimant: str) -> int:
+        """Take the next epoch. Every attempt with a lower one is fenced out from now on."""
+        epoch = max(self._epochs(), default=0) + 1
+        claim = json.dumps({"claimant": claimant, "id": str(uuid.uuid4())}).encode()
+        while True:
+            if self._create(self._epoch_path(epoch), claim) is None:
+                self._storage.delete_many(
+                    [self._epoch_path(old) for old in self._epochs() if old <= epoch - KEPT_EPOCHS]
+                )
+                return epoch
+            epoch += 1
+
+    def check_epoch(self, epoch: int) -> None:
+        """Raise FencedOut if a newer attempt has claimed the table."""
+        newest = max(self._epochs(), default=epoch)
+        if newest <= epoch:
+            return
+        claimant = json.loads(self._storage.get(self._epoch_path(newest)))["claimant"]
+        raise FencedOut(
+            f"{self._storage.url}: {claimant} claimed the pipeline after this attempt (epoch {newest} after {epoch}): "
+            "this attempt stops and commits nothing; if both should run, give them different names and tables"
+        )
+
+    def keep_beginning(self, digest: str, content: bytes) -> None:
+        """Keep where the first start of a source began; the first to say it is right. `digest`: of what was asked."""
+        self._create(f"{self._root}/beginning/{digest}", content)
+
+    def beginning(self, digest: str) -> bytes | None:
+        """Where the first start began; None while nobody knows."""
+        return self._get(f"{self._root}/beginning/{digest}")
+
+    def instants(self) -> list[str]:
+        """Request times of the instants that have coordination objects, ascending."""
+        directories = self._storage.list_level(f"{self._root}/instants").directories
+        return sorted(path.rpartition("/")[2] for path in directories)
+
+    def claim(self, instant: str, intent: Intent) -> bool:
+        """Take an instant by the intent of its first micro-batch; False if any attempt has, this very intent too.
+
+        Two attempts that chose one time must not both go on with it: what one takes back would be the other's.
+        """
+        try:
+            self._storage.create(self._path(instant, "intent/1"), intent_bytes(intent))
+        except AlreadyExists:
+            return False
+        return True
+
+    def put_intent(self, instant: str, sequence: int, intent: Intent) -> None:
+        """Say which rows a further micro-batch of an instant, or one that comes again, consists of, before any is
+        written.
+        """
+        content = intent_bytes(intent)
+        existing = self._create(self._path(instant, f"intent/{sequence}"), content)
+        if existing == _CLOSED:
+            raise PositionLost(f"instant {instant} was closed for its commit before micro-batch {sequence} began")
+        if existing is not None and not intent_of(existing).same_files_as(intent):
+            raise WriteError(
+                f"instant {instant}, micro-batch {sequence} was begun with other rows: {existing.decode()}, "
+                f"now {content.decode()}"
+            )
+
+    def intent(self, instant: str, sequence: int) -> Intent | None:
+        """What a micro-batch that was begun is."""
+        content = self._get(self._path(instant, f"intent/{sequence}"))
+        return None if content is None or content == _CLOSED else intent_of(content)
+
+    def close(self, instant: str, sequence: int) -> bool:
+        """Take the name by which a further micro-batch would begin, so that none can once a commit is decided: its
+        files would be visible by their names alone. False if one was begun before.
+        """
+        existing = self._create(self._path(instant, f"intent/{sequence}"), _CLOSED)
+        return existing is None or existing == _CLOSED
+
+    def put_ledger(self, instant: str, sequence: int, entry: LedgerEntry) -> LedgerEntry:
+        """Record that every row of the micro-batch is in storage; returns what is recorded.
+
+        That is another entry where another attempt was first: it names the same data files, but dead letters of its
+        own, and only those that are recorded may ever be published.
+        """
+        existing = self._create(self._path(instant, f"ledger/{sequence}"), ledger_bytes(entry))
+        return entry if existing is None else ledger_of(existing)
+
+    def ledger(self, instant: str, sequence: int) -> LedgerEntry | None:
+        """What a micro-batch wrote, if all of it did."""
+        content = self._get(self._path(instant, f"ledger/{sequence}"))
+        return None if content is None else ledger_of(content)
+
+    def ledgers(self, instant: str) -> tuple[LedgerEntry, ...]:
+        """Its micro-batches that are whole, from the first up to the first that is not. Read one by one, never listed:
+        a listing may leave out the newest.
+        """
+        entries: list[LedgerEntry] = []
+        while (entry := self.ledger(instant, len(entries) + 1)) is not None:
+            entries.append(entry)
+        return tuple(entries)
+
+    def decide(self, instant: str, wanted: Decision) -> Decision:
+        """Decide the instant, or learn what was decided before. The answer is final."""
+        existing = self._create(self._path(instant, "decision"), decision_bytes(wanted))
+        return wanted if existing is None else decision_of(existing)
+
+    def decision(self, instant: str) -> Decision | None:
+        """What was decided; None as long as nothing was."""
+        content = self._get(self._path(instant, "decision"))
+        return None if content is None else decision_of(content)
+
+    def mark_done(self, instant: str, *, aborted: bool = False) -> None:
+        """Nothing is left to do for the instant, but to sweep it if it was aborted."""
+        if aborted:
+            self._create(self._path(instant, "aborted"), b"")
+        self._create(self._path(instant, "done"), b"")
+
+    def is_aborted(self, instant: str) -> bool:
+        """Whether the instant was done by aborting it."""
+        return self._storage.exists(self._path(instant, "aborted"))
+
+    def mark_overtaken(self, instant: str, why: str) -> None:
+        """The instant's rows count as not in the table from now on. With it goes the newest instant of now: those
+        after it have begun where the rows are missing.
+        """
+        newest = max(self.instants(), default=instant)
+        self._create(self._path(instant, "overtaken"), json.dumps({"why": why, "newest": newest}).encode())
+
+    def newest_when_overtaken(self, instant: str) -> str:
+        """The newest instant when this one was marked as overtaken."""
+        return str(json.loads(self._get(self._path(instant, "overtaken")) or b"{}").get("newest", ""))
+
+    def is_overtaken(self, instant: str) -> bool:
+        """Whether the instant's rows count as not in the table."""
+        return self._storage.exists(self._path(instant, "overtaken"))
+
+    def archived(self, active: Collection[str]) -> Iterator[Committed]:
+        """The instants that were committed and are not among the active ones, as far as they are remembered."""
+        for instant, objects in self.standing().items():
+            if instant not in active and {"done", "decision"} <= objects and "aborted" not in objects:
+                decision = self.decision(instant)
+                if isinstance(decision, CommitDecision):
+                    yield Committed(instant, decision.completion_time, partial(self._files, instant))
+
+    def _files(self, instant: str) -> list[WrittenFile]:
+        statuses = (status for entry in self.ledgers(instant) for status in entry.statuses if status.file_id)
+        return [WrittenFile(status.partition_path, status.file_id, status.file_name) for status in statuses]
+
+    def audited(self) -> set[str]:
+        """Request times of the compactions whose plans were audited."""
+        return {info.path.rpartition("/")[2] for info in self._storage.list_level(f"{self._root}/audited").objects}
+
+    def mark_audited(self, compactions: Iterable[str], gone: Iterable[str]) -> None:
+        """Remember that the plans of compactions were audited, and forget those that are off the timeline."""
+        for compaction in compactions:
+            self._create(f"{self._root}/audited/{compaction}", b"")
+        self._storage.delete_many([f"{self._root}/audited/{compaction}" for compaction in gone])
+
+    def is_forgotten(self, instant: str) -> bool:
+        """Whether no object of the instant is left."""
+        return next(iter(self._storage.list(self._path(instant, ""))), None) is None
+
+    def standing(self) -> dict[str, frozenset[str]]:
+        """For each instant, ascending, the names of its objects, from one listing."""
+        prefix = f"{self._root}/instants/"
+        names: dict[str, set[str]] = {}
+        for info in self._storage.list(prefix.rstrip("/")):
+            instant, _, name = info.path.removeprefix(prefix).partition("/")
+            names.setdefault(instant, set()).add(name)
+        return {instant: frozenset(names[instant]) for instant in sorted(names)}
+
+    def forgettable(self, now: datetime) -> list[str]:
+        """Instants whose objects no attempt can need any more."""
+        oldest_kept = format_time(now - KEPT_FOR)
+        return [instant for instant in self.instants()[:-KEPT_INSTANTS] if instant < oldest_kept]
+
+    def is_done(self, instant: str) -> bool:
+        """Whether the instant's decision has been carried out."""
+        return self._storage.exists(self._path(instant, "done"))
+
+    def forget(self, instants: Iterable[str]) -> None:
+        """Delete the objects of instants. Whatever a crash leaves still says that nothing is to be done for them.
+
+        Of an instant that was carried out, `done` goes last; without it the decision would be carried out again, and
+        without the decision its intents would count as open.
+        """
+        for instant in instants:
+            last = [self._path(instant, name) for name in ("decision", "aborted", "overtaken", "done")]
+            others = [info.path for info in self._storage.list(self._path(instant, "")) if info.path not in last]
+            self._storage.delete_many(others)
+            for path in last:
+                self._storage.delete(path)
+
+    def _epochs(self) -> list[int]:
+        objects = self._storage.list_level(f"{self._root}/epoch").objects
+        return [int(name) for name in (info.path.rpartition("/")[2] for info in objects) if name.isdigit()]
+
+    def _epoch_path(self, epoch: int) -> str:
+        return f"{self._root}/epoch/{epoch:08d}"
+
+    def _path(self, instant: str, name: str) -> str:
+        return f"{self._root}/instants/{instant}/{name}".rstrip("/")
+
+    def _get(self, path: str) -> bytes | None:
+        try:
+            return self._storage.get(path)
+        except NotFound:
+            return None
+
+    def _create(self, path: str, content: bytes) -> bytes | None:
+        """Create the object; None if it holds our content now, else what it holds.
+
+        A create whose answer was lost finds its own object when tried again: equal content is success.
+        """
+        try:
+            self._storage.create(path, content)
+        except AlreadyExists:
+            existing = self._storage.get(path)
+            return None if existing == content else existing
+        return None
+
+
+def pipelines(storage: Storage) -> tuple[str, ...]:
+    """Names of the pipelines that ever wrote to the table."""
+    names = (path.rpartition("/")[2] for path in storage.list_level(ROOT).directories)
+    return tuple(sorted(pipeline_of(name) for name in names if name != "lease"))

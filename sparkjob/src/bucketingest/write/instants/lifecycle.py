@@ -1,0 +1,234 @@
+"""The acts on an instant of ours up to its commit: begin it, put micro-batches into it, decide it. When to do which is
+the coordinator's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from bucketingest.hudi.errors import InstantExists, UnsupportedTable
+from bucketingest.hudi.naming import join, version_of
+from bucketingest.hudi.rollback.markers import marked_files
+from bucketingest.hudi.rollback.rollback import pending_rollback, rollbacks_of
+from bucketingest.hudi.table.checks import metadata_table_refusals
+from bucketingest.hudi.table.partition import ensure_partition_metadata
+from bucketingest.hudi.table.table import load_table
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.history import archived_times
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, State, next_instant_time
+from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.index.bucket import BucketIndex, FileIds
+from bucketingest.index.errors import DuplicateFileGroup
+from bucketingest.index.routing import PartitionNumbers
+from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost, WriteError
+from bucketingest.write.instants.commit_content import commit_metadata, is_of_pipeline, pending_metadata
+from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.records import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
+from bucketingest.write.instants.shared_table import SharedTable
+from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.instants.writer_identity import MAX_AHEAD, WriterIdentity
+from bucketingest.write.open_table import OpenTable
+from bucketingest.write.recovery.execute import InstantExecutor, completed_by_another
+from bucketingest.write.rows.write_status import WriteStatus
+
+_REQUEST_ATTEMPTS: Final = 10
+
+
+class InstantWriter:
+    """Acts on the instants of one attempt. Every act may be repeated after a failure."""
+
+    def __init__(self, opened: OpenTable, coordination: Coordination, identity: WriterIdentity, work: str) -> None:
+        """`work`: fingerprint of all that decides which rows the tasks write, and how, but the file ids."""
+        self._opened = opened
+        self._storage = opened.storage
+        self._coordination = coordination
+        self._identity = identity
+        self._work = work
+        self.executor = InstantExecutor(opened.storage, coordination, identity)
+        self._shared = SharedTable(opened, coordination, self.executor.rollback_times)
+
+    @property
+    def index(self) -> BucketIndex:
+        """Every file group that a completed instant wrote."""
+        return self._shared.index
+
+    def look(self) -> Timeline:
+        """The timeline; what other writers have done up to now counts as known afterwards."""
+        return self._shared.look()
+
+    @property
+    def file_ids(self) -> FileIds:
+        """What write tasks need of the index."""
+        return self._shared.index.file_ids
+
+    @property
+    def partitions(self) -> PartitionNumbers:
+        """The partitions that have their metadata."""
+        return PartitionNumbers.of(sorted(self._shared.partitions))
+
+    def begin(self, source_range: SourceRange) -> str:
+        """Put a new instant on the timeline, intent and heartbeat first, so that it is never there without them.
+
+        Returns its request time, greater than every time known. Raises FencedOut, and what the lease's check does: one
+        who has slept must not leave an instant that nobody resumes.
+        """
+        self._identity.check_lease()
+        self._coordination.check_epoch(self._identity.epoch)
+        content = pending_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
+        for _ in range(_REQUEST_ATTEMPTS):
+            with self._identity.lock():
+                timeline = Timeline.load(self._storage)
+                self._shared.check(timeline)
+                self._shared.fold_in(timeline)
+                instant = self._next_time(timeline.times | set(self._coordination.instants()))
+                if not self._coordination.claim(instant, self._intent(source_range)):
+                    continue
+                heartbeat.beat(self._storage, instant)
+                try:
+                    create_requested(self._storage, instant, content=content)
+                except InstantExists:  # another writer's of the same millisecond, or ours, whose answer was lost
+                    if self._storage.get(path_of(Instant(instant, DELTA_COMMIT, State.REQUESTED))) != content:
+                        continue  # a start forgets our claim
+                create_inflight(self._storage, instant, content=content)
+            self._check_not_aborted(instant)
+            return instant
+        raise WriteError(
+            f"{self._storage.url}: no free instant time in {_REQUEST_ATTEMPTS} attempts: other writers are at work "
+            "without the table's lock; stop them"
+        )
+
+    def _check_not_aborted(self, instant: str) -> None:
+        """A newer attempt may have aborted the instant while this one was putting it on the timeline."""
+        if isinstance(decision := self._coordination.decision(instant), AbortDecision):
+            self.executor.undo(instant, decision.reason)
+            self._coordination.check_epoch(self._identity.epoch)
+            raise InstantAborted(f"instant {instant} was aborted as it began: {decision.reason}")
+
+    def begin_next(self, instant: str, sequence: int, source_range: SourceRange) -> bool:
+        """Put a further micro-batch into an open instant, or the same one again; False if the instant is not open any
+        more, or the micro-batch was begun with other rows, other file names or other work.
+        """
+        timeline = Timeline.load(self._storage)
+        found = timeline.find(instant)
+        if found is None or found.is_completed or pending_rollback(self._storage, timeline, instant) is not None:
+            return False
+        if not is_of_pipeline(self._storage, found, self._identity.pipeline):
+            return False
+        wanted = self._intent(source_range)
+        begun = self._coordination.intent(instant, sequence)
+        if begun is not None and not begun.same_files_as(wanted):
+            return False
+        heartbeat.beat(self._storage, instant)
+        if begun is None:
+            self._coordination.put_intent(instant, sequence, wanted)
+        if found.state is State.REQUESTED:
+            content = pending_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
+            create_inflight(self._storage, instant, content=content)
+        return True
+
+    def check_files(self, instant: str, sequence: int, statuses: Sequence[WriteStatus]) -> None:
+        """Raise ConflictingAttempt if a micro-batch that was written more than once has files that its last run did
+        not write: each has a marker, and each would be visible by its name alone, now or when a late request lands.
+        """
+        written = {join(status.partition_path, status.file_name) for status in statuses if status.file_id}
+        marked = {path for path in marked_files(self._storage, instant) if version_of(path) == sequence}
+        if left := sorted(marked - written):
+            raise ConflictingAttempt(
+                f"an earlier run of micro-batch {sequence} of instant {instant} wrote {left[0]}, this one does not: "
+                "the input is not the same when it is read again (a function such as rand() in transform.sql)"
+            )
+
+    def keep_alive(self, instant: str, last: datetime | None) -> datetime:
+        """Renew the heartbeat of an instant that waits for input if half its interval has passed since `last`. Returns
+        the time of the last beat.
+        """
+        now = self._identity.clock()
+        if last is not None and timedelta() <= now - last < heartbeat.INTERVAL / 2:
+            return last
+        heartbeat.beat(self._storage, instant)
+        return now
+
+    def commit(self, instant: str, entries: Sequence[LedgerEntry]) -> CommitDecision:
+        """Decide the instant unless it is decided, and carry the decision out.
+
+        Raises InstantAborted if it was rolled back, here or by another writer: its rows must be written again. Raises
+        PositionLost if it is complete and its rows must be ingested again all the same, and as the checks before the
+        decision do.
+        """
+        decision, completed = self._coordination.decision(instant), False
+        if decision is None:
+            with self._identity.lock():
+                wanted = self._wanted(instant, entries)
+                decision = self._coordination.decide(instant, wanted)
+                completed = decision is wanted and isinstance(wanted, CommitDecision)
+                if completed and isinstance(wanted, CommitDecision):
+                    complete(self._storage, instant, wanted.completion_time, wanted.content)
+        if isinstance(decision, AbortDecision):
+            self.executor.abort(instant, decision.reason)
+            raise InstantAborted(f"instant {instant} was aborted: {decision.reason}; its rows are written again")
+        if completed:
+            self.executor.look_after(instant)
+            self.executor.close(instant, entries)
+        else:  # it was decided before, perhaps by an attempt that had more of its micro-batches
+            entries = self._coordination.ledgers(instant)
+            self.executor.complete(instant, decision, entries)
+        self._shared.wrote(instant, _file_groups(entries))
+        self._refuse_metadata_table()  # switched on since the check before the decision, it hides what is complete now
+        return decision
+
+    def _wanted(self, instant: str, entries: Sequence[LedgerEntry]) -> Decision:
+        """Make all checks that can still stop the commit; what is to be decided.
+
+        Raises FencedOut, PositionLost, UnsupportedTable (the metadata table was switched on, or another writer changed
+        a column), DuplicateFileGroup (among other writers' commits; where a file group of ours would be the second one,
+        the instant is aborted).
+        """
+        self._coordination.check_epoch(self._identity.epoch)
+        self._refuse_metadata_table()
+        timeline = Timeline.load(self._storage)
+        found = timeline.find(instant)
+        if found is not None and found.is_completed:
+            raise completed_by_another(self._storage, found)
+        if found is None or rollbacks_of(self._storage, timeline, instant):
+            return AbortDecision("another writer rolled it back")
+        self._shared.check(timeline)
+        self._shared.fold_in(timeline)
+        written = _file_groups(entries)
+        if gone := sorted(written & self._shared.replaced):
+            place = f"{gone[0][1]} of partition {gone[0][0]!r}"
+            return AbortDecision(f"another writer replaced file group {place} meanwhile")
+        try:
+            self._shared.index.with_commit(written)
+        except DuplicateFileGroup as error:
+            place = f"bucket {error.bucket} of partition {error.partition_path!r}"
+            return AbortDecision(f"another writer gave {place} file group {error.file_ids[0]} meanwhile")
+        for partition_path in {path for path, _ in written} - self._shared.partitions:
+            ensure_partition_metadata(self._storage, partition_path, instant)
+        if not self._coordination.close(instant, len(entries) + 1):
+            raise PositionLost(f"another attempt began micro-batch {len(entries) + 1} of instant {instant} meanwhile")
+        pipeline, epoch = self._identity.pipeline, self._identity.epoch
+        metadata = commit_metadata(self._opened, pipeline, epoch, entries, self._shared.schema)
+        completion_time = self._next_time(timeline.times)
+        self._identity.check_lease()  # last: nothing that takes long lies between it and the decision
+        return CommitDecision(completion_time, metadata.encode())
+
+    def _refuse_metadata_table(self) -> None:
+        if reasons := metadata_table_refusals(load_table(self._storage).properties):
+            raise UnsupportedTable(self._storage.url, reasons)
+
+    def _intent(self, source_range: SourceRange) -> Intent:
+        letters = self._identity.dead_letters
+        letters_url = None if letters is None else letters.url
+        told = f"{self._work}\n{letters_url}\n{self._shared.index.file_ids.fingerprint}"
+        return Intent(source_range, hashlib.sha256(told.encode()).hexdigest(), letters_url)
+
+    def _next_time(self, known: frozenset[str] | set[str]) -> str:
+        return next_instant_time(self._identity.clock(), known | archived_times(self._storage), MAX_AHEAD)
+
+
+def _file_groups(entries: Sequence[LedgerEntry]) -> set[tuple[str, str]]:
+    """(partition path, file id) of everything that the micro-batches wrote."""
+    return {(status.partition_path, status.file_id) for entry in entries for status in entry.statuses if status.file_id}

@@ -1,0 +1,144 @@
+"""The table as this attempt knows it, while other writers work on it too: their file groups and columns are learnt, and
+what they roll back or leave out of a compaction is noticed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection
+
+from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.rollback.rollback import rollback_targets
+from bucketingest.hudi.table.schema import AvroSchema
+from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, ROLLBACK
+from bucketingest.hudi.timeline.overtaking import Committed, left_out
+from bucketingest.hudi.timeline.replaced import replaced_file_groups
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.index.bucket import BucketIndex
+from bucketingest.write.errors import PositionLost
+from bucketingest.write.instants.commit_content import is_of_pipeline
+from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.position import DEPTH
+from bucketingest.write.open_table import OpenTable
+
+log = logging.getLogger(__name__)
+
+
+class SharedTable:
+    """File groups, partitions and columns of the completed instants, and which instants those were."""
+
+    def __init__(self, opened: OpenTable, coordination: Coordination, own_rollbacks: Collection[str]) -> None:
+        """`own_rollbacks`: request times of this attempt's own, which grow."""
+        self._storage = opened.storage
+        self._coordination = coordination
+        self._own_rollbacks = own_rollbacks
+        self._input_schema = opened.avro_schema
+        self._folded = opened.commits
+        self._known = opened.commits
+        self._rollbacks: frozenset[str] = frozenset()
+        self._removals: frozenset[str] = frozenset()
+        self._audited: set[str] | None = None
+        self.schema: AvroSchema = opened.avro_schema
+        """The table's columns, those that other writers added meanwhile included, without meta columns."""
+        self.index: BucketIndex = opened.index
+        """Every file group that a completed instant wrote."""
+        self.replaced: frozenset[tuple[str, str]] = frozenset()
+        """(partition path, file id) of file groups that nobody reads any more."""
+        self.partitions: set[str] = set(opened.partitions)
+        """Partition paths that have their partition metadata."""
+
+    def look(self) -> Timeline:
+        """The timeline; what other writers have done up to now counts as known afterwards. Compactions are audited."""
+        timeline = Timeline.load(self._storage)
+        self._rollbacks = _times(timeline, ROLLBACK)
+        self._known = frozenset(instant.request_time for instant in timeline.completed_commits)
+        self._audit(timeline)
+        return timeline
+
+    def check(self, timeline: Timeline) -> None:
+        """Raise PositionLost if since the last `look` another writer rolled completed instants back, or requested a
+        compaction that leaves rows of ours out.
+        """
+        completed = frozenset(instant.request_time for instant in timeline.completed_commits)
+        gone = {time for time in self._known - completed if not timeline.is_archived(time)}
+        ignored = self._rollbacks | frozenset(self._own_rollbacks)
+        if _times(timeline, ROLLBACK) - ignored:
+            gone |= rollback_targets(self._storage, timeline, ignored) & self._known
+        gone |= self._audit(timeline)
+        if gone:
+            raise PositionLost(
+                f"{self._storage.url}: another writer took completed instants out of the table: "
+                f"{', '.join(sorted(gone))}; their rows are ingested again"
+            )
+        self._known = completed
+        self._rollbacks = _times(timeline, ROLLBACK)
+
+    def _audit(self, timeline: Timeline) -> set[str]:
+        """Look once at each compaction; returns the instants of ours that one leaves out, marked as overtaken."""
+        if self._audited is None:
+            self._audited = self._coordination.audited()
+        new = timeline.compactions - self._audited
+        if not new:
+            return set()
+        newest = sorted(timeline.completed_commits, key=lambda each: each.request_time, reverse=True)
+        active = {instant.request_time: instant for instant in newest[:DEPTH]}
+        instants = [Committed.of(self._storage, instant) for instant in active.values()]
+        instants += self._coordination.archived(active)
+        overtaken = set()
+        for instant, by in left_out(self._storage, new, instants):
+            time, extra = instant.request_time, {"instant": instant.request_time, "by": by}
+            if time not in active or is_of_pipeline(self._storage, active[time], self._coordination.pipeline):
+                self._coordination.mark_overtaken(time, by)
+                overtaken.add(time)
+                log.error("left out of a compaction", extra=extra)
+            else:
+                log.error("rows of another writer are lost: they are left out of a compaction", extra=extra)
+        gone = self._audited - timeline.compactions
+        self._coordination.mark_audited(new, gone)
+        self._audited = set(timeline.compactions)
+        return overtaken
+
+    def fold_in(self, timeline: Timeline) -> None:
+        """Learn the file groups and columns that other writers' instants made since the last look.
+
+        Raises UnsupportedTable if a column of ours has another type by now.
+        """
+        written = []
+        for instant in timeline.completed_commits:
+            if instant.request_time not in self._folded:
+                path = path_of(instant)
+                data = self._storage.get(path)
+                written += [(file.partition_path, file.file_id) for file in CommitMetadata.decode_files(data, path)]
+                self._learn_columns(CommitMetadata.decode_schema(data, path))
+        if _times(timeline, REPLACE_COMMIT) or self.replaced:
+            self.replaced = replaced_file_groups(self._storage, timeline)
+        index = self.index.without(self.replaced).with_commit(each for each in written if each not in self.replaced)
+        self.index = index.avoiding(self.replaced)
+        self._folded = frozenset(instant.request_time for instant in timeline.completed_commits)
+        removals = _times(timeline, CLEAN) | _times(timeline, RESTORE)
+        if removals - self._removals:  # they may have deleted a partition with its metadata
+            self.partitions.clear()
+        self._removals = removals
+
+    def _learn_columns(self, schema: str | None) -> None:
+        """What we write says the table's schema to readers: a column that it leaves out is gone."""
+        if schema is None:
+            return
+        comparison = compare_schemas(json.loads(schema), self._input_schema)
+        if comparison.fit is Fit.REFUSED:
+            raise UnsupportedTable(self._storage.url, [f"schema: {reason}" for reason in comparison.reasons])
+        self.schema = comparison.schema
+
+    def wrote(self, instant: str, file_groups: Collection[tuple[str, str]]) -> None:
+        """An instant of ours is complete, with these (partition path, file id)."""
+        self.index = self.index.with_commit(file_groups)
+        self.partitions.update(partition_path for partition_path, _ in file_groups)
+        self._folded |= {instant}
+        self._known |= {instant}
+
+
+def _times(timeline: Timeline, action: str) -> frozenset[str]:
+    return frozenset(instant.request_time for instant in timeline.instants if instant.action == action)

@@ -1,0 +1,30 @@
+"""Whose instants an attempt writes, and by which clock and under whose lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.storage import Storage, open_storage
+
+MAX_AHEAD: Final = timedelta(minutes=5)
+"""How far the table's newest instant may be ahead of this machine's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterIdentity:
+    """Whose instants these are."""
+
+    pipeline: str
+    epoch: int
+    dead_letters: Storage | None
+    lock: Lock = nullcontext
+    check_lease: Callable[[], None] = lambda: None
+    clock: Callable[[], datetime] = utc_now
+    open_letters: Callable[[str], Storage] = open_storage
+    """Opens the place where an earlier attempt staged dead letters, by its URL."""

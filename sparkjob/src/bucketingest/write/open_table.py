@@ -1,0 +1,191 @@
+"""Opens the table a pipeline writes, or creates it; refuses, before anything is written, whatever would make its
+commits wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, cast, get_args
+
+import pyarrow as pa
+
+from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
+from bucketingest.hudi.table.advice import advice
+from bucketingest.hudi.table.checks import check_table
+from bucketingest.hudi.table.file_view import FileView, load_file_view
+from bucketingest.hudi.table.key_sample import sample_record_keys
+from bucketingest.hudi.table.schema import AvroSchema, arrow_to_avro, avro_to_arrow, schema_json, with_meta_columns
+from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
+from bucketingest.hudi.table.table import HoodieTable, TableDefinition, create_table, load_table
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.replaced import replaced_file_groups
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.index.bucket import BucketIndex
+from bucketingest.index.errors import InvalidKeyRule
+from bucketingest.index.hashing import BucketHash
+from bucketingest.index.layout_check import verify_bucket_layout
+from bucketingest.index.partition_path import PartitionPathRule
+from bucketingest.index.record_key import RecordKeyRule
+from bucketingest.storage import Storage, verify_create_if_absent
+from bucketingest.write.instants.journal import ROOT
+from bucketingest.write.plan import DELETE_COLUMN, RowRules
+
+log = logging.getLogger(__name__)
+
+_SCHEMA_PROPERTY: Final = "hoodie.table.create.schema"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTable:
+    """A table that this pipeline may write to, as it was when it was opened."""
+
+    table: HoodieTable
+    definition: TableDefinition
+    rules: RowRules
+    avro_schema: AvroSchema
+    """The table's columns, those that the input adds included, without meta columns."""
+    row_schema: pa.Schema
+    """The same as Arrow, and the delete column last if the input has it: what the write tasks are given."""
+    index: BucketIndex
+    partitions: frozenset[str]
+    """Partition paths that have their partition metadata."""
+    commits: frozenset[str]
+    """Request times of the completed instants whose file groups are in the index."""
+    created: bool
+
+    @property
+    def storage(self) -> Storage:
+        """Where the table lies."""
+        return self.table.storage
+
+    @property
+    def block_schema_json(self) -> str:
+        """Avro schema for block headers, with meta columns."""
+        return schema_json(with_meta_columns(self.avro_schema))
+
+
+def open_table(
+    storage: Storage, definition: TableDefinition, incoming: pa.Schema, *, has_deletes: bool = False
+) -> OpenTable:
+    """Open the table, or create it with the incoming columns.
+
+    `incoming`: columns after the transform, without the delete column. Raises UnsupportedTable with every reason found,
+    DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch, SchemaError, and what key rules raise for missing
+    columns.
+    """
+    rules = check_definition(definition, incoming)
+    for warning in advice(definition, incoming, has_deletes=has_deletes):
+        log.warning("advice", extra={"advice": warning})
+    avro = arrow_to_avro(incoming, table_name=definition.name)
+    verify_create_if_absent(storage, ROOT)
+    try:
+        table, created = load_table(storage), False
+    except TableNotFound:
+        table, created = create_table(storage, definition, schema_json(avro)), True
+    check_table(table, definition)
+    timeline = Timeline.load(storage)
+    avro = _merged_schema(table, timeline, avro)
+    view = load_file_view(storage, timeline)
+    replaced = replaced_file_groups(storage, timeline)
+    index = BucketIndex.bootstrap(_committed_files(view, replaced), definition.buckets).avoiding(replaced)
+    if table.bucket_count is None:  # made by Hudi, which does not record how it hashed
+        verify_bucket_layout(sample_record_keys(storage, view), rules.record_key, rules.buckets, rules.hash)
+    return OpenTable(
+        table=table,
+        definition=definition,
+        rules=rules,
+        avro_schema=avro,
+        row_schema=_row_schema(avro, has_deletes=has_deletes),
+        index=index,
+        partitions=view.marked_partitions,
+        commits=frozenset(instant.request_time for instant in timeline.completed_commits),
+        created=created,
+    )
+
+
+def check_definition(definition: TableDefinition, incoming: pa.Schema) -> RowRules:
+    """Refuse, without a look at storage, what no table could take; returns how a row's place follows from its columns.
+
+    Raises as `open_table` does.
+    """
+    rules = row_rules(definition)
+    _check_columns(rules, incoming)
+    arrow_to_avro(incoming, table_name=definition.name)
+    return rules
+
+
+def row_rules(definition: TableDefinition) -> RowRules:
+    """How a row's place follows from its columns."""
+    return RowRules(
+        record_key=RecordKeyRule.of(
+            definition.record_key, definition.partition_fields, definition.effective_hash_fields
+        ),
+        partition_path=PartitionPathRule(definition.partition_fields, definition.hive_style_partitioning),
+        ordering_field=definition.ordering_field,
+        buckets=definition.buckets,
+        hash=_known_hash(definition),
+    )
+
+
+def _known_hash(definition: TableDefinition) -> BucketHash:
+    for known in get_args(BucketHash):
+        if definition.hash == known:
+            return cast(BucketHash, known)
+    raise InvalidKeyRule(f"unknown hash {definition.hash!r}: known are {', '.join(get_args(BucketHash))}")
+
+
+def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:
+    """The table's columns as its newest commit says, or its properties; None if neither does."""
+    for instant in reversed(timeline.completed_commits):
+        path = path_of(instant)
+        text = CommitMetadata.decode_schema(table.storage.get(path), path)
+        if text:
+            return json.loads(text)
+    text = table.properties.get(_SCHEMA_PROPERTY)
+    return json.loads(text) if text else None
+
+
+def _check_columns(rules: RowRules, incoming: pa.Schema) -> None:
+    named = {
+        "recordKey": rules.record_key.fields,
+        "partitionBy": rules.partition_path.fields,
+        "orderingField": () if rules.ordering_field is None else (rules.ordering_field,),
+    }
+    missing = [
+        f"spec.table.{field}: the rows have no column {column!r}; columns are {', '.join(incoming.names)}"
+        for field, columns in named.items()
+        for column in columns
+        if column not in incoming.names
+    ]
+    if missing:
+        raise UnsupportedTable("as specified", missing)
+    rules.record_key.check(incoming)
+    rules.partition_path.check(incoming)
+
+
+def _merged_schema(table: HoodieTable, timeline: Timeline, incoming: AvroSchema) -> AvroSchema:
+    stored = stored_schema(table, timeline)
+    if stored is None:
+        return incoming
+    comparison = compare_schemas(stored, incoming)
+    if comparison.fit is Fit.REFUSED:
+        raise UnsupportedTable(table.storage.url, [f"schema: {reason}" for reason in comparison.reasons])
+    return comparison.schema
+
+
+def _committed_files(view: FileView, replaced: Collection[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    return [
+        (group.partition_path, group.file_id, str(file.name))
+        for group in view.groups
+        if group.latest is not None and (group.partition_path, group.file_id) not in replaced
+        for file in (group.latest.base_file, *group.latest.log_files)
+        if file is not None
+    ]
+
+
+def _row_schema(avro: AvroSchema, *, has_deletes: bool) -> pa.Schema:
+    schema = avro_to_arrow(avro)
+    return schema.append(pa.field(DELETE_COLUMN, pa.bool_())) if has_deletes else schema

@@ -1,0 +1,1 @@
+"""What tasks do with rows: shuffle them by file group, buffer, write and publish them; keep those that are rejected."""

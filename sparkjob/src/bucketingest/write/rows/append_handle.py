@@ -1,0 +1,162 @@
+"""One file group in one micro-batch: buffers rows, turns them into log blocks, and closes to one object and its
+`WriteStatus`.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+from typing import BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block
+from bucketingest.hudi.log.format import Buffer
+from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.table.schema import META_COLUMNS
+from bucketingest.write.plan import DELETE_COLUMN, WritePlan
+from bucketingest.write.rows.merging import surviving_rows
+
+_ONE_VALUE: Final = pa.dictionary(pa.int8(), pa.string())
+_META_FIELDS: Final = [
+    pa.field(name, kind)
+    for name, kind in zip(META_COLUMNS, (_ONE_VALUE, pa.string(), pa.string(), _ONE_VALUE, _ONE_VALUE), strict=True)
+]
+
+
+class AppendHandle:
+    """Appends rows of one bucket of one partition. Not shared between threads.
+
+    A flush turns the buffered rows into a data block and, for deletes, a delete block. Blocks of a flush that the
+    memory budget forced go to a scratch file, so a file group may be larger than memory; all blocks together become one
+    object.
+    """
+
+    def __init__(self, plan: WritePlan, partition_path: str, bucket: int, *, task: int, first_row: int) -> None:
+        """`first_row`: number of the handle's first row within its task, for the commit sequence number."""
+        self.partition_path = partition_path
+        self.bucket = bucket
+        self.file_name = LogFileName(plan.file_ids.file_id(partition_path, bucket), plan.instant_time, plan.sequence)
+        self.rows_received = self.upserts = self.deletes = self.blocks = self.size_bytes = 0
+        self._plan = plan
+        self._sequence_prefix = f"{plan.instant_time}_{task}_"
+        self._next_row = first_row
+        self._rows: list[pa.RecordBatch] = []
+        self._buffered_bytes = 0
+        self._encoded: list[Buffer] = []
+        self._scratch: BinaryIO | None = None
+        self._scratch_path = pathlib.Path()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of Arrow buffers not yet turned into blocks."""
+        return self._buffered_bytes
+
+    def append(self, rows: pa.RecordBatch, size_bytes: int) -> None:
+        """Take rows of the plan's schema, in arrival order, and the bytes of memory they hold."""
+        self._rows.append(rows)
+        self._buffered_bytes += size_bytes
+        self.rows_received += rows.num_rows
+
+    def flush(self) -> None:
+        """Turn the buffered rows into blocks on scratch disk: the budget wants the memory."""
+        self._encode()
+        if self._scratch is None:
+            descriptor, name = tempfile.mkstemp(prefix="bucketingest-", suffix=".log")
+            self._scratch = os.fdopen(descriptor, "wb")
+            self._scratch_path = pathlib.Path(name)
+        self._scratch.writelines(self._encoded)
+        self._encoded.clear()
+
+    def close(self) -> list[Buffer] | pathlib.Path:
+        """The content of the handle's object: buffers in order, or the scratch file, which is then the caller's to
+        delete.
+        """
+        self._encode()
+        if self._scratch is None:
+            return self._encoded
+        self._scratch.writelines(self._encoded)
+        self._encoded.clear()
+        self._scratch.close()
+        return self._scratch_path
+
+    def discard(self) -> None:
+        """Forget everything, after a failure."""
+        self._rows.clear()
+        self._encoded.clear()
+        self._buffered_bytes = 0
+        if self._scratch is not None:
+            self._scratch.close()
+            self._scratch_path.unlink(missing_ok=True)
+
+    def _encode(self) -> None:
+        if not self._rows:
+            return
+        (rows,) = pa.Table.from_batches(self._rows, schema=self._plan.schema).combine_chunks().to_batches()
+        self._rows.clear()
+        self._buffered_bytes = 0
+        keys = self._plan.rules.record_key.columns(rows).record_key
+        ordering = self._ordering(rows)
+        survivors = surviving_rows(keys, ordering)
+        if survivors is not None:
+            indices = pa.array(survivors)
+            rows, keys = rows.take(indices), keys.take(indices)
+        if self._plan.has_deletes:
+            deleted = rows.column(DELETE_COLUMN).fill_null(False)  # noqa: FBT003 - Arrow's signature
+            rows = rows.drop_columns([DELETE_COLUMN])
+            if deleted.true_count:
+                kept = pc.invert(deleted)
+                self._add_upserts(rows.filter(kept), keys.filter(kept))
+                self._add_deletes(rows.filter(deleted), keys.filter(deleted))
+                return
+        self._add_upserts(rows, keys)
+
+    def _add_upserts(self, rows: pa.RecordBatch, keys: pa.Array) -> None:
+        if not rows.num_rows:
+            return
+        schema = pa.schema([*_META_FIELDS, *rows.schema])
+        table = pa.Table.from_arrays([*self._meta_columns(keys), *rows.columns], schema=schema)
+        block = parquet_data_block if self._plan.log_block == "parquet" else avro_data_block
+        self._add(block(table, instant_time=self._plan.instant_time, avro_schema_json=self._plan.block_schema_json))
+        self.upserts += rows.num_rows
+
+    def _add_deletes(self, rows: pa.RecordBatch, keys: pa.Array) -> None:
+        self._add(
+            delete_block(
+                keys,
+                self.partition_path,
+                self._ordering(rows),
+                instant_time=self._plan.instant_time,
+                avro_schema_json=self._plan.block_schema_json,
+            )
+        )
+        self.deletes += rows.num_rows
+
+    def _add(self, block: list[Buffer]) -> None:
+        self._encoded += block
+        self.size_bytes += sum(memoryview(part).nbytes for part in block)
+        self.blocks += 1
+
+    def _ordering(self, rows: pa.RecordBatch) -> pa.Array | None:
+        field = self._plan.rules.ordering_field
+        return None if field is None else rows.column(field)
+
+    def _meta_columns(self, keys: pa.Array) -> list[pa.Array]:
+        count = len(keys)
+        numbers = pa.array(np.arange(self._next_row, self._next_row + count)).cast(pa.string())
+        self._next_row += count
+        return [
+            _constant(self._plan.instant_time, count),
+            pc.binary_join_element_wise(self._sequence_prefix, numbers, ""),
+            keys,
+            _constant(self.partition_path, count),
+            _constant(self.file_name.file_id, count),
+        ]
+
+
+def _constant(text: str, count: int) -> pa.DictionaryArray:
+    """The same text `count` times, without writing it `count` times."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int8)), pa.array([text]))

@@ -1,0 +1,158 @@
+"""Receives the rows of a write task's file groups, feeds the handles, and publishes each file group's one object, its
+marker first: other writers' rollback finds what to delete by markers alone.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final, Self
+
+import pyarrow as pa
+
+from bucketingest.hudi.log.format import Buffer
+from bucketingest.hudi.naming import join
+from bucketingest.hudi.rollback.markers import create_marker
+from bucketingest.hudi.table.partition import ensure_partition_metadata
+from bucketingest.storage import Storage, open_storage
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.append_handle import AppendHandle
+from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter
+from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA
+from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
+from bucketingest.write.rows.publishing import create_or_adopt
+from bucketingest.write.rows.shuffle import DEAD_LETTERS, SHUFFLE_SCHEMA, unpack
+from bucketingest.write.rows.write_status import WriteStatus, statuses_to_arrow
+
+PUBLISHERS: Final = 4
+"""Objects that one task sends to the storage at the same time: what costs is the storage's answer, not the bytes."""
+
+
+def write_task(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) -> Iterator[pa.RecordBatch]:
+    """A write task as the engine runs it: shuffle batches in, in `SHUFFLE_ORDER`; its write statuses out, at least one
+    row.
+    """
+    keep_no_large_blocks()
+    with BucketWriter(plan, open_storage(plan.table_url, plan.storage_options), task=task) as writer:
+        for batch in batches:
+            writer.write(batch)
+        yield statuses_to_arrow(writer.close())
+
+
+class BucketWriter:
+    """Writes the file groups of one task. One handle is open at a time, since rows arrive by file group.
+
+    Use it as a context: whatever is unfinished when it ends is forgotten, and scratch files are removed.
+    """
+
+    def __init__(self, plan: WritePlan, storage: Storage, *, task: int) -> None:
+        self._plan = plan
+        self._storage = storage
+        self._task = task
+        self._budget = MemoryBudget(plan.memory_bytes)
+        self._handle: AppendHandle | None = None
+        self._letters = DeadLetterWriter(plan, str(task), task)
+        self._statuses: list[WriteStatus] = []
+        self._partitions: set[str] = set(plan.partitions.known)
+        self._next_row = 0
+        self._pool = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="publish")
+        self._markers = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="mark")
+        self._publishing: list[tuple[Future[WriteStatus], int]] = []
+        self._marker: Future[None] | None = None
+        self._scratch_files: list[pathlib.Path] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._handle is not None:
+            self._handle.discard()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._markers.shutdown(wait=True, cancel_futures=True)
+        for path in self._scratch_files:  # publishing deletes its own; those that never came to it are left
+            path.unlink(missing_ok=True)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take a shuffle batch."""
+        assert batch.schema.names == SHUFFLE_SCHEMA.names, f"not a shuffle batch: {batch.schema.names}"
+        paths = batch.column("partition_path").to_pylist()
+        buckets = batch.column("bucket").to_pylist()
+        counts = batch.column("row_count").to_pylist()
+        for path, bucket, count, message in zip(paths, buckets, counts, batch.column("message"), strict=True):
+            schema = DEAD_LETTER_SCHEMA if bucket == DEAD_LETTERS else self._plan.schema
+            buffer = message.as_buffer()
+            rows = unpack(buffer, schema)
+            assert rows.num_rows == count, f"{count} rows were sent, {rows.num_rows} arrived"
+            if bucket == DEAD_LETTERS:
+                self._letters.write(rows)
+                continue
+            self._handle_of(path, bucket).append(rows, buffer.size)
+            self._budget.enforce()
+
+    def close(self) -> list[WriteStatus]:
+        """Publish what is open and wait for the storage. Returns the task's statuses: one per object, or a single empty
+        one.
+        """
+        self._finish_handle()
+        while self._publishing:
+            self._budget.release_blocks(self._await_one())
+        self._statuses += self._letters.close()
+        first, *others = self._statuses or [WriteStatus(task=self._task)]
+        return [replace(first, buffer_bytes=self._budget.highest_bytes), *others]
+
+    def _handle_of(self, partition_path: str, bucket: int) -> AppendHandle:
+        handle = self._handle
+        if handle is not None and (handle.partition_path, handle.bucket) == (partition_path, bucket):
+            return handle
+        self._finish_handle()
+        handle = AppendHandle(self._plan, partition_path, bucket, task=self._task, first_row=self._next_row)
+        self._budget.join(handle)
+        self._handle = handle
+        # Now, so that it stands when the handle's rows are encoded; publishing waits for it.
+        self._marker = self._markers.submit(
+            create_marker, self._storage, self._plan.instant_time, partition_path, str(handle.file_name)
+        )
+        return handle
+
+    def _finish_handle(self) -> None:
+        handle, marker = self._handle, self._marker
+        if handle is None or marker is None:
+            return
+        content = handle.close()
+        self._budget.leave(handle)
+        self._handle = None
+        self._next_row += handle.rows_received
+        in_memory = handle.size_bytes
+        if isinstance(content, pathlib.Path):
+            self._scratch_files.append(content)
+            in_memory = 0
+        self._budget.charge_blocks(in_memory, self._await_one)
+        if handle.partition_path not in self._partitions:
+            ensure_partition_metadata(self._storage, handle.partition_path, self._plan.instant_time)
+            self._partitions.add(handle.partition_path)
+        self._publishing.append((self._pool.submit(self._publish, handle, content, marker), in_memory))
+
+    def _publish(self, handle: AppendHandle, content: list[Buffer] | pathlib.Path, marker: Future[None]) -> WriteStatus:
+        marker.result()
+        adopted = create_or_adopt(self._storage, join(handle.partition_path, str(handle.file_name)), content)
+        return WriteStatus(
+            task=self._task,
+            partition_path=handle.partition_path,
+            bucket=handle.bucket,
+            file_id=handle.file_name.file_id,
+            file_name=str(handle.file_name),
+            size_bytes=handle.size_bytes if adopted is None else adopted,
+            blocks=handle.blocks,
+            rows_received=handle.rows_received,
+            upserts=handle.upserts,
+            deletes=handle.deletes,
+            adopted=adopted is not None,
+        )
+
+    def _await_one(self) -> int:
+        """Wait for the oldest hand-over to the storage; returns the bytes it held."""
+        future, held = self._publishing.pop(0)
+        self._statuses.append(future.result())
+        return held

@@ -1,0 +1,111 @@
+"""Writes a task's rejected rows into staged files of the dead-letter table."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from bucketingest.storage import AlreadyExists, Storage, open_storage
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA, dead_letter_file, staged_path
+from bucketingest.write.rows.write_status import NO_WRITE_TASK, WriteStatus, statuses_to_arrow
+
+_FILE_BYTES_MAX: Final = 16 * 1024**2
+"""Bytes of rejected rows above which a file is finished and the next one begun."""
+_SAMPLE_CHARACTERS: Final = 200
+_DIGEST_CHARACTERS: Final = 16
+
+
+def write_dead_letters(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) -> Iterator[pa.RecordBatch]:
+    """Stage rows (columns of the dead-letter table, some may be absent) that failed before the shuffle. Yields write
+    statuses.
+    """
+    writer = DeadLetterWriter(plan, f"decode-{task}", NO_WRITE_TASK)
+    for batch in batches:
+        if batch.num_rows:
+            writer.write(_completed(batch, plan.instant_time))
+    if statuses := writer.close():
+        yield statuses_to_arrow(statuses)
+
+
+class DeadLetterWriter:
+    """Collects rejected rows into files `<instant>_<sequence>_<origin>_<number>_<digest>.parquet`.
+
+    The digest is of the content: files of equal names are equal, whoever wrote them.
+    """
+
+    def __init__(self, plan: WritePlan, origin: str, task: int) -> None:
+        self._plan = plan
+        self._origin = origin
+        self._task = task
+        self._rows: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self._statuses: list[WriteStatus] = []
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows of `DEAD_LETTER_SCHEMA`."""
+        self._rows.append(rows)
+        self._bytes += rows.nbytes
+        if self._bytes > _FILE_BYTES_MAX:
+            self._finish_file()
+
+    def close(self) -> list[WriteStatus]:
+        """Finish the last file; returns a status per file."""
+        self._finish_file()
+        return self._statuses
+
+    def _finish_file(self) -> None:
+        if not self._rows:
+            return
+        table = pa.Table.from_batches(self._rows, schema=DEAD_LETTER_SCHEMA)
+        self._rows, self._bytes = [], 0
+        name, size, adopted = "", 0, False
+        if self._plan.dead_letters_url is not None:
+            content = dead_letter_file(table)
+            digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS]
+            part = f"{self._origin}_{len(self._statuses)}_{digest}"
+            name = f"{self._plan.instant_time}_{self._plan.sequence}_{part}.parquet"
+            storage = open_storage(self._plan.dead_letters_url, self._plan.storage_options)
+            path = staged_path(self._plan.pipeline, self._plan.instant_time, name)
+            adopted, size = not _created(storage, path, content), len(content)
+        self._statuses.append(
+            WriteStatus(
+                task=self._task,
+                file_name=name,
+                size_bytes=size,
+                rows_received=table.num_rows,
+                rejected=table.num_rows,
+                sample=_sample(table),
+                adopted=adopted,
+            )
+        )
+
+
+def _created(storage: Storage, path: str, content: bytes) -> bool:
+    try:
+        storage.create(path, content)
+    except AlreadyExists:
+        return False
+    return True
+
+
+def _completed(batch: pa.RecordBatch, instant_time: str) -> pa.RecordBatch:
+    count = batch.num_rows
+    columns = []
+    for field in DEAD_LETTER_SCHEMA:
+        if field.name == "instant":
+            columns.append(pa.array([instant_time] * count, pa.string()))
+        elif field.name in batch.schema.names:
+            columns.append(batch.column(field.name).cast(field.type))
+        else:
+            columns.append(pa.nulls(count, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTER_SCHEMA)
+
+
+def _sample(table: pa.Table) -> str:
+    value = (table["value"][0].as_py() or b"").decode("utf-8", "replace")
+    shown = value if len(value) <= _SAMPLE_CHARACTERS else value[: _SAMPLE_CHARACTERS - 3] + "..."
+    return f"{table['reason'][0]}: {table['detail'][0]}: {shown}"

@@ -1,0 +1,168 @@
+"""Rows that cannot be written: found with their reasons, kept as dead letters, never dropped.
+
+The dead-letter table is a directory of Parquet files of one schema. Which rejected rows share a file depends on the
+number of tasks, and with it on the attempt. So each attempt stages files of its own under a hidden directory; once the
+instant has completed, those are published that its ledger names, and a reader sees each rejected row once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketingest.hudi.log.blocks import parquet_bytes
+from bucketingest.index.partition_path import PartitionPaths
+from bucketingest.index.record_key import KeyColumns
+from bucketingest.storage import NotFound, Storage
+from bucketingest.write.pipeline_names import directory_name
+from bucketingest.write.plan import WritePlan
+
+DEAD_LETTER_SCHEMA: Final = pa.schema(
+    [
+        ("instant", pa.string()),
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+"""One rejected row. reason: decode, recordKey, partitionPath or orderingField. value: the message as it was (decode),
+else the row as JSON. topic to key: where the message came from, null for rows rejected after decoding or from another
+source.
+"""
+
+STAGING_DIRECTORY: Final = ".staging"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The rejected rows of a chunk."""
+
+    kept: npt.NDArray[np.int64]
+    """Indices of the rows that can be written."""
+    letters: pa.RecordBatch
+    """The others, as `DEAD_LETTER_SCHEMA`."""
+
+
+def dead_letters(
+    rows: pa.RecordBatch, plan: WritePlan, keys: KeyColumns, partitions: PartitionPaths
+) -> Rejected | None:
+    """The rows of a chunk that have no place in the table; None if all have one, which costs nothing per row."""
+    reasons = [
+        (
+            "recordKey",
+            f"the record key ({', '.join(plan.rules.record_key.fields)}) is null, empty or not UTF-8",
+            keys.missing,
+        ),
+        ("partitionPath", "the partition path must not become a directory", partitions.refused),
+    ]
+    if plan.rules.ordering_field:
+        ordering = rows.column(plan.rules.ordering_field)
+        missing = ordering.is_null() if ordering.null_count else None
+        reasons.append(("orderingField", f"the ordering field ({plan.rules.ordering_field}) is null", missing))
+    reason = np.full(rows.num_rows, -1, dtype=np.int8)
+    for number, (_, _, mask) in enumerate(reasons):
+        if mask is not None:
+            reason[(reason < 0) & _numpy(mask)] = number
+    bad = np.flatnonzero(reason >= 0)
+    if not len(bad):
+        return None
+    found = [reasons[number][:2] for number in reason[bad]]
+    if partitions.refused is not None:
+        told = zip(bad.tolist(), found, strict=True)
+        found = [(why, partitions.reason_of_row(at) if why == "partitionPath" else text) for at, (why, text) in told]
+    return Rejected(np.flatnonzero(reason < 0), _letters(rows.take(pa.array(bad)), plan.instant_time, found))
+
+
+def _letters(rows: pa.RecordBatch, instant_time: str, reasons: list[tuple[str, str]]) -> pa.RecordBatch:
+    count = rows.num_rows
+    values = [json.dumps(row, default=_json_value, ensure_ascii=False).encode() for row in _python_rows(rows)]
+    columns: dict[str, pa.Array] = {
+        "instant": pa.array([instant_time] * count, pa.string()),
+        "reason": pa.array([reason for reason, _ in reasons], pa.string()),
+        "detail": pa.array([detail for _, detail in reasons], pa.string()),
+        "value": pa.array(values, pa.binary()),
+    }
+    return pa.RecordBatch.from_arrays(
+        [columns.get(column.name, pa.nulls(count, column.type)) for column in DEAD_LETTER_SCHEMA],
+        schema=DEAD_LETTER_SCHEMA,
+    )
+
+
+def _python_rows(rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows; Spark's strings can hold bytes that are no UTF-8, and such a row is rejected for it, so it must be
+    shown.
+    """
+    try:
+        return rows.to_pylist()
+    except UnicodeDecodeError:
+        columns = [_as_text(column) if pa.types.is_string(column.type) else column for column in rows.columns]
+        return pa.RecordBatch.from_arrays(columns, names=rows.schema.names).to_pylist()
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    values = column.cast(pa.binary()).to_pylist()
+    return pa.array([None if value is None else value.decode("utf-8", "backslashreplace") for value in values])
+
+
+def _json_value(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _numpy(mask: pa.Array) -> npt.NDArray[np.bool_]:
+    return pc.fill_null(mask, False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's signature
+
+
+def dead_letter_file(letters: pa.Table) -> bytes:
+    """The rows as one Parquet file."""
+    return parquet_bytes(letters).to_pybytes()
+
+
+def staged_path(pipeline: str, instant_time: str, name: str = "") -> str:
+    """Where a dead-letter file waits until its instant has completed, relative to the dead-letter table."""
+    return f"{STAGING_DIRECTORY}/{directory_name(pipeline)}/{instant_time}/{name}".rstrip("/")
+
+
+def publish(storage: Storage, pipeline: str, instant_time: str, names: Iterable[str]) -> None:
+    """Make the staged files of a completed instant visible. Repeating it, also after a crash in the middle, changes
+    nothing.
+    """
+    for name in names:
+        # Releases before this one staged the letters of `shop/orders` within those of `shop`.
+        former = f"{STAGING_DIRECTORY}/{pipeline}/{instant_time}/{name}"
+        for staged in (staged_path(pipeline, instant_time, name), former):
+            try:
+                content = storage.get(staged)
+            except NotFound:
+                continue  # published before
+            storage.put(name, content)
+            storage.delete(staged)
+
+
+def withdraw(storage: Storage, instants: Collection[str]) -> list[str]:
+    """Delete the published files of these instants; returns their names. Every file's name begins with its instant."""
+    paths = [info.path for info in storage.list_level("").objects if info.path.partition("_")[0] in instants]
+    storage.delete_many(paths)
+    return paths
+
+
+def staged_instants(storage: Storage, pipeline: str) -> list[str]:
+    """Request times of the instants that have staged files."""
+    level = storage.list_level(f"{STAGING_DIRECTORY}/{directory_name(pipeline)}")
+    return sorted(path.rpartition("/")[2] for path in level.directories)
+
+
+def discard(storage: Storage, pipeline: str, instant_time: str) -> None:
+    """Delete what is staged of an instant."""
+    storage.delete_many([info.path for info in storage.list(staged_path(pipeline, instant_time))])

@@ -1,0 +1,104 @@
+"""Puts an object under the one name it has in its micro-batch, and tells a twin's equal object from a conflict.
+
+A task that was retried or ran twice meets its twin's object under the same name. The same rows: the twin's object is
+adopted. Mostly its bytes are the same; a replayed micro-batch of Kafka can have its partitions, and so its rows, in
+another order (Spark 4.2, seen). Other rows: the micro-batch's input was not the same twice, and its instant is not
+committed. An object may be larger than memory, so none is ever held whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, Final
+
+from bucketingest.hudi.log.format import Buffer
+from bucketingest.hudi.log.reader import read_log
+from bucketingest.storage import AlreadyExists, NotFound, Storage
+from bucketingest.write.errors import ConflictingAttempt
+
+CHUNK_BYTES: Final = 1024**2
+"""Most bytes of the object there that are read at a time."""
+_ROWS: Final = 1024
+"""Rows that are Python objects at a time while rows are compared."""
+
+
+def create_or_adopt(storage: Storage, path: str, content: Sequence[Buffer] | pathlib.Path) -> int | None:
+    """Create the object, or adopt the one there if it holds the same rows: returns the bytes of that one then.
+
+    A `content` that is a file is deleted afterwards. Raises ConflictingAttempt when the object there holds other rows.
+    """
+    try:
+        storage.create(path, content if isinstance(content, pathlib.Path) else [memoryview(part) for part in content])
+    except AlreadyExists:
+        with tempfile.TemporaryFile(prefix="bucketingest-") as theirs, _file_of(content) as ours:
+            size = _copy(storage, path, theirs)
+            if size is not None and _same_rows(ours, theirs):
+                return size
+        raise ConflictingAttempt(
+            f"{storage.url}/{path} was written by another attempt of this micro-batch with other rows: the input is "
+            "not the same when it is read again (a function such as rand() in transform.sql, or data lost at the "
+            "source)"
+        ) from None
+    finally:
+        if isinstance(content, pathlib.Path):
+            content.unlink(missing_ok=True)
+    return None
+
+
+def _file_of(content: Sequence[Buffer] | pathlib.Path) -> BinaryIO:
+    if isinstance(content, pathlib.Path):
+        return content.open("rb")
+    file = tempfile.TemporaryFile(prefix="bucketingest-")  # noqa: SIM115 - the caller closes it
+    file.writelines(memoryview(part).cast("B") for part in content)
+    return file
+
+
+def _copy(storage: Storage, path: str, to: BinaryIO) -> int | None:
+    """Copy an object piece by piece; its size, None if it is gone: rolled back."""
+    try:
+        while piece := storage.get_range(path, to.tell(), CHUNK_BYTES):
+            to.write(piece)
+    except NotFound:
+        return None
+    return to.tell()
+
+
+def _same_rows(ours: BinaryIO, theirs: BinaryIO) -> bool:
+    ours.flush()
+    theirs.flush()
+    if ours.seek(0, os.SEEK_END) == theirs.seek(0, os.SEEK_END):
+        ours.seek(0)
+        theirs.seek(0)
+        if all(a == b for a, b in zip(_pieces(ours), _pieces(theirs), strict=True)):
+            return True
+    return _digest(ours) == _digest(theirs)
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: file.read(CHUNK_BYTES), b"")
+
+
+def _digest(log: BinaryIO) -> tuple[int, int]:
+    """How many rows and deletes a log file has, and a sum over them that does not depend on their order or blocks."""
+    if not log.seek(0, os.SEEK_END):
+        return 0, 0
+    count = total = 0
+    for text in _texts(mmap.mmap(log.fileno(), 0, access=mmap.ACCESS_READ)):
+        count += 1
+        total += int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+    return count, total % 2**128
+
+
+def _texts(data: Buffer) -> Iterator[str]:
+    """A text for each row and delete. Blocks are read from the mapped file one after the other."""
+    for content in read_log(data):
+        for batch in () if content.rows is None else content.rows.to_batches(_ROWS):
+            for row in batch.to_pylist():
+                row.pop("_hoodie_commit_seqno")  # counts rows in the order of their arrival
+                yield repr(row)
+        yield from map(repr, content.deletes)

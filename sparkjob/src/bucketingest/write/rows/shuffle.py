@@ -1,0 +1,199 @@
+"""The stage before the shuffle: rows become Arrow messages of one file group each, because Spark moves few large values
+several times faster than many rows.
+
+A chunk is as many rows as its share of the memory budget holds. Its rows are sorted by file group (a stable sort:
+arrival order within a group stays) and each group's part is serialised as Arrow IPC messages. The write task gets the
+messages sorted by (partition path, bucket, map task, number), so that the order of rows, and with it every byte it
+writes, is the same in each attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bucketingest.index.routing import route
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.dead_letters import dead_letters
+from bucketingest.write.rows.memory import keep_no_large_blocks
+
+SHUFFLE_SCHEMA: Final = pa.schema(
+    [
+        ("route", pa.int32()),
+        ("partition_path", pa.string()),
+        ("bucket", pa.int32()),
+        ("map_task", pa.int32()),
+        ("number", pa.int64()),
+        ("row_count", pa.int32()),
+        ("message", pa.binary()),
+    ]
+)
+"""What crosses the shuffle, a row per message. bucket is `DEAD_LETTERS` for rejected rows. number counts the messages
+of a map task in the order of their rows.
+"""
+
+SHUFFLE_DDL: Final = (
+    "route INT, partition_path STRING, bucket INT, map_task INT, number BIGINT, row_count INT, message BINARY"
+)
+SHUFFLE_ORDER: Final = ("partition_path", "bucket", "map_task", "number")
+DEAD_LETTERS: Final = -1
+
+CHUNK_SHARE: Final = 1 / 8
+"""Share of the budget that a chunk's rows take: sorting copies them once, serialising once more, and Spark holds the
+batch before.
+"""
+
+_CHUNK_BYTES_MAX: Final = 64 * 1024**2
+
+MESSAGE_BYTES: Final = 32 * 1024
+"""Bytes of rows above which a file group's part of a chunk goes into several messages. Spark hands messages to the
+write task by number, not by size (see the session's settings), so their size bounds its memory.
+"""
+
+_BATCH_BYTES: Final = 4 * 1024**2
+"""Bytes of messages that leave in one batch. A buffer that holds a whole chunk's would double it while it grows."""
+
+
+def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> Iterator[pa.RecordBatch]:
+    """Turn rows of `plan.schema` into shuffle batches (`SHUFFLE_SCHEMA`): per chunk a few messages for each file group.
+
+    Rows without record key, partition path or ordering value become dead letters, never vanish.
+    """
+    keep_no_large_blocks()
+    chunk_bytes = min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX)
+    messages = _Messages(map_task, min(chunk_bytes, _BATCH_BYTES))
+    for chunk in _chunks(batches, plan, chunk_bytes):
+        yield from _pack_chunk(chunk, plan, messages)
+    if messages:
+        yield messages.take()
+    # The same worker process may run a write task next, which has a budget of its own.
+    pa.default_memory_pool().release_unused()
+
+
+def _chunks(batches: Iterable[pa.RecordBatch], plan: WritePlan, bytes_max: int) -> Iterator[pa.RecordBatch]:
+    """The rows as batches of about a chunk's bytes; what a chunk was joined from is not kept while it is packed."""
+    pending: list[pa.RecordBatch] = []
+    pending_bytes = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        pending.append(batch)
+        pending_bytes += batch.nbytes
+        if pending_bytes >= bytes_max:
+            yield _joined(pending, plan.schema)
+            pending_bytes = 0
+    if pending:
+        yield _joined(pending, plan.schema)
+
+
+def unpack(message: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of one message."""
+    return pa.ipc.read_record_batch(message, schema)
+
+
+def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """One batch with exactly the plan's columns: a column of the table that the input lacks is null, types are those
+    stored. Empties the list.
+    """
+    (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
+    batches.clear()
+    present = set(joined.schema.names)
+    columns = [
+        joined.column(field.name).cast(field.type) if field.name in present else pa.nulls(joined.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, messages: _Messages) -> Iterator[pa.RecordBatch]:
+    """Add the chunk's messages; yields a batch whenever enough have come together."""
+    keys = plan.rules.record_key.columns(rows)
+    partitions = plan.rules.partition_path.paths(rows, plan.room)
+    rejected = dead_letters(rows, plan, keys, partitions)
+    buckets = keys.bucket_ids(plan.rules.buckets, plan.rules.hash)
+    paths = partitions.paths.dictionary.to_pylist()
+    partition_index = partitions.paths.indices.to_numpy(zero_copy_only=False)
+    if rejected is not None:
+        rows = rows.take(pa.array(rejected.kept))
+        buckets, partition_index = buckets[rejected.kept], partition_index[rejected.kept]
+
+    if rows.num_rows:
+        order, starts, ends = _group(partition_index.astype(np.int64) * plan.rules.buckets + buckets)
+        rows = rows.take(pa.array(order))
+        firsts = order[starts]
+        numbers = plan.partitions.numbers(paths)[partition_index[firsts]]
+        routes = route(numbers, buckets[firsts], plan.rules.buckets, plan.tasks)
+        rows_max = max(1, MESSAGE_BYTES * rows.num_rows // max(1, rows.nbytes))
+        for start, end, first, task in zip(starts, ends, firsts, routes, strict=True):
+            to = (int(task), paths[partition_index[first]], int(buckets[first]))
+            yield from messages.add(to, rows.slice(start, end - start), rows_max)
+    if rejected is not None:
+        letters = rejected.letters
+        rows_max = max(1, MESSAGE_BYTES * letters.num_rows // letters.nbytes)
+        yield from messages.add((messages.map_task % plan.tasks, "", DEAD_LETTERS), letters, rows_max)
+
+
+def _group(
+    groups: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Stable order of the rows by group, and where each group's rows start and end in it."""
+    # numpy sorts 16-bit integers by radix, five times faster than wider ones by merging
+    sort_key = groups.astype(np.uint16) if groups.max() < 2**16 else groups
+    order = np.argsort(sort_key, kind="stable")
+    ordered = groups[order]
+    cuts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    return order, np.concatenate(([0], cuts)), np.concatenate((cuts, [len(ordered)]))
+
+
+class _Messages:
+    """Serialises rows one message after the other into one buffer, and remembers where each lies and goes."""
+
+    def __init__(self, map_task: int, batch_bytes: int) -> None:
+        self.map_task = map_task
+        self._batch_bytes = batch_bytes
+        self._next_number = 0
+        self._start()
+
+    def __len__(self) -> int:
+        return len(self._row_counts)
+
+    def add(self, to: tuple[int, str, int], rows: pa.RecordBatch, rows_max: int) -> Iterator[pa.RecordBatch]:
+        """Rows for one place (route, partition path, bucket), in messages of at most `rows_max` rows; yields what has
+        reached a batch's size.
+        """
+        for start in range(0, rows.num_rows, rows_max):
+            part = rows.slice(start, rows_max)
+            self._sink.write(part.serialize())
+            self._offsets.append(self._sink.tell())
+            self._places.append(to)
+            self._row_counts.append(part.num_rows)
+            if self._offsets[-1] >= self._batch_bytes:
+                yield self.take()
+
+    def take(self) -> pa.RecordBatch:
+        """The messages so far, as `SHUFFLE_SCHEMA`; there must be one. The next batch goes on with their numbers."""
+        count = len(self)
+        routes, partition_paths, buckets = (list(column) for column in zip(*self._places, strict=True))
+        offsets = pa.py_buffer(np.array(self._offsets, dtype=np.int32))
+        columns = [
+            pa.array(routes, pa.int32()),
+            pa.array(partition_paths, pa.string()),
+            pa.array(buckets, pa.int32()),
+            pa.array(np.full(count, self.map_task, np.int32)),
+            pa.array(np.arange(self._next_number, self._next_number + count)),
+            pa.array(self._row_counts, pa.int32()),
+            pa.Array.from_buffers(pa.binary(), count, [None, offsets, self._sink.getvalue()]),
+        ]
+        self._next_number += count
+        self._start()
+        return pa.RecordBatch.from_arrays(columns, schema=SHUFFLE_SCHEMA)
+
+    def _start(self) -> None:
+        self._sink = pa.BufferOutputStream()
+        self._offsets = [0]
+        self._places: list[tuple[int, str, int]] = []
+        self._row_counts: list[int] = []

@@ -1,0 +1,117 @@
+"""What the write tasks report to the coordinator, as Arrow rows that the driver collects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any, Final
+
+import pyarrow as pa
+
+from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.timeline.write_stat import WriteStat
+from bucketingest.write.errors import IncompleteReport
+
+NO_WRITE_TASK: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStatus:
+    """What one handle wrote, or what one task without a file reports (`file_id` is "" then). Sizes in bytes, the rest
+    in rows.
+    """
+
+    task: int
+    """Number of the write task; `NO_WRITE_TASK` for rows that were rejected before the shuffle."""
+    partition_path: str = ""
+    bucket: int = -1
+    file_id: str = ""
+    file_name: str = ""
+    size_bytes: int = 0
+    blocks: int = 0
+    rows_received: int = 0
+    """Rows that arrived, rejected ones included."""
+    upserts: int = 0
+    """Rows in data blocks."""
+    deletes: int = 0
+    """Keys in delete blocks."""
+    rejected: int = 0
+    """Rows that became dead letters; `file_name` then names their file in the dead-letter table, if one was written."""
+    sample: str = ""
+    """For rejected rows: the first one's reason, for the error message or the log."""
+    adopted: bool = False
+    """Whether an earlier attempt had written the same rows under the file's name."""
+    buffer_bytes: int = field(default=0, compare=False)
+    """In a task's first status: the most that its buffers held at a time. For metrics; the ledger does not keep it."""
+
+    @property
+    def superseded(self) -> int:
+        """Rows that another row of the same key in the same flush replaced."""
+        return self.rows_received - self.upserts - self.deletes - self.rejected
+
+    def to_write_stat(self) -> WriteStat:
+        """The file in the words of Hudi's commit metadata."""
+        name = LogFileName.parse(self.file_name)
+        return WriteStat.of_log_file(
+            self.partition_path, name, size=self.size_bytes, updates=self.upserts, deletes=self.deletes
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object for the ledger."""
+        return {name: value for name, value in zip(_NAMES, _values(self), strict=True) if name not in _NOT_KEPT}
+
+
+_NAMES: Final = tuple(each.name for each in fields(WriteStatus))
+_DEFAULTS: Final = {each.name: each.default for each in fields(WriteStatus)}
+_values: Final = attrgetter(*_NAMES)
+_NOT_KEPT: Final = frozenset({"buffer_bytes"})
+"""A job that is older than a field could not read a ledger that has it."""
+
+
+STATUS_SCHEMA: Final = pa.schema(
+    [
+        (each.name, {"int": pa.int64(), "str": pa.string(), "bool": pa.bool_()}[str(each.type)])
+        for each in fields(WriteStatus)
+    ]
+)
+STATUS_DDL: Final = ", ".join(
+    f"{each.name} {({'int': 'BIGINT', 'str': 'STRING', 'bool': 'BOOLEAN'})[str(each.type)]}"
+    for each in fields(WriteStatus)
+)
+
+
+def statuses_to_arrow(statuses: Iterable[WriteStatus]) -> pa.RecordBatch:
+    """One row per status, as `STATUS_SCHEMA`."""
+    columns = _to_columns(list(statuses))
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, STATUS_SCHEMA.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=STATUS_SCHEMA)
+
+
+def statuses_from_arrow(table: pa.Table) -> list[WriteStatus]:
+    """The statuses that `statuses_to_arrow` made."""
+    return _from_columns([table[name].to_pylist() for name in _NAMES])
+
+
+def _to_columns(statuses: Sequence[WriteStatus]) -> list[list[Any]]:
+    rows = [_values(status) for status in statuses]
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in _NAMES]
+
+
+def _from_columns(columns: Sequence[Sequence[Any]]) -> list[WriteStatus]:
+    return [WriteStatus(*values) for values in zip(*columns, strict=True)]
+
+
+def check_complete(statuses: Sequence[WriteStatus], tasks: int) -> None:
+    """Raise IncompleteReport unless each of the tasks 0 to tasks-1 has reported, and no file twice."""
+    missing = set(range(tasks)) - {status.task for status in statuses}
+    if missing:
+        raise IncompleteReport(f"write tasks {sorted(missing)[:10]} of {tasks} have not reported; nothing is committed")
+    files = Counter((status.partition_path, status.file_name) for status in statuses if status.file_id)
+    doubled = [name for name, count in files.items() if count > 1]
+    if doubled:
+        raise IncompleteReport(f"two write tasks report the same file {doubled[0]}; nothing is committed")
+    lost = [status for status in statuses if status.superseded < 0]
+    if lost:
+        raise IncompleteReport(f"a write task reports more rows written than received: {lost[0]}; nothing is committed")
