@@ -1,6 +1,7 @@
 """`bucketingest run` as a process: ended by signals, started again, and its table judged by hudi-rs."""
 
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,19 @@ def test_what_ends_a_query_is_told_in_one_line(pipeline: FilesPipeline, tmp_path
     assert "odd row" in last
     assert "Traceback" not in output
     assert all(line.startswith("{") for line in output.splitlines()[:-1]), "only log lines besides"
+
+
+def test_an_interpreter_that_cannot_run_tasks_is_named(
+    pipeline: FilesPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_us = Path(sys.executable).resolve()  # the same Python, and none of this environment's packages
+    interpreter = tmp_path / "python"
+    interpreter.write_text(f'#!/bin/sh\nexec env -u PYTHONPATH {without_us} "$@"\n')
+    interpreter.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(interpreter))
+    code, output = run_command("run", pipeline.file, log=tmp_path / "run.log")
+    assert code == ExitCode.MISSING_DEPENDENCY
+    last = output.splitlines()[-1]
+    assert "a Python worker did not start" in last
+    assert "No module named 'bucketingest'" in last
+    assert "PYSPARK_PYTHON must name" in last

@@ -2,6 +2,8 @@
 
 import pytest
 
+from bucketingest.cli.exit_codes import ExitCode, exit_code
+from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.spark.failures import essence
 
 WORKER = """\
@@ -31,6 +33,61 @@ def test_of_a_python_traceback_the_last_line_counts() -> None:
 def test_of_javas_causes_the_last_counts() -> None:
     text = "Job aborted.\n\tat org.A\nCaused by: java.io.IOException: a\n\tat B\nCaused by: java.net.X: b\n\tat C"
     assert essence(RuntimeError(text)) == ("java.net.X: b", None)
+
+
+NO_MODULE = """\
+An error occurred while calling o187.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:\x20
+\tat org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:70)
+Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 1.0 failed 1 times, most \
+recent failure: Lost task 1.0 in stage 1.0 (TID 1) (192.0.2.2 executor driver): org.apache.spark.SparkException:\x20
+Error from python worker:
+  /usr/bin/python3: Error while finding module specification for 'x' (ModuleNotFoundError: No module named 'x')
+PYTHONPATH was:
+  /opt/spark/python/lib/pyspark.zip
+org.apache.spark.SparkException: No port number in pyspark.daemon's stdout
+\tat org.apache.spark.api.python.PythonWorkerFactory.startDaemon(PythonWorkerFactory.scala:245)
+Caused by: org.apache.spark.SparkException:\x20
+Error from python worker:
+  /usr/bin/python3: Error while finding module specification for 'x' (ModuleNotFoundError: No module named 'x')
+PYTHONPATH was:
+  /opt/spark/python/lib/pyspark.zip
+"""
+NO_INTERPRETER = """\
+Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times, most recent failure: Lost task 0.0 in stage 0.0 \
+(TID 0) (192.0.2.2 executor driver): java.io.IOException: Cannot run program "/opt/python9": error=2, No such file
+\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)
+Caused by: java.io.IOException: error=2, No such file
+\tat java.base/java.lang.ProcessImpl.forkAndExec(Native Method)
+"""
+OTHER_VERSION = """\
+An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/opt/spark/python/pyspark/worker.py", line 3000, in main
+    check_python_version(infile)
+pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: \
+3.12 than that in driver: 3.11, PySpark cannot run with different minor versions.
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (NO_MODULE, "ModuleNotFoundError: No module named 'x'"),
+        (NO_INTERPRETER, "/opt/python9: error=2, No such file"),
+        (OTHER_VERSION, "Python in worker has different version: 3.12"),
+    ],
+    ids=["no module", "no interpreter", "other version"],
+)
+def test_why_a_worker_does_not_start_is_said(text: str, said: str) -> None:
+    line, _ = essence(RuntimeError(text))
+    assert said in line
+    assert exit_code(QueryFailed(line, details=text)) is ExitCode.MISSING_DEPENDENCY
+
+
+def test_a_cause_that_says_nothing_is_passed_over() -> None:
+    text = "x.\nCaused by: java.io.IOException: disk full\n\tat A\nCaused by: org.apache.spark.SparkException: \n\tat B"
+    assert essence(RuntimeError(text)) == ("java.io.IOException: disk full", None)
 
 
 def test_a_reason_further_down_belongs_to_it() -> None:

@@ -39,6 +39,13 @@ _BY_TEXT: Final[tuple[tuple[re.Pattern[str], ExitCode], ...]] = (
         ExitCode.SOURCE_UNAVAILABLE,
     ),
     (
+        re.compile(
+            r"Error from python worker:\n[^\n]*(?:ModuleNotFoundError|No module named|No such file)"
+            r"|Cannot run program \"[^\"]*python[^\"]*\"|PYTHON_VERSION_MISMATCH"
+        ),
+        ExitCode.MISSING_DEPENDENCY,
+    ),
+    (
         re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|STREAMING_CHECKPOINT|STREAM_CHECKPOINT"),
         ExitCode.CHECKPOINT_STALE,
     ),

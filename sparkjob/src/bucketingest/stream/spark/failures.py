@@ -11,7 +11,11 @@ _LENGTH_MAX: Final = 600
 _OURS: Final = re.compile(r"^\s*(?:\S+: )*?bucketingest(?:\.\w+)+\.(\w+): (.*)$", re.MULTILINE)
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _RAISED: Final = re.compile(r"^([A-Za-z_][\w.]*): (.+)$", re.MULTILINE)
-_CAUSED_BY: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+_CAUSED_BY: Final = re.compile(r"^Caused by: (\S.*)$", re.MULTILINE)
+_EXCEPTION_ALONE: Final = re.compile(r"[\w.$]+:?")
+_WORKER_ENDED: Final = re.compile(r"^Error from python worker:\n(.*?)^PYTHONPATH was:", re.MULTILINE | re.DOTALL)
+_NO_WORKER: Final = re.compile(r"Cannot run program \"([^\"]*python[^\"]*)\".*?: (error=\d+, .*)$", re.MULTILINE)
+_WORKER_HINT: Final = "PYSPARK_PYTHON must name a Python with bucketingest in it, on every node"
 _REASON: Final = re.compile(r"^Reason:\s*(\S.*)$", re.MULTILINE)
 _WRAPPINGS: Final = (
     re.compile(r"^An error occurred while calling \S+\n: "),
@@ -23,17 +27,20 @@ _WRAPPINGS: Final = (
 def essence(error: BaseException) -> tuple[str, str | None]:
     """What went wrong, in one line, and the name of the class of ours that a task raised, or None. Pure.
 
-    Looks, in this order, for an error of this package, for what ended a Python traceback (the innermost comes last),
-    for the JVM's last cause, and else takes the first line.
+    Looks, in this order, for an error of this package, for a Python worker that did not start, for what ended a Python
+    traceback (the innermost comes last), for the JVM's last cause that says something, and else takes the first line.
     """
     text = str(error).strip() or type(error).__name__
     if found := _OURS.findall(text):
         name, message = found[-1]
         return _cut(message), name
+    if (said := _why_no_worker(text)) is not None:
+        return _cut(f"a Python worker did not start: {said}; {_WORKER_HINT}"), None
     if _TRACEBACK in text and (raised := _RAISED.findall(text.rpartition(_TRACEBACK)[2])):
         return _cut(": ".join(raised[0])), None
-    if causes := _CAUSED_BY.findall(text):
-        return _cut(causes[-1]), None
+    causes = [cause.strip() for cause in _CAUSED_BY.findall(text)]
+    if telling := [cause for cause in causes if not _EXCEPTION_ALONE.fullmatch(cause)] or causes:
+        return _cut(telling[-1]), None
     for wrapping in _WRAPPINGS:
         text = wrapping.sub("", text)
     first = text.partition("\n")[0].strip()
@@ -41,6 +48,17 @@ def essence(error: BaseException) -> tuple[str, str | None]:
         first = f"{first.rstrip(';')}: {reason[1]}"
     known = isinstance(error, BucketIngestError) or first.startswith("[") or ": " in first
     return _cut(first if known else f"{type(error).__name__}: {first}"), None
+
+
+def _why_no_worker(text: str) -> str | None:
+    """What the interpreter said that could not become a Python worker, or why there is none; None if they start."""
+    if ended := _WORKER_ENDED.findall(text):
+        lines = [line.strip() for line in ended[-1].splitlines() if line.strip()]
+        return lines[-1] if lines else None
+    if missing := _NO_WORKER.findall(text):
+        program, reason = missing[-1]
+        return f"{program}: {reason}"
+    return None
 
 
 def _cut(line: str) -> str:
