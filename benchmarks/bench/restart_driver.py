@@ -65,7 +65,7 @@ def main(marks: str, arguments: list[str]) -> int:
     from bucketingest.stream.foreach_batch import MicroBatchFunction
     from bucketingest.stream.spark import session
     from bucketingest.write.coordinator import InstantCoordinator
-    from bucketingest.write.instants.journal import Coordination
+    from bucketingest.write.instants.journal import Journal
 
     ingest = importlib.import_module("bucketingest.stream.ingestion")
     stages.mark("PySpark and the job: imports")
@@ -75,7 +75,7 @@ def main(marks: str, arguments: list[str]) -> int:
     stages.around(InstantCoordinator, "start", after="what was left recovered")
     stages.around(DataStreamWriter, "start", before="checkpoint written", after="query started")
     stages.around(MicroBatchFunction, "__call__", before="offsets, micro-batch planned")
-    stages.around(Coordination, "put_ledger", before="rows read and written")
+    stages.around(Journal, "put_ledger", before="rows read and written")
     stages.around(InstantCoordinator, "run", after="committed", once=lambda outcome: outcome.commit is not None)
     return call(arguments)
 

@@ -12,7 +12,7 @@ from bucketingest.hudi.rollback import rollback
 from bucketingest.storage import Storage
 from bucketingest.write import coordinator
 from bucketingest.write.coordinator import CoordinatorSettings
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.lifecycle import InstantWriter
 from bucketingest.write.instants.records import decision_bytes
 from bucketingest.write.recovery import start
@@ -31,11 +31,11 @@ def found(*signs: str, seeds: Iterable[int] = range(SCHEDULES_MAX)) -> bool:
 
 
 def test_a_decision_that_can_be_made_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decide(self: Coordination, instant: str, wanted: Any) -> Any:
+    def decide(self: Journal, instant: str, wanted: Any) -> Any:
         self._storage.put(self._path(instant, "decision"), decision_bytes(wanted))
         return wanted
 
-    monkeypatch.setattr(Coordination, "decide", decide)
+    monkeypatch.setattr(Journal, "decide", decide)
     assert found("a decision was overwritten", "is completed twice", "in the files 2 times")
 
 

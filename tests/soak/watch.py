@@ -138,7 +138,7 @@ class TableWatch:
         return sum(name.endswith(f".{DELTA_COMMIT}") for name in self._names())
 
     def _open(self) -> Path | None:
-        """The newest instant's coordination objects, unless it is decided."""
+        """The newest instant's journal objects, unless it is decided."""
         try:
             newest = max(self._instants.iterdir(), default=None)
         except OSError:

@@ -20,7 +20,7 @@ from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.coordinator_api import Assignment, Outcome
+from bucketingest.write.coordinator_api import Assignment, MicroBatchOutcome
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.open_table import open_table
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
@@ -68,7 +68,7 @@ class LocalWriter:
         self.coordinator = InstantCoordinator(self._opened, settings)
         self.coordinator.start()
 
-    def commit(self, rows: pa.Table) -> Outcome:
+    def commit(self, rows: pa.Table) -> MicroBatchOutcome:
         """One micro-batch of these rows, in this order, as one instant."""
         done = self.coordinator.position
         batch_id = 0 if done is None else done.batch_id + 1

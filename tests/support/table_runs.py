@@ -20,7 +20,7 @@ from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.coordinator_api import Assignment, Outcome, Start
+from bucketingest.write.coordinator_api import Assignment, MicroBatchOutcome, Start
 from bucketingest.write.instants.source_range import SourceRange, canonical_json, reaches_beyond
 from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.plan import WritePlan
@@ -51,7 +51,7 @@ class Attempt:
 
     def run(
         self, source_range: SourceRange, rows: Rows, then: Callable[[], object] = lambda: None, **changes: Any
-    ) -> Outcome:
+    ) -> MicroBatchOutcome:
         """Write the rows as one micro-batch; `then` happens after the tasks and before the commit."""
 
         def write_rows(assignment: Assignment) -> list[WriteStatus]:

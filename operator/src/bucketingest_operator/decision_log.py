@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from bucketingest.cli.redaction import Redactor, secrets_in
+from bucketingest.redaction import Redactor, secrets_in
 from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.load import parse_object
 from bucketingest.spec.model import BucketIngest

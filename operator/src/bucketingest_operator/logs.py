@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import structlog
 from structlog.typing import EventDict, Processor
 
-from bucketingest.cli.redaction import Redactor, secrets_in
+from bucketingest.redaction import Redactor, secrets_in
 
 LogFormat = Literal["json", "text"]
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from bucketingest.cli.redaction import Redactor
+from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
 from bucketingest_operator.observation import AttemptTold, PodReason, PodState
 from bucketingest_operator.resources import ATTEMPT_LABEL, ROLE_LABEL, parse_told

@@ -15,7 +15,7 @@ from bucketingest.stream.micro_batch import write_micro_batch
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.instants import lifecycle
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.rows.write_status import WriteStatus
 from support.stream_runs import Lake, NewTopic, Runner, Topic, messages
 
@@ -78,10 +78,10 @@ def ids(lake: Lake) -> list[int]:
 
 CRASHES = {
     "before a task has run": (foreach_batch, "write_micro_batch"),
-    "after the tasks wrote, before their report is kept": (Coordination, "put_ledger"),
-    "before the decision": (Coordination, "close"),
+    "after the tasks wrote, before their report is kept": (Journal, "put_ledger"),
+    "before the decision": (Journal, "close"),
     "before the completed file is there": (lifecycle, "complete"),
-    "after the completed file is there": (Coordination, "mark_done"),
+    "after the completed file is there": (Journal, "mark_done"),
 }
 
 
@@ -139,7 +139,7 @@ def test_a_micro_batch_that_was_begun_comes_again_as_it_was_without_its_checkpoi
     topic = new_topic()
     wanted = resource(lake, topic)
     send(topic, *range(20))
-    crash_at(Coordination, "put_ledger")
+    crash_at(Journal, "put_ledger")
     with pytest.raises(QueryFailed):
         run.once(wanted)
     leftover = lake.log_files()
@@ -209,7 +209,7 @@ def test_a_transform_that_yields_other_rows_each_time_gets_a_new_instant(
     topic = new_topic(partitions=2)
     wanted = resource(lake, topic, transform={"sql": "SELECT id, text, rand() AS chance FROM source"})
     send(topic, *range(40))
-    crash_at(Coordination, "put_ledger")
+    crash_at(Journal, "put_ledger")
     with pytest.raises(QueryFailed):
         run.once(wanted)
     leftover = lake.log_files()
@@ -237,7 +237,7 @@ def test_an_older_attempt_that_is_still_running_commits_nothing(
     def overtaken(self: InstantCoordinator, source_range: Any, write_rows: Callable[[Assignment], Any]) -> Any:
         def write_then_lose(assignment: Assignment) -> Any:
             reported = write_rows(assignment)
-            claimed.append(self._coordination.claim_epoch("another host (process 1)"))
+            claimed.append(self._journal.claim_epoch("another host (process 1)"))
             return reported
 
         return original(self, source_range, write_then_lose)

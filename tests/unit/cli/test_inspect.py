@@ -15,7 +15,7 @@ from bucketingest.hudi.timeline.timeline import create_inflight, create_requeste
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from support.commands import Command
 from support.fixtures import unpack_fixture
 
@@ -144,9 +144,9 @@ def test_a_metadata_table_is_told_with_the_remedy(command: Command, storage: Sto
 
 
 def test_pipelines_are_known_by_their_claims(command: Command, storage: Storage) -> None:
-    coordination = Coordination(storage, "shop/orders")
-    coordination.claim_epoch("host-a (process 1)")
-    coordination.claim_epoch("host-b (process 2)")
+    journal = Journal(storage, "shop/orders")
+    journal.claim_epoch("host-a (process 1)")
+    journal.claim_epoch("host-b (process 2)")
     (pipeline,) = report_of(command, storage)["pipelines"]
     assert (pipeline["name"], pipeline["epoch"], pipeline["claimant"]) == ("shop/orders", 2, "host-b (process 2)")
     assert pipeline["position"] is None

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bucketingest.cli import redaction
-from bucketingest.cli.redaction import HIDDEN, Redactor, all_secret, keep_secret, redacted, secrets_in
+from bucketingest import redaction
+from bucketingest.redaction import HIDDEN, Redactor, all_secret, keep_secret, redacted, secrets_in
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="pa55word!";'
 

@@ -25,7 +25,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, complete, create_infli
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from support.commands import Command
 
 PIPELINE = "shop/orders"
@@ -191,11 +191,11 @@ def test_after_a_rollback_heartbeats_still_count(command: Command, storage: Stor
 
 
 def test_the_driver_that_is_fenced_out_learns_by_whom(command: Command, storage: Storage) -> None:
-    coordination = Coordination(storage, PIPELINE)
-    epoch = coordination.claim_epoch("a driver")
+    journal = Journal(storage, PIPELINE)
+    epoch = journal.claim_epoch("a driver")
     assert command("rollback", storage.url).code == ExitCode.OK
     with pytest.raises(Exception, match="rollback on "):
-        coordination.check_epoch(epoch)
+        journal.check_epoch(epoch)
 
 
 def test_what_is_no_table_is_told(command: Command, tmp_path: Path) -> None:

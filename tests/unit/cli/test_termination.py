@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.cli.redaction import Redactor
 from bucketingest.cli.termination import SIZE_MAX, Termination, encode_report, termination_path
 from bucketingest.exit_codes import ExitCode, Remedy
+from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
 from bucketingest.stream.report.progress import Progress
 from bucketingest.write.coordinator_api import Commit

@@ -13,7 +13,7 @@ import pytest
 from bucketingest.stream.report import board as board_module
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase
-from bucketingest.write.coordinator_api import Commit, Outcome
+from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.rows.write_status import WriteStatus
 
@@ -47,8 +47,8 @@ def commit(instant: str, rows: int = 10, open_seconds: float = 2.0) -> Commit:
     return Commit(instant, instant, 1, rows, 1, 100, open_seconds, commit_seconds=0.5)
 
 
-def outcome(instant: str, rows: int = 10, *, committed: bool = True) -> Outcome:
-    return Outcome(instant, rows=rows, commit=commit(instant, rows) if committed else None)
+def outcome(instant: str, rows: int = 10, *, committed: bool = True) -> MicroBatchOutcome:
+    return MicroBatchOutcome(instant, rows=rows, commit=commit(instant, rows) if committed else None)
 
 
 def kafka(start: int | None, end: int, batch_id: int = 0) -> SourceRange:
@@ -135,7 +135,7 @@ def test_a_skipped_micro_batch_is_no_commit(board: ProgressBoard, clock: Clock) 
     board.batch_started(FIRST)
     board.batch_ended(outcome(FIRST))
     clock.seconds += 7
-    board.batch_ended(Outcome(None))
+    board.batch_ended(MicroBatchOutcome(None))
     now = board.snapshot()
     assert (now.batches, now.rows, now.commits, now.last_commit_age) == (2, 10, 1, 7)
 
@@ -279,7 +279,7 @@ def test_observers_are_told_each_duration_once(clock: Clock) -> None:
         board.batch_started(instant)
         clock.seconds += 2
         board.batch_ended(outcome(instant, committed=instant != SECOND))
-    board.batch_ended(Outcome(None))
+    board.batch_ended(MicroBatchOutcome(None))
     assert durations.batches == [2, 2, 2]
     assert durations.commits == [(2.5, 0.5), (2.5, 0.5)]
 

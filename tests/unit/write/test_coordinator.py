@@ -13,7 +13,7 @@ from bucketingest.hudi.timeline.instant import State
 from bucketingest.hudi.timeline.timeline import path_of
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.errors import FencedOut, IncompleteReport, RangeConflict
-from bucketingest.write.instants.journal import KEPT_INSTANTS, ROOT, Coordination
+from bucketingest.write.instants.journal import KEPT_INSTANTS, ROOT, Journal
 from bucketingest.write.rows.write_status import WriteStatus
 from support.table_runs import PIPELINE, Rows, TestTable, offsets
 from support.write_plans import row
@@ -227,7 +227,7 @@ def test_objects_of_old_instants_are_forgotten(table: TestTable) -> None:
     for number in range(KEPT_INSTANTS + 3):
         attempt.run(offsets(number, number + 1), [row(f"k{number}")])
     instants = [instant.request_time for instant in table.timeline().completed]
-    assert Coordination(table.storage, PIPELINE).instants() == instants[-KEPT_INSTANTS:]
+    assert Journal(table.storage, PIPELINE).instants() == instants[-KEPT_INSTANTS:]
     remaining = [info.path for info in table.storage.list(f"{ROOT}/shop~orders/instants")]
     assert len(remaining) == 5 * KEPT_INSTANTS
 

@@ -12,7 +12,7 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.execute import InstantExecutor
@@ -162,12 +162,12 @@ def test_rows_of_an_archived_instant_are_not_rolled_back_by_an_attempt_that_slep
     older = str(int(done.request_time) - 1000)
     create_requested(table.storage, older, content=b"")  # so the archived one is not older than the timeline
     assert not table.timeline().is_archived(done.request_time)
-    coordination = Coordination(table.storage, PIPELINE)
-    decision = coordination.decision(done.request_time)
+    journal = Journal(table.storage, PIPELINE)
+    decision = journal.decision(done.request_time)
     assert isinstance(decision, CommitDecision)
-    epoch = coordination.claim_epoch("an attempt that slept")
+    epoch = journal.claim_epoch("an attempt that slept")
     identity = WriterIdentity(PIPELINE, epoch, table.dead_letters)
-    InstantExecutor(table.storage, coordination, identity).complete(done.request_time, decision, ())
+    InstantExecutor(table.storage, journal, identity).complete(done.request_time, decision, ())
     with pytest.raises(RollbackError, match="is completed"):
         roll_back(table.storage, done.request_time)
     table.storage.delete(join(".hoodie/timeline", f"{older}.deltacommit.requested"))
@@ -197,5 +197,5 @@ def test_an_instant_of_ours_that_nobody_remembers_is_rolled_back(table: TestTabl
     create_requested(table.storage, late, content=content)
     attempt = table.attempt()
     assert table.leftovers() == []
-    assert Coordination(table.storage, PIPELINE).is_aborted(late)
+    assert Journal(table.storage, PIPELINE).is_aborted(late)
     assert attempt.coordinator.position == offsets(0, 2)

@@ -12,7 +12,7 @@ from bucketingest.hudi.rollback.rollback import RollbackOptions, roll_back
 from bucketingest.hudi.timeline.instant import State
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut, PositionLost
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from support.table_runs import PIPELINE, Attempt, Rows, TestTable, offsets
 from support.write_plans import row
 
@@ -229,8 +229,8 @@ def test_a_zombie_cannot_begin_a_micro_batch_in_an_instant_that_is_closed_for_it
     assert second.start.verdict is StartVerdict.RESUMED
     with pytest.raises(FencedOut):
         write(zombie, 1)
-    assert not Coordination(table.storage, PIPELINE).close("20261121120000000", 1), "its first micro-batch is real"
-    assert Coordination(table.storage, PIPELINE).close("20261121120000000", 2)
+    assert not Journal(table.storage, PIPELINE).close("20261121120000000", 1), "its first micro-batch is real"
+    assert Journal(table.storage, PIPELINE).close("20261121120000000", 2)
     write(second, 1)
     second.coordinator.commit_open()
     assert table.visible_keys() == keys(0, 1)
@@ -242,10 +242,10 @@ def test_a_micro_batch_that_begins_as_another_attempt_commits_is_not_committed_o
     writer = attempt(table, clock)
     instant = write(writer, 0)
     assert instant is not None
-    coordination = Coordination(table.storage, PIPELINE)
-    begun = coordination.intent(instant, 1)
+    journal = Journal(table.storage, PIPELINE)
+    begun = journal.intent(instant, 1)
     assert begun is not None
-    coordination.put_intent(instant, 2, replace(begun, source_range=offsets(3, 6)))
+    journal.put_intent(instant, 2, replace(begun, source_range=offsets(3, 6)))
     with pytest.raises(PositionLost, match="began micro-batch 2"):
         writer.coordinator.commit_open()
     start = writer.coordinator.start()

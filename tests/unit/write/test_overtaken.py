@@ -18,7 +18,7 @@ from bucketingest.storage import StorageUnavailable
 from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import InstantAborted, PositionLost
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.recovery.command import Abandoner
 from bucketingest.write.recovery.decide import Step, choose
@@ -45,7 +45,7 @@ def is_completed_file(path: str) -> bool:
 
 
 def overtaken_of(table: TestTable) -> set[str]:
-    standing = Coordination(table.storage, PIPELINE).standing()
+    standing = Journal(table.storage, PIPELINE).standing()
     return {instant for instant, objects in standing.items() if "overtaken" in objects}
 
 
@@ -76,7 +76,7 @@ def test_a_decided_commit_that_was_overtaken_is_never_completed_late(
     assert attempt.start.verdict is StartVerdict.REWOUND
     assert attempt.coordinator.position == offsets(0, 2)
     assert table.timeline().find(instant) is None
-    assert Coordination(table.storage, PIPELINE).is_overtaken(instant)
+    assert Journal(table.storage, PIPELINE).is_overtaken(instant)
     attempt.go_on(*ALL)
     assert table.visible_keys() == ["k0", "k1", "k2"]
     newest = table.timeline().completed_commits[-1].request_time
@@ -86,7 +86,7 @@ def test_a_decided_commit_that_was_overtaken_is_never_completed_late(
 def test_a_decided_commit_that_nothing_overtook_is_completed_as_decided(table: TestTable) -> None:
     table.attempt().run(*ALL[0])
     instant = leave_decided(table)
-    decision = Coordination(table.storage, PIPELINE).decision(instant)
+    decision = Journal(table.storage, PIPELINE).decision(instant)
     assert table.attempt().start.verdict is StartVerdict.RESUMED
     found = table.timeline().find(instant)
     assert isinstance(decision, CommitDecision)
@@ -173,9 +173,9 @@ def test_a_plan_that_leaves_rows_out_is_found_by_the_next_look(table: TestTable,
     compaction = schedule_compaction(table, without=[seen[missing]])
     with pytest.raises(PositionLost, match=seen[missing]):
         attempt.run(offsets(3, 4), SECOND)
-    coordination = Coordination(table.storage, PIPELINE)
+    journal = Journal(table.storage, PIPELINE)
     assert overtaken_of(table) == {seen[missing]}
-    assert coordination.audited() == {compaction}
+    assert journal.audited() == {compaction}
 
 
 def test_a_plan_that_leaves_rows_out_while_no_attempt_runs_is_found_at_the_next_start(
@@ -225,12 +225,12 @@ def test_marks_of_audited_compactions_go_with_the_compactions(table: TestTable) 
     table.attempt().run(*ALL[0])
     compaction = schedule_compaction(table)
     table.attempt()
-    coordination = Coordination(table.storage, PIPELINE)
-    assert coordination.audited() == {compaction}
+    journal = Journal(table.storage, PIPELINE)
+    assert journal.audited() == {compaction}
     table.storage.delete(path_of(Instant(compaction, "compaction", State.REQUESTED)))
     newer = schedule_compaction(table)
     table.attempt()
-    assert coordination.audited() == {newer}
+    assert journal.audited() == {newer}
 
 
 def test_the_mark_stays_as_long_as_the_instant_is_on_the_timeline(
@@ -267,7 +267,7 @@ def test_a_late_completed_file_of_a_rolled_back_instant_is_deleted_at_the_next_s
 ) -> None:
     table.attempt().run(*ALL[0])
     instant = leave_decided(table)
-    decision = Coordination(table.storage, PIPELINE).decision(instant)
+    decision = Journal(table.storage, PIPELINE).decision(instant)
     assert isinstance(decision, CommitDecision)
     schedule_compaction(table)
     table.attempt().go_on(*ALL)

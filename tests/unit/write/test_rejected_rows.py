@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bucketingest.write.errors import ConflictingAttempt, RowsRejected
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import LedgerEntry
 from support.crashing_storage import Crash
 from support.table_runs import PIPELINE, Attempt, TestTable, offsets
@@ -102,7 +102,7 @@ def test_dead_letters_that_other_tasks_share_out_otherwise_are_published_once_an
 def test_of_two_attempts_that_wrote_a_micro_batch_only_the_dead_letters_of_its_ledger_are_published(
     table: TestTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_ledger = Coordination.put_ledger
+    put_ledger = Journal.put_ledger
     attempts: list[Attempt] = []
 
     def after_another_attempt(*arguments: Any) -> LedgerEntry:
@@ -111,8 +111,8 @@ def test_of_two_attempts_that_wrote_a_micro_batch_only_the_dead_letters_of_its_l
             attempts[0].run(offsets(0, 5), ROWS[::-1])
         return put_ledger(*arguments)
 
-    monkeypatch.setattr(Coordination, "put_ledger", after_another_attempt)
-    monkeypatch.setattr(Coordination, "check_epoch", lambda *_: None)  # as when a listing leaves out the newest
+    monkeypatch.setattr(Journal, "put_ledger", after_another_attempt)
+    monkeypatch.setattr(Journal, "check_epoch", lambda *_: None)  # as when a listing leaves out the newest
     first = table.attempt(commit_interval=timedelta(hours=1))
     instant = first.run(offsets(0, 5), ROWS).instant_time
     first.coordinator.commit_open()
@@ -121,7 +121,7 @@ def test_of_two_attempts_that_wrote_a_micro_batch_only_the_dead_letters_of_its_l
     assert table.visible_keys() == ["k0"]
     assert table.staged_letters() == []
     assert instant is not None
-    ledger = Coordination(table.storage, PIPELINE).ledger(instant, 1)
+    ledger = Journal(table.storage, PIPELINE).ledger(instant, 1)
     assert ledger is not None
     published = [info.path for info in table.dead_letters.list_level("").objects]
     assert published == [status.file_name for status in ledger.statuses if status.rejected]

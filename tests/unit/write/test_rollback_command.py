@@ -22,9 +22,9 @@ from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import AccessDenied
 from bucketingest.storage.interface import Data, Level, Storage
 from bucketingest.write.errors import FencedOut
-from bucketingest.write.instants.journal import Coordination, pipelines
+from bucketingest.write.instants.journal import Journal, pipelines
 from bucketingest.write.instants.records import AbortDecision, CommitDecision
-from bucketingest.write.recovery.command import Abandoner, Outcome
+from bucketingest.write.recovery.command import Abandoner, InstantOutcome
 from bucketingest.write.recovery.decide import Left, Step, choose
 from bucketingest.write.recovery.survey import survey
 from support.crashing_storage import Crash, CrashingStorage
@@ -69,7 +69,7 @@ def leave_decided(table: TestTable) -> None:
 
 def roll_back_table(
     table: TestTable, *wanted: str, storage: Storage | None = None, force: bool = False, after: timedelta = LONG_AFTER
-) -> list[Outcome]:
+) -> list[InstantOutcome]:
     """What the command does, `after` so long."""
     through = storage or table.storage
     found = survey(through, wanted, datetime.now(UTC) + after)
@@ -82,7 +82,7 @@ def open_instant(table: TestTable) -> str:
 
 
 def decision_of(table: TestTable, instant: str) -> object:
-    return Coordination(table.storage, PIPELINE).decision(instant)
+    return Journal(table.storage, PIPELINE).decision(instant)
 
 
 def go_on(table: TestTable) -> None:
@@ -180,7 +180,7 @@ def test_an_instant_that_completed_since_the_plan_stays(table: TestTable) -> Non
     leave_open(table)
     (choice,) = choose(survey(table.storage, (), datetime.now(UTC) + LONG_AFTER).instants, (), force=False)
     table.attempt().run(offsets(0, 6), FIRST)
-    Coordination(table.storage, PIPELINE).forget([choice.found.request_time])
+    Journal(table.storage, PIPELINE).forget([choice.found.request_time])
     before = table.completed()
     (outcome,) = Abandoner(table.storage).carry_out([choice])
     assert outcome.problem is not None
@@ -300,8 +300,8 @@ def test_another_writers_instant_is_taken_back_only_by_name(table: TestTable) ->
 def test_a_time_that_an_attempt_took_in_vain_may_be_another_writers_instant(table: TestTable) -> None:
     table.attempt().run(offsets(0, 6), FIRST)
     instant = foreign_instant(table)
-    coordination = Coordination(table.storage, PIPELINE)
-    coordination.decide(instant, AbortDecision("it never got onto the timeline"))
+    journal = Journal(table.storage, PIPELINE)
+    journal.decide(instant, AbortDecision("it never got onto the timeline"))
     before = sorted(info.path for info in table.storage.list(""))
     assert roll_back_table(table) == []
     assert sorted(info.path for info in table.storage.list("")) == before
@@ -432,6 +432,6 @@ def test_a_newer_attempt_is_left_to_deal_with_the_instants(table: TestTable) -> 
     (choice,) = choose(survey(table.storage, (), datetime.now(UTC) + LONG_AFTER).instants, (), force=False)
     outcomes = Abandoner(table.storage).carry_out([choice, choice])
     assert next(outcomes).did is Step.ROLL_BACK
-    Coordination(table.storage, PIPELINE).claim_epoch("a newer attempt")
+    Journal(table.storage, PIPELINE).claim_epoch("a newer attempt")
     with pytest.raises(FencedOut, match="a newer attempt claimed the pipeline"):
         next(outcomes)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bucketingest.cli.redaction import Redactor, without_secrets
+from bucketingest.redaction import Redactor, without_secrets
 from bucketingest_operator.cli.bundle import DECISIONS, BundleWriter
 from bucketingest_operator.cli.cluster import Cluster
 from bucketingest_operator.cli.decisions import OperatorLog

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from bucketingest.cli.redaction import HIDDEN, Redactor, without_secrets
+from bucketingest.redaction import HIDDEN, Redactor, without_secrets
 
 Object = dict[str, Any]
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 from bucketingest.cli.deadline import StopDeadline
 from bucketingest.cli.exit_codes import exit_code
 from bucketingest.cli.options import RunOptions
-from bucketingest.cli.redaction import all_secret, keep_secret, redacted, secrets_in
 from bucketingest.cli.signals import StoppedEarly, StopSignals
 from bucketingest.cli.termination import Termination, termination_path
 from bucketingest.exit_codes import ExitCode
+from bucketingest.redaction import all_secret, keep_secret, redacted, secrets_in
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.source_secret import secret_options
 

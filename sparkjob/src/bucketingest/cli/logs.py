@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import Processor
 
-from bucketingest.cli.redaction import redacted, without_secrets
+from bucketingest.redaction import redacted, without_secrets
 
 
 class LogFormat(StrEnum):

@@ -16,10 +16,10 @@ from bucketingest.cli.exit_codes import ENDINGS, ExitCode, exit_code, exit_code_
 from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions
 from bucketingest.cli.plugins import add_commands
-from bucketingest.cli.redaction import redacted
 from bucketingest.cli.signals import StoppedEarly
 from bucketingest.cli.termination import Termination, termination_path
 from bucketingest.errors import BucketIngestError
+from bucketingest.redaction import redacted
 
 # Base of every usage error. Typer carries a click of its own and names only this one class of it.
 _WrongUsage: Any = typer.BadParameter.__mro__[1]

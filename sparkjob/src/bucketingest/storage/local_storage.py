@@ -1,6 +1,6 @@
 """Storage on the local file system, written for what obstore's local store does not give: durability and exact names.
 
-obstore 0.12 neither flushes a file nor its directory, so a crash of the machine could leave a coordination object that
+obstore 0.12 neither flushes a file nor its directory, so a crash of the machine could leave a journal object that
 exists and is empty; it also refuses names that end in ``#`` and digits.
 """
 

@@ -18,7 +18,7 @@ from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.write.coordinator import InstantCoordinator
-from bucketingest.write.coordinator_api import Assignment, Commit, Outcome
+from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.open_table import OpenTable
@@ -172,7 +172,7 @@ class MicroBatchFunction:
             room=path_room(self._pipeline.table_url),
         )
 
-    def _report(self, source_range: SourceRange, outcome: Outcome) -> None:
+    def _report(self, source_range: SourceRange, outcome: MicroBatchOutcome) -> None:
         self.board.batch_ended(outcome)
         if outcome.instant_time is None:
             return

@@ -21,7 +21,7 @@ from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.timeline.beating import beating
 from bucketingest.storage import Storage, StorageUnavailable, open_storage
-from bucketingest.write.coordinator_api import Assignment, Commit, Outcome, Start, WriteRows, outcome_of
+from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome, Start, WriteRows, outcome_of
 from bucketingest.write.errors import (
     ConflictingAttempt,
     InstantAborted,
@@ -29,7 +29,7 @@ from bucketingest.write.errors import (
     RangeConflict,
     RowsRejected,
 )
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.lifecycle import InstantWriter
 from bucketingest.write.instants.open_instant import OpenInstant, resumed_at
 from bucketingest.write.instants.records import LedgerEntry
@@ -83,14 +83,14 @@ class InstantCoordinator:
     def __init__(self, opened: OpenTable, settings: CoordinatorSettings) -> None:
         self._storage = opened.storage
         self._settings = settings
-        self._coordination = Coordination(self._storage, settings.pipeline)
+        self._journal = Journal(self._storage, settings.pipeline)
         self._position: SourceRange | None = None
         self._base: SourceRange | None = None  # the position that a micro-batch continues, whatever happens in it
         self._open: OpenInstant | None = None
         self._settled = False
         self._beaten: datetime | None = None
         self._claimant = f"{socket.gethostname()} (process {os.getpid()})"
-        self.epoch = self._coordination.claim_epoch(self._claimant)
+        self.epoch = self._journal.claim_epoch(self._claimant)
         self._identity = WriterIdentity(
             settings.pipeline,
             self.epoch,
@@ -102,7 +102,7 @@ class InstantCoordinator:
         )
         attempt = "" if settings.repeatable else self.epoch
         work = f"{settings.work}\n{settings.tasks}\n{opened.block_schema_json}\n{opened.row_schema}\n{attempt}"
-        self._writer = InstantWriter(opened, self._coordination, self._identity, work)
+        self._writer = InstantWriter(opened, self._journal, self._identity, work)
 
     @property
     def position(self) -> SourceRange | None:
@@ -131,7 +131,7 @@ class InstantCoordinator:
         )
         return start
 
-    def run(self, source_range: SourceRange, write_rows: WriteRows) -> Outcome:
+    def run(self, source_range: SourceRange, write_rows: WriteRows) -> MicroBatchOutcome:
         """Write the rows of a micro-batch, and commit the instant if that is due; nothing if the table has them.
 
         Raises RangeConflict, RowsRejected, FencedOut, InstantAborted, PositionLost, ConflictingAttempt,
@@ -144,7 +144,7 @@ class InstantCoordinator:
             log.info(
                 "skipped, the table has this range", extra={"batch": source_range.batch_id, "end": source_range.end}
             )
-            return Outcome(None)
+            return MicroBatchOutcome(None)
         self._settled = False
         started = time.monotonic()
         instant, again = self._instant_for(source_range)
@@ -196,7 +196,7 @@ class InstantCoordinator:
         try:
             relation = relate(source_range, self._position)
         except RangeConflict as error:
-            self._coordination.check_epoch(self.epoch)  # of an attempt that was replaced the table is ahead
+            self._journal.check_epoch(self.epoch)  # of an attempt that was replaced the table is ahead
             if moved:
                 raise PositionLost(f"the table went back behind what this attempt has written: {error}") from error
             raise
@@ -235,8 +235,8 @@ class InstantCoordinator:
         for attempt in self._attempts():
             with attempt:
                 # Before the ledger: an entry for an instant that is long forgotten would look like open work.
-                self._coordination.check_epoch(self.epoch)
-                kept = self._coordination.put_ledger(instant.request_time, instant.sequence, entry)
+                self._journal.check_epoch(self.epoch)
+                kept = self._journal.put_ledger(instant.request_time, instant.sequence, entry)
         instant.entries.append(kept)
         instant.begun = None
         self._position = kept.source_range
@@ -287,7 +287,7 @@ class InstantCoordinator:
     def _recover(self) -> Start:
         """Settle every instant that was left, and read the position from what is there then."""
         self._open = None
-        settled = settle(self._storage, self._coordination, self._writer, self._commit, self._resumed)
+        settled = settle(self._storage, self._journal, self._writer, self._commit, self._resumed)
         self._open, self._position = settled.open_instant, settled.start.position
         self._settled = True
         return settled.start

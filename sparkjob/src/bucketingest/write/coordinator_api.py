@@ -72,7 +72,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MicroBatchOutcome:
     """What became of a micro-batch. Times in seconds, size in bytes, the rest in rows or files."""
 
     instant_time: str | None
@@ -93,9 +93,11 @@ class Outcome:
         return 0.0 if self.commit is None else self.commit.commit_seconds
 
 
-def outcome_of(instant: str, statuses: Sequence[WriteStatus], write_seconds: float, commit: Commit | None) -> Outcome:
+def outcome_of(
+    instant: str, statuses: Sequence[WriteStatus], write_seconds: float, commit: Commit | None
+) -> MicroBatchOutcome:
     """The outcome that a micro-batch's write statuses add up to."""
-    return Outcome(
+    return MicroBatchOutcome(
         instant_time=instant,
         rows=sum(status.rows_received for status in statuses),
         upserts=sum(status.upserts for status in statuses),

@@ -20,7 +20,7 @@ from bucketingest.hudi.table.table import load_table
 from bucketingest.lease.record import LeaseOwner, TableLeased
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.recovery.command import Abandoner, Outcome, refuse_unsupported
+from bucketingest.write.recovery.command import Abandoner, InstantOutcome, refuse_unsupported
 from bucketingest.write.recovery.decide import Choice, Left, Step, choose
 from bucketingest.write.recovery.survey import ROLLBACK_OWNER, survey
 
@@ -63,7 +63,7 @@ def roll_back_table(request: RollbackRequest) -> None:
             extra={"rollback": rollback.rollback_time, "problem": rollback.problem},
         )
     choices = choose(found.instants, found.wanted, force=request.force)
-    outcomes: dict[Choice, Outcome] = {}
+    outcomes: dict[Choice, InstantOutcome] = {}
     if not request.dry_run and not any(choice.left is Left.REFUSED for choice in choices):
         with _table_held(storage, choices, force=request.force):
             outcomes = {outcome.choice: outcome for outcome in Abandoner(storage, lock.held).carry_out(choices)}
@@ -116,7 +116,7 @@ def _options(texts: Sequence[str]) -> dict[str, str]:
     return options
 
 
-def _report(request: RollbackRequest, choices: Sequence[Choice], outcomes: dict[Choice, Outcome]) -> None:
+def _report(request: RollbackRequest, choices: Sequence[Choice], outcomes: dict[Choice, InstantOutcome]) -> None:
     if request.json:
         typer.echo(as_json(request.table_url, choices, outcomes, dry_run=request.dry_run))
         return
@@ -142,7 +142,7 @@ def _report(request: RollbackRequest, choices: Sequence[Choice], outcomes: dict[
         log.info("nothing to roll back")
 
 
-def _raise(choices: Sequence[Choice], outcomes: dict[Choice, Outcome]) -> None:
+def _raise(choices: Sequence[Choice], outcomes: dict[Choice, InstantOutcome]) -> None:
     problems = [f"{each.choice.found.request_time}: {each.problem}" for each in outcomes.values() if each.problem]
     problems += [_line(choice) for choice in choices if choice.left is Left.REFUSED]
     if problems:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bucketingest.write.recovery.command import Outcome
+from bucketingest.write.recovery.command import InstantOutcome
 from bucketingest.write.recovery.decide import Choice, Left, Step
 
 _DONE = {
@@ -23,13 +23,13 @@ _DONE = {
 _STYLE = {Left.HELD: "yellow", Left.REFUSED: "red", Left.NOT_ASKED: "dim", Left.DONE: "dim"}
 
 
-def as_json(url: str, choices: Sequence[Choice], outcomes: Mapping[Choice, Outcome], *, dry_run: bool) -> str:
+def as_json(url: str, choices: Sequence[Choice], outcomes: Mapping[Choice, InstantOutcome], *, dry_run: bool) -> str:
     """The plan, and for what was carried out its outcome."""
     instants = [_record(choice, outcomes.get(choice)) for choice in choices]
     return json.dumps({"table": url, "dry_run": dry_run, "instants": instants}, indent=2, ensure_ascii=False)
 
 
-def _record(choice: Choice, outcome: Outcome | None) -> dict[str, Any]:
+def _record(choice: Choice, outcome: InstantOutcome | None) -> dict[str, Any]:
     found = choice.found
     return {
         "instant": found.request_time,
@@ -48,7 +48,9 @@ def _record(choice: Choice, outcome: Outcome | None) -> dict[str, Any]:
     }
 
 
-def show(choices: Sequence[Choice], outcomes: Mapping[Choice, Outcome], console: Console, *, dry_run: bool) -> None:
+def show(
+    choices: Sequence[Choice], outcomes: Mapping[Choice, InstantOutcome], console: Console, *, dry_run: bool
+) -> None:
     """One line per instant."""
     if not choices:
         console.print("[green]Nothing to roll back.[/]")
@@ -69,7 +71,7 @@ def show(choices: Sequence[Choice], outcomes: Mapping[Choice, Outcome], console:
         console.print("[dim]A dry run: nothing was changed.[/]")
 
 
-def _result(choice: Choice, outcome: Outcome | None) -> str:
+def _result(choice: Choice, outcome: InstantOutcome | None) -> str:
     if outcome is not None:
         return "failed" if outcome.problem is not None else _DONE[outcome.did]
     return choice.left.value if choice.left is not None else choice.step.value

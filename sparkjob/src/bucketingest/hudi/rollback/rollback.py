@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from bucketingest.hudi.errors import InstantExists, RollbackError
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.markers import delete_markers, marked_files
 from bucketingest.hudi.rollback.pending import pending_rollbacks, read_rollback
 from bucketingest.hudi.rollback.plan import (
@@ -38,26 +39,20 @@ Lock = Callable[[], AbstractContextManager[object]]
 """Makes a context that holds the table's lock while it is entered."""
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class RollbackOptions:
     """How a rollback is run.
 
     `partitions`: where the instant may have written, None for anywhere (lists the whole table). `known_files`: data
     files it wrote or may have written, relative to the table's root; deleted whether or not a listing shows them.
-    `known_times`: times outside the active timeline that new times must exceed. `max_ahead`: how far the table may be
-    ahead of the clock.
+    `known_times`: times outside the active timeline that new times must exceed.
     """
 
     partitions: Sequence[str] | None = None
     known_files: Sequence[str] = ()
     known_times: Sequence[str] = ()
-    max_ahead: timedelta = timedelta(minutes=5)
     lock: Lock = nullcontext
-    clock: Callable[[], datetime] = _utc_now
+    clock: Callable[[], datetime] = utc_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +198,7 @@ def _request(
     taken = {plan.instant_time}
     for _ in range(_REQUEST_ATTEMPTS_MAX):
         known_times = (*timeline.times, *options.known_times, *taken)
-        rollback_time = next_instant_time(options.clock(), known_times, options.max_ahead)
+        rollback_time = next_instant_time(options.clock(), known_times)
         try:
             create_requested(storage, rollback_time, ROLLBACK, content)
         except InstantExists:
@@ -239,7 +234,7 @@ def _finish(
     taken_ms = max(0, (now - started) // timedelta(milliseconds=1))
     metadata = RollbackMetadata(rollback_time, done, taken_ms)
     known_times = (*timeline.times, *options.known_times, rollback_time)
-    completion_time = next_instant_time(now, known_times, options.max_ahead)
+    completion_time = next_instant_time(now, known_times)
     complete(storage, rollback_time, completion_time, metadata.encode(storage.absolute), ROLLBACK)
 
 

@@ -55,6 +55,8 @@ TIME_LENGTH = 17
 _FILE_NAME = re.compile(r"(\d+)(?:_(\d+))?(?:\.([a-z]+))(?:\.([a-z]+))?")
 _TIME = re.compile(r"\d{17}")
 _MILLISECOND = timedelta(milliseconds=1)
+AHEAD_MAX = timedelta(minutes=5)
+"""How far the table's newest time may be ahead of this machine's clock."""
 
 
 class State(enum.StrEnum):
@@ -156,12 +158,12 @@ def parse_time(text: str) -> datetime:
     return moment + int(text[14:]) * _MILLISECOND
 
 
-def next_instant_time(now: datetime, known_times: Iterable[str], max_ahead: timedelta) -> str:
+def next_instant_time(now: datetime, known_times: Iterable[str], ahead_max: timedelta = AHEAD_MAX) -> str:
     """A time greater than every known one and not less than now.
 
     `known_times` are all request and completion times known: active, archived, abandoned. Hudi's readers order by
     them, so a time that does not increase would hide rows. Raises `ClockError` if the newest known time is more than
-    `max_ahead` ahead of `now`: then this clock, or the one that wrote the table, is wrong, or the table counts its
+    `ahead_max` ahead of `now`: then this clock, or the one that wrote the table, is wrong, or the table counts its
     times in another zone.
     """
     now_text = format_time(now)
@@ -169,10 +171,10 @@ def next_instant_time(now: datetime, known_times: Iterable[str], max_ahead: time
     if newest is None or newest < now_text:
         return now_text
     ahead = parse_time(newest) - now
-    if ahead > max_ahead:
+    if ahead > ahead_max:
         raise ClockError(
             f"the table's newest time is {newest}, {ahead} ahead of this machine's clock ({now_text} UTC), "
-            f"more than the allowed {max_ahead}: check both clocks, and whether another writer counts in local time"
+            f"more than the allowed {ahead_max}: check both clocks, and whether another writer counts in local time"
         )
     return format_time(parse_time(newest) + _MILLISECOND)
 

@@ -15,7 +15,7 @@ from bucketingest.storage import NotFound, Storage
 from bucketingest.stream.checkpoint.attempts import in_directory
 from bucketingest.stream.checkpoint.text import COMMITS, SOURCE, UnknownForm, parse_initial_offsets
 from bucketingest.write.coordinator_api import Start, StartVerdict
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.source_range import canonical_json
 
 BEGINNING: Final = "startingOffsets"
@@ -41,13 +41,13 @@ class TableBeginning:
     """
 
     def __init__(self, storage: Storage, pipeline: str, beginning: str | None) -> None:
-        self._coordination = Coordination(storage, pipeline)
+        self._journal = Journal(storage, pipeline)
         self._digest = None if beginning is None else hashlib.sha256(beginning.encode()).hexdigest()[:16]
         self._kept = beginning is None
 
     def known(self) -> bytes | None:
         """Spark's file with the offsets at which the first start began; None when there was none."""
-        return None if self._digest is None else self._coordination.beginning(self._digest)
+        return None if self._digest is None else self._journal.beginning(self._digest)
 
     def keep(self, checkpoint: Storage) -> None:
         """Keep what a query has found by now in the directory of its checkpoint. To be called until it has."""
@@ -58,7 +58,7 @@ class TableBeginning:
             parse_initial_offsets(initial.decode(errors="replace"))
         except (NotFound, UnknownForm):  # the query has not looked yet, or is at it
             return
-        self._coordination.keep_beginning(self._digest, initial)
+        self._journal.keep_beginning(self._digest, initial)
         self._kept = True
 
 

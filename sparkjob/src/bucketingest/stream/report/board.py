@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from bucketingest.hudi.timeline.instant import parse_time
 from bucketingest.stream.report.backlog import Backlog, parse_offsets, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, latency
-from bucketingest.write.coordinator_api import Commit, Outcome
+from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.rows.write_status import WriteStatus
 
@@ -105,7 +105,7 @@ class ProgressBoard:
                 buffer_bytes=max((status.buffer_bytes for status in statuses), default=None),
             )
 
-    def batch_ended(self, outcome: Outcome) -> None:
+    def batch_ended(self, outcome: MicroBatchOutcome) -> None:
         """A micro-batch is written, or was in the table already. Its commit, if there was one, is taken in too."""
         now = time.monotonic()
         with self._lock:

@@ -58,8 +58,8 @@ KEPT_EPOCHS: Final = 10
 _CLOSED: Final = b'{"closed": true}'
 
 
-class Coordination:
-    """Reads and writes the coordination objects of one pipeline in one table."""
+class Journal:
+    """Reads and writes the journal objects of one pipeline in one table."""
 
     def __init__(self, storage: Storage, pipeline: str) -> None:
         self._storage = storage
@@ -98,7 +98,7 @@ class Coordination:
         return self._get(f"{self._root}/beginning/{digest}")
 
     def instants(self) -> list[str]:
-        """Request times of the instants that have coordination objects, ascending."""
+        """Request times of the instants that have journal objects, ascending."""
         directories = self._storage.list_level(f"{self._root}/instants").directories
         return sorted(path.rpartition("/")[2] for path in directories)
 

@@ -25,11 +25,11 @@ from bucketingest.index.errors import DuplicateFileGroup
 from bucketingest.index.routing import PartitionNumbers
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost, WriteError
 from bucketingest.write.instants.commit_content import commit_metadata, is_of_pipeline, pending_metadata
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
 from bucketingest.write.instants.shared_table import SharedTable
 from bucketingest.write.instants.source_range import SourceRange
-from bucketingest.write.instants.writer_identity import MAX_AHEAD, WriterIdentity
+from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.open_table import OpenTable
 from bucketingest.write.recovery.execute import InstantExecutor, completed_by_another
 from bucketingest.write.rows.write_status import WriteStatus
@@ -40,15 +40,15 @@ _REQUEST_ATTEMPTS: Final = 10
 class InstantWriter:
     """Acts on the instants of one attempt. Every act may be repeated after a failure."""
 
-    def __init__(self, opened: OpenTable, coordination: Coordination, identity: WriterIdentity, work: str) -> None:
+    def __init__(self, opened: OpenTable, journal: Journal, identity: WriterIdentity, work: str) -> None:
         """`work`: fingerprint of all that decides which rows the tasks write, and how, but the file ids."""
         self._opened = opened
         self._storage = opened.storage
-        self._coordination = coordination
+        self._journal = journal
         self._identity = identity
         self._work = work
-        self.executor = InstantExecutor(opened.storage, coordination, identity)
-        self._shared = SharedTable(opened, coordination, self.executor.rollback_times)
+        self.executor = InstantExecutor(opened.storage, journal, identity)
+        self._shared = SharedTable(opened, journal, self.executor.rollback_times)
 
     @property
     def index(self) -> BucketIndex:
@@ -76,15 +76,15 @@ class InstantWriter:
         who has slept must not leave an instant that nobody resumes.
         """
         self._identity.check_lease()
-        self._coordination.check_epoch(self._identity.epoch)
+        self._journal.check_epoch(self._identity.epoch)
         content = pending_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
         for _ in range(_REQUEST_ATTEMPTS):
             with self._identity.lock():
                 timeline = Timeline.load(self._storage)
                 self._shared.check(timeline)
                 self._shared.fold_in(timeline)
-                instant = self._next_time(timeline.times | set(self._coordination.instants()))
-                if not self._coordination.claim(instant, self._intent(source_range)):
+                instant = self._next_time(timeline.times | set(self._journal.instants()))
+                if not self._journal.claim(instant, self._intent(source_range)):
                     continue
                 heartbeat.beat(self._storage, instant)
                 try:
@@ -102,9 +102,9 @@ class InstantWriter:
 
     def _check_not_aborted(self, instant: str) -> None:
         """A newer attempt may have aborted the instant while this one was putting it on the timeline."""
-        if isinstance(decision := self._coordination.decision(instant), AbortDecision):
+        if isinstance(decision := self._journal.decision(instant), AbortDecision):
             self.executor.undo(instant, decision.reason)
-            self._coordination.check_epoch(self._identity.epoch)
+            self._journal.check_epoch(self._identity.epoch)
             raise InstantAborted(f"instant {instant} was aborted as it began: {decision.reason}")
 
     def begin_next(self, instant: str, sequence: int, source_range: SourceRange) -> bool:
@@ -118,12 +118,12 @@ class InstantWriter:
         if not is_of_pipeline(self._storage, found, self._identity.pipeline):
             return False
         wanted = self._intent(source_range)
-        begun = self._coordination.intent(instant, sequence)
+        begun = self._journal.intent(instant, sequence)
         if begun is not None and not begun.same_files_as(wanted):
             return False
         heartbeat.beat(self._storage, instant)
         if begun is None:
-            self._coordination.put_intent(instant, sequence, wanted)
+            self._journal.put_intent(instant, sequence, wanted)
         if found.state is State.REQUESTED:
             content = pending_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
             create_inflight(self._storage, instant, content=content)
@@ -158,11 +158,11 @@ class InstantWriter:
         PositionLost if it is complete and its rows must be ingested again all the same, and as the checks before the
         decision do.
         """
-        decision, completed = self._coordination.decision(instant), False
+        decision, completed = self._journal.decision(instant), False
         if decision is None:
             with self._identity.lock():
                 wanted = self._wanted(instant, entries)
-                decision = self._coordination.decide(instant, wanted)
+                decision = self._journal.decide(instant, wanted)
                 completed = decision is wanted and isinstance(wanted, CommitDecision)
                 if completed and isinstance(wanted, CommitDecision):
                     complete(self._storage, instant, wanted.completion_time, wanted.content)
@@ -173,7 +173,7 @@ class InstantWriter:
             self.executor.look_after(instant)
             self.executor.close(instant, entries)
         else:  # it was decided before, perhaps by an attempt that had more of its micro-batches
-            entries = self._coordination.ledgers(instant)
+            entries = self._journal.ledgers(instant)
             self.executor.complete(instant, decision, entries)
         self._shared.wrote(instant, _file_groups(entries))
         self._refuse_metadata_table()  # switched on since the check before the decision, it hides what is complete now
@@ -186,7 +186,7 @@ class InstantWriter:
         a column), DuplicateFileGroup (among other writers' commits; where a file group of ours would be the second one,
         the instant is aborted).
         """
-        self._coordination.check_epoch(self._identity.epoch)
+        self._journal.check_epoch(self._identity.epoch)
         self._refuse_metadata_table()
         timeline = Timeline.load(self._storage)
         found = timeline.find(instant)
@@ -207,7 +207,7 @@ class InstantWriter:
             return AbortDecision(f"another writer gave {place} file group {error.file_ids[0]} meanwhile")
         for partition_path in {path for path, _ in written} - self._shared.partitions:
             ensure_partition_metadata(self._storage, partition_path, instant)
-        if not self._coordination.close(instant, len(entries) + 1):
+        if not self._journal.close(instant, len(entries) + 1):
             raise PositionLost(f"another attempt began micro-batch {len(entries) + 1} of instant {instant} meanwhile")
         pipeline, epoch = self._identity.pipeline, self._identity.epoch
         metadata = commit_metadata(self._opened, pipeline, epoch, entries, self._shared.schema)
@@ -226,7 +226,7 @@ class InstantWriter:
         return Intent(source_range, hashlib.sha256(told.encode()).hexdigest(), letters_url)
 
     def _next_time(self, known: frozenset[str] | set[str]) -> str:
-        return next_instant_time(self._identity.clock(), known | archived_times(self._storage), MAX_AHEAD)
+        return next_instant_time(self._identity.clock(), known | archived_times(self._storage))
 
 
 def _file_groups(entries: Sequence[LedgerEntry]) -> set[tuple[str, str]]:

@@ -20,7 +20,7 @@ from bucketingest.hudi.timeline.history import is_archived
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.commit_content import PIPELINE, RANGES
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.source_range import SourceRange, before, begins_after, reaches_beyond
 
 DEPTH: Final = 200
@@ -69,24 +69,24 @@ def position_after(newest_first: Iterable[Written]) -> Position:
     return Position(end, tuple(lost))
 
 
-def read_position(storage: Storage, timeline: Timeline, coordination: Coordination) -> Position:
+def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Position:
     """The pipeline's position as the active timeline tells it, or its own objects where all of it is archived."""
-    standing = coordination.standing()
+    standing = journal.standing()
     closed = {time for time, objects in standing.items() if "done" in objects and "aborted" not in objects}
     overtaken = {time for time, objects in standing.items() if "overtaken" in objects and "aborted" not in objects}
     taken_back = rollback_targets(storage, timeline) | overtaken
     oldest_named = min((time for time in taken_back if time >= (timeline.first_active or "")), default=None)
-    written = list(_written(storage, timeline, coordination.pipeline, taken_back, oldest_named))
+    written = list(_written(storage, timeline, journal.pipeline, taken_back, oldest_named))
     newest = max(closed - overtaken, default="")
     written += (  # those that were archived before a compaction was found to leave them out, until they come again
         Written(time, tuple(entry.source_range for entry in ledgers), taken_back=True)
         for time in sorted(overtaken - {each.request_time for each in written}, reverse=True)
         if timeline.is_archived(time)
-        and newest <= coordination.newest_when_overtaken(time)
-        and (ledgers := coordination.ledgers(time))
+        and newest <= journal.newest_when_overtaken(time)
+        and (ledgers := journal.ledgers(time))
     )
     position = position_after(written)
-    end = position.end or _archived_position(storage, coordination, taken_back)
+    end = position.end or _archived_position(storage, journal, taken_back)
     again = {each.request_time for each in written if reaches_beyond(each.ranges[-1], end)} if position.lost else set()
     return Position(end, position.lost, frozenset(again | (taken_back if position.lost else taken_back & closed)))
 
@@ -106,10 +106,10 @@ def _written(
             yield Written(instant.request_time, ranges, taken_back=instant.request_time in taken_back)
 
 
-def _archived_position(storage: Storage, coordination: Coordination, taken_back: frozenset[str]) -> SourceRange | None:
+def _archived_position(storage: Storage, journal: Journal, taken_back: frozenset[str]) -> SourceRange | None:
     """The range of our newest instant that other writers' archival took off the timeline while we were idle."""
-    for request_time in reversed(coordination.instants()):
-        ledgers = coordination.ledgers(request_time)
+    for request_time in reversed(journal.instants()):
+        ledgers = journal.ledgers(request_time)
         if ledgers and request_time not in taken_back and is_archived(storage, request_time):
             return ledgers[-1].source_range
     return None

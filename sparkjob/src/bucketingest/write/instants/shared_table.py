@@ -20,7 +20,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.index.bucket import BucketIndex
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import DEPTH
 from bucketingest.write.open_table import OpenTable
 
@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 class SharedTable:
     """File groups, partitions and columns of the completed instants, and which instants those were."""
 
-    def __init__(self, opened: OpenTable, coordination: Coordination, own_rollbacks: Collection[str]) -> None:
+    def __init__(self, opened: OpenTable, journal: Journal, own_rollbacks: Collection[str]) -> None:
         """`own_rollbacks`: request times of this attempt's own, which grow."""
         self._storage = opened.storage
-        self._coordination = coordination
+        self._journal = journal
         self._own_rollbacks = own_rollbacks
         self._input_schema = opened.avro_schema
         self._folded = opened.commits
@@ -79,25 +79,25 @@ class SharedTable:
     def _audit(self, timeline: Timeline) -> set[str]:
         """Look once at each compaction; returns the instants of ours that one leaves out, marked as overtaken."""
         if self._audited is None:
-            self._audited = self._coordination.audited()
+            self._audited = self._journal.audited()
         new = timeline.compactions - self._audited
         if not new:
             return set()
         newest = sorted(timeline.completed_commits, key=lambda each: each.request_time, reverse=True)
         active = {instant.request_time: instant for instant in newest[:DEPTH]}
         instants = [Committed.of(self._storage, instant) for instant in active.values()]
-        instants += self._coordination.archived(active)
+        instants += self._journal.archived(active)
         overtaken = set()
         for instant, by in left_out(self._storage, new, instants):
             time, extra = instant.request_time, {"instant": instant.request_time, "by": by}
-            if time not in active or is_of_pipeline(self._storage, active[time], self._coordination.pipeline):
-                self._coordination.mark_overtaken(time, by)
+            if time not in active or is_of_pipeline(self._storage, active[time], self._journal.pipeline):
+                self._journal.mark_overtaken(time, by)
                 overtaken.add(time)
                 log.error("left out of a compaction", extra=extra)
             else:
                 log.error("rows of another writer are lost: they are left out of a compaction", extra=extra)
         gone = self._audited - timeline.compactions
-        self._coordination.mark_audited(new, gone)
+        self._journal.mark_audited(new, gone)
         self._audited = set(timeline.compactions)
         return overtaken
 

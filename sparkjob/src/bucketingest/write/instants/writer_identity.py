@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.storage import Storage, open_storage
-
-MAX_AHEAD: Final = timedelta(minutes=5)
-"""How far the table's newest instant may be ahead of this machine's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ from bucketingest.hudi.timeline.history import archived_times
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 from bucketingest.write.errors import PositionLost
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision, CommitDecision
-from bucketingest.write.instants.writer_identity import MAX_AHEAD, WriterIdentity
+from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.decide import Choice, Step
 from bucketingest.write.recovery.execute import InstantExecutor
 
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class InstantOutcome:
     """What was done about one instant."""
 
     choice: Choice
@@ -72,7 +72,7 @@ class Abandoner:
         self._clock = clock
         self._epochs: dict[str, int] = {}
 
-    def carry_out(self, choices: Iterable[Choice]) -> Iterator[Outcome]:
+    def carry_out(self, choices: Iterable[Choice]) -> Iterator[InstantOutcome]:
         """Do what was chosen, one instant after the other.
 
         Raises FencedOut if a newer attempt of a pipeline claims the table meanwhile: it then deals with the instants.
@@ -83,47 +83,47 @@ class Abandoner:
             try:
                 outcome = self._carry_out(choice)
             except HudiError as error:  # completed meanwhile, or the timeline runs ahead of the clock: the others go on
-                outcome = Outcome(choice, Step.NOTHING, problem=str(error))
+                outcome = InstantOutcome(choice, Step.NOTHING, problem=str(error))
             _log_outcome(outcome)
             yield outcome
 
-    def _carry_out(self, choice: Choice) -> Outcome:
+    def _carry_out(self, choice: Choice) -> InstantOutcome:
         found = choice.found
         if choice.step is Step.SWEEP:  # refuses an instant that was put onto the timeline while the plan was made
-            return Outcome(choice, Step.SWEEP, deleted=sweep(self._storage, found.request_time))
+            return InstantOutcome(choice, Step.SWEEP, deleted=sweep(self._storage, found.request_time))
         if found.pipeline is None:
             known = tuple(archived_times(self._storage))
-            options = RollbackOptions(known_times=known, max_ahead=MAX_AHEAD, lock=self._lock, clock=self._clock)
+            options = RollbackOptions(known_times=known, lock=self._lock, clock=self._clock)
             return _rolled_back(choice, roll_back(self._storage, found.request_time, options))
-        instant, coordination = found.request_time, Coordination(self._storage, found.pipeline)
-        decision = coordination.decision(instant)
+        instant, journal = found.request_time, Journal(self._storage, found.pipeline)
+        decision = journal.decision(instant)
         if not isinstance(decision, CommitDecision):
-            self._fence(found.pipeline, coordination)
+            self._fence(found.pipeline, journal)
             self._refuse_completed(instant)
             abort = AbortDecision(f"rolled back by bucketingest rollback: {choice.reason}")
-            decision = coordination.decide(instant, abort)
-        executor = self._executor(found.pipeline, coordination)
+            decision = journal.decide(instant, abort)
+        executor = self._executor(found.pipeline, journal)
         try:
             why = executor.try_complete(instant, decision) if isinstance(decision, CommitDecision) else choice.reason
             if why is not None:
-                self._fence(found.pipeline, coordination)
-                return _rolled_back(choice, self._executor(found.pipeline, coordination).undo(instant, why))
+                self._fence(found.pipeline, journal)
+                return _rolled_back(choice, self._executor(found.pipeline, journal).undo(instant, why))
             executor.close(instant, found.ledgers)
         except PositionLost as error:  # the pipeline's next start ingests its rows again
             log.warning("overtaken", extra={"instant": instant, "pipeline": found.pipeline, "reason": str(error)})
-        return Outcome(choice, Step.COMPLETE)
+        return InstantOutcome(choice, Step.COMPLETE)
 
-    def _executor(self, pipeline: str, coordination: Coordination) -> InstantExecutor:
+    def _executor(self, pipeline: str, journal: Journal) -> InstantExecutor:
         epoch = self._epochs.get(pipeline, 0)
         identity = WriterIdentity(pipeline, epoch, None, lock=self._lock, clock=self._clock)
-        return InstantExecutor(self._storage, coordination, identity, settles=False)
+        return InstantExecutor(self._storage, journal, identity, settles=False)
 
-    def _fence(self, pipeline: str, coordination: Coordination) -> None:
+    def _fence(self, pipeline: str, journal: Journal) -> None:
         """Claim the pipeline once; from then on older attempts commit nothing."""
         if pipeline not in self._epochs:
-            self._epochs[pipeline] = coordination.claim_epoch(f"rollback on {socket.gethostname()} ({os.getpid()})")
+            self._epochs[pipeline] = journal.claim_epoch(f"rollback on {socket.gethostname()} ({os.getpid()})")
             log.info("claimed", extra={"pipeline": pipeline, "epoch": self._epochs[pipeline]})
-        coordination.check_epoch(self._epochs[pipeline])
+        journal.check_epoch(self._epochs[pipeline])
 
     def _refuse_completed(self, instant: str) -> None:
         """Raise RollbackError for an instant completed since the plan was made, whose decision may be forgotten."""
@@ -132,14 +132,14 @@ class Abandoner:
             refuse_unless_pending_deltacommit(found)
 
 
-def _rolled_back(choice: Choice, result: RollbackResult | None) -> Outcome:
+def _rolled_back(choice: Choice, result: RollbackResult | None) -> InstantOutcome:
     if result is None:
-        return Outcome(choice, Step.NOTHING, problem="the instant is another writer's by now")
+        return InstantOutcome(choice, Step.NOTHING, problem="the instant is another writer's by now")
     did = Step.FINISH_ROLLBACK if result.resumed else Step.ROLL_BACK
-    return Outcome(choice, did, result.rollback_time, result.deleted)
+    return InstantOutcome(choice, did, result.rollback_time, result.deleted)
 
 
-def _log_outcome(outcome: Outcome) -> None:
+def _log_outcome(outcome: InstantOutcome) -> None:
     found = outcome.choice.found
     extra = {"instant": found.request_time, "pipeline": found.pipeline, "reason": outcome.choice.reason}
     if outcome.problem is not None:

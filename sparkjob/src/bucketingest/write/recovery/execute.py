@@ -24,9 +24,9 @@ from bucketingest.hudi.timeline.timeline import Timeline, complete, path_of
 from bucketingest.storage import Storage
 from bucketingest.write.errors import FencedOut, InstantAborted, PositionLost, WriteError
 from bucketingest.write.instants.commit_content import is_of_pipeline
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision, CommitDecision, LedgerEntry
-from bucketingest.write.instants.writer_identity import MAX_AHEAD, WriterIdentity
+from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.decide import Choice, Step
 from bucketingest.write.recovery.facts import Facts
 from bucketingest.write.rows.dead_letters import discard, publish, staged_instants, withdraw
@@ -37,14 +37,12 @@ log = logging.getLogger(__name__)
 class InstantExecutor:
     """Completes instants of one pipeline and rolls them back."""
 
-    def __init__(
-        self, storage: Storage, coordination: Coordination, identity: WriterIdentity, *, settles: bool = True
-    ) -> None:
+    def __init__(self, storage: Storage, journal: Journal, identity: WriterIdentity, *, settles: bool = True) -> None:
         """`settles`: dead letters are dealt with, too, and nothing is left to do for the instant then; else the
         pipeline's next start does that, which has the credentials.
         """
         self._storage = storage
-        self._coordination = coordination
+        self._journal = journal
         self._identity = identity
         self._settles = settles
         self.rollback_times: set[str] = set()
@@ -85,19 +83,19 @@ class InstantExecutor:
             self.complete(found.request_time, decision, found.ledgers)
         elif choice.step is Step.CLOSE:
             if found.rolled_back or found.rollbacks:
-                self._coordination.mark_overtaken(found.request_time, choice.reason)
+                self._journal.mark_overtaken(found.request_time, choice.reason)
             self.look_after(found.request_time)
             self.close(found.request_time, found.ledgers)
         elif isinstance(decision, CommitDecision):
             if found.overtaken_by is not None:  # first: whoever still tries to complete it reads this
-                self._coordination.mark_overtaken(found.request_time, found.overtaken_by)
+                self._journal.mark_overtaken(found.request_time, found.overtaken_by)
             self.undo(found.request_time, choice.reason)
         else:
             self.abort(found.request_time, choice.reason)
 
     def after_loss(self, found: Facts, reason: str) -> None:
         """Rows before the instant's must be ingested again: undecided it makes way, decided it stays as it is."""
-        if isinstance(self._coordination.decision(found.request_time), CommitDecision):
+        if isinstance(self._journal.decision(found.request_time), CommitDecision):
             self.close(found.request_time, found.ledgers)
         else:
             self.abort(found.request_time, reason)
@@ -109,9 +107,9 @@ class InstantExecutor:
         by = overtaken_by(timeline, instant, decision.completion_time)
         if by is not None:
             why = f"{by} came before instant {instant} completed, which was decided for {decision.completion_time}"
-            self._coordination.mark_overtaken(instant, why)
+            self._journal.mark_overtaken(instant, why)
             return why
-        return f"instant {instant} was overtaken before" if self._coordination.is_overtaken(instant) else None
+        return f"instant {instant} was overtaken before" if self._journal.is_overtaken(instant) else None
 
     def look_after(self, instant: str) -> None:
         """Look whether an instant that has just been completed came too late after all: no check before can exclude it.
@@ -124,13 +122,13 @@ class InstantExecutor:
             return  # rolled back or archived by now: the next look at the timeline tells
         by = came_too_late(self._storage, timeline, found)
         if by is not None:
-            self._coordination.mark_overtaken(instant, by)
+            self._journal.mark_overtaken(instant, by)
             raise PositionLost(f"{self._storage.url}: {by} leaves out instant {instant}: its rows are ingested again")
 
     def abort(self, instant: str, reason: str) -> RollbackResult | None:
         """Decide that the instant never completes, and roll it back as Hudi does. Raises as `undo`."""
-        self._coordination.check_epoch(self._identity.epoch)
-        if isinstance(self._coordination.decide(instant, AbortDecision(reason)), CommitDecision):
+        self._journal.check_epoch(self._identity.epoch)
+        if isinstance(self._journal.decide(instant, AbortDecision(reason)), CommitDecision):
             raise WriteError(f"instant {instant} is decided to commit and cannot be aborted ({reason})")
         return self.undo(instant, reason)
 
@@ -139,29 +137,29 @@ class InstantExecutor:
 
         Raises FencedOut, and PositionLost if another attempt completed it meanwhile, as it was decided.
         """
-        if isinstance(self._coordination.decision(instant), CommitDecision):
-            self._coordination.check_epoch(self._identity.epoch)  # whoever has slept may know less than the others
+        if isinstance(self._journal.decision(instant), CommitDecision):
+            self._journal.check_epoch(self._identity.epoch)  # whoever has slept may know less than the others
         if not self._is_ours(Timeline.load(self._storage).find(instant)):
-            self._coordination.mark_done(instant)
+            self._journal.mark_done(instant)
             return None
         result = self._roll_back(instant)
         if self._settles:
             for letters in self._letters_of(instant):
                 discard(letters, self._identity.pipeline, instant)
-            self._coordination.mark_done(instant, aborted=True)
+            self._journal.mark_done(instant, aborted=True)
         log.warning("rolled back", extra={"instant": instant, "reason": reason, "deleted_files": len(result.deleted)})
         return result
 
     def _roll_back(self, instant: str) -> RollbackResult:
         known, clock = tuple(archived_times(self._storage)), self._identity.clock
-        options = RollbackOptions(known_times=known, max_ahead=MAX_AHEAD, lock=self._identity.lock, clock=clock)
+        options = RollbackOptions(known_times=known, lock=self._identity.lock, clock=clock)
         try:
             result = roll_back(self._storage, instant, options)
         except RollbackError as error:
             found = Timeline.load(self._storage).find(instant)
             if found is None or not found.is_completed:
                 raise
-            self._coordination.mark_overtaken(instant, str(error))
+            self._journal.mark_overtaken(instant, str(error))
             raise PositionLost(
                 f"{self._storage.url}: another attempt completed instant {instant} while it was rolled back: its rows "
                 "are ingested again"
@@ -180,13 +178,13 @@ class InstantExecutor:
         if any(status.rejected for status in statuses) and not self._publish(instant, entries):
             log.error("dead letters wait for a start with errors.mode deadLetter", extra={"instant": instant})
             return
-        self._coordination.mark_done(instant)
+        self._journal.mark_done(instant)
 
     def _publish(self, instant: str, entries: Sequence[LedgerEntry]) -> bool:
         """Publish an instant's dead letters, unless it is overtaken: then they come again with its rows. Whether there
         is a place for them.
         """
-        overtaken = self._coordination.is_overtaken(instant)
+        overtaken = self._journal.is_overtaken(instant)
         for sequence, entry in enumerate(() if overtaken else entries, start=1):
             if names := [status.file_name for status in entry.statuses if status.rejected]:
                 letters = self._letters(instant, sequence)
@@ -195,7 +193,7 @@ class InstantExecutor:
                 publish(letters, self._identity.pipeline, instant, names)
         for letters in self._letters_of(instant):  # what other attempts and twins staged of the same rows
             discard(letters, self._identity.pipeline, instant)
-        if self._coordination.is_overtaken(instant):  # also while this attempt slept over its dead letters
+        if self._journal.is_overtaken(instant):  # also while this attempt slept over its dead letters
             self.withdraw_letters([instant])
         return True
 
@@ -223,7 +221,7 @@ class InstantExecutor:
         timeline = Timeline.load(self._storage)
         for instant in timeline.pending:
             time = instant.request_time
-            if instant.action == DELTA_COMMIT and self._is_ours(instant) and self._coordination.is_forgotten(time):
+            if instant.action == DELTA_COMMIT and self._is_ours(instant) and self._journal.is_forgotten(time):
                 self.abort(time, "it was put onto the timeline when all was over")
         if not is_settled(self._storage):
             return
@@ -242,7 +240,7 @@ class InstantExecutor:
         if letters is None:
             return
         for instant in staged_instants(letters, self._identity.pipeline):
-            if self._coordination.is_done(instant) or instant not in self._coordination.instants():
+            if self._journal.is_done(instant) or instant not in self._journal.instants():
                 discard(letters, self._identity.pipeline, instant)
 
     def withdraw_letters(self, instants: Iterable[str]) -> None:
@@ -257,27 +255,27 @@ class InstantExecutor:
                 log.warning("withdrew dead letters that come again", extra={"files": names})
 
     def forget_old(self) -> None:
-        """Delete the coordination objects that no attempt can need any more; aborted instants are swept once more."""
+        """Delete the journal objects that no attempt can need any more; aborted instants are swept once more."""
         forgotten = []
-        for instant in self._coordination.forgettable(self._identity.clock()):
-            if not self._coordination.is_done(instant):
+        for instant in self._journal.forgettable(self._identity.clock()):
+            if not self._journal.is_done(instant):
                 continue
-            if self._coordination.is_aborted(instant):
+            if self._journal.is_aborted(instant):
                 self.sweep(instant)
-            elif self._coordination.is_overtaken(instant) and Timeline.load(self._storage).find(instant) is not None:
+            elif self._journal.is_overtaken(instant) and Timeline.load(self._storage).find(instant) is not None:
                 continue  # its rows count as not in the table for as long as it is there
             forgotten.append(instant)
-        self._coordination.forget(forgotten)
+        self._journal.forget(forgotten)
 
     def _letters(self, instant: str, sequence: int) -> Storage | None:
         """Where the dead letters of a micro-batch are staged."""
-        intent, own = self._coordination.intent(instant, sequence), self._identity.dead_letters
+        intent, own = self._journal.intent(instant, sequence), self._identity.dead_letters
         url = None if intent is None else intent.letters_url
         return own if url is None or (own is not None and own.url == url) else self._identity.open_letters(url)
 
     def _letters_of(self, instant: str) -> list[Storage]:
         """Every place where dead letters of an instant may be: mostly the configured one alone."""
-        count = len(self._coordination.ledgers(instant))
+        count = len(self._journal.ledgers(instant))
         places = [self._identity.dead_letters, *(self._letters(instant, number + 1) for number in range(count + 1))]
         return list({place.url: place for place in places if place is not None}.values())
 

@@ -16,7 +16,7 @@ from bucketingest.hudi.timeline.overtaking import overtaken_by
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.commit_content import PIPELINE
-from bucketingest.write.instants.journal import Coordination
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import CommitDecision, Decision, Intent, LedgerEntry
 
 
@@ -70,7 +70,7 @@ class FactReader:
         self._rolled_back: frozenset[str] | None = None
 
     def facts(self, request_time: str, owner: str | None) -> Facts:
-        """`owner`: the pipeline that has coordination objects of the time, if one has."""
+        """`owner`: the pipeline that has journal objects of the time, if one has."""
         timeline = self._timeline
         instant = self._on_timeline(request_time)
         if owner is not None and instant is not None and instant.action not in WRITE_ACTIONS:
@@ -89,18 +89,18 @@ class FactReader:
         )
         if pipeline is None:
             return found
-        coordination = Coordination(self._storage, pipeline)
-        decision, ledgers = coordination.decision(request_time), coordination.ledgers(request_time)
+        journal = Journal(self._storage, pipeline)
+        decision, ledgers = journal.decision(request_time), journal.ledgers(request_time)
         return replace(
             found,
             archived=instant is None and is_archived(self._storage, request_time),
             decision=decision,
-            done=coordination.is_done(request_time),
+            done=journal.is_done(request_time),
             overtaken_by=overtaken_by(timeline, request_time, decision.completion_time)
             if isinstance(decision, CommitDecision)
             else None,
             ledgers=ledgers,
-            begun=coordination.intent(request_time, len(ledgers) + 1),
+            begun=journal.intent(request_time, len(ledgers) + 1),
         )
 
     def _on_timeline(self, time: str) -> Instant | None:
@@ -111,7 +111,7 @@ class FactReader:
 
     def _pipeline_of(self, instant: Instant | None, owner: str | None) -> str | None:
         """Whose instant it is: its file on the timeline tells, as a time that we took and never put onto the timeline
-        is free for other writers; without one whoever has coordination objects of it.
+        is free for other writers; without one whoever has journal objects of it.
         """
         if instant is None or instant.action != DELTA_COMMIT:
             return owner if instant is None else None

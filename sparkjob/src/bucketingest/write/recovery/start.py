@@ -14,7 +14,7 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 from bucketingest.write.coordinator_api import Start, StartVerdict
 from bucketingest.write.errors import InstantAborted, PositionLost, RangeConflict
-from bucketingest.write.instants.journal import Coordination, pipelines
+from bucketingest.write.instants.journal import Journal, pipelines
 from bucketingest.write.instants.lifecycle import InstantWriter
 from bucketingest.write.instants.open_instant import OpenInstant
 from bucketingest.write.instants.position import read_position
@@ -38,7 +38,7 @@ class Settled:
 
 def settle(
     storage: Storage,
-    coordination: Coordination,
+    journal: Journal,
     writer: InstantWriter,
     commit: Callable[[OpenInstant], object],
     resumed: Callable[[Facts], OpenInstant],
@@ -49,22 +49,22 @@ def settle(
     """
     findings = _Findings()
     writer.executor.remove_put_back()
-    standing = coordination.standing()
+    standing = journal.standing()
     for request_time, objects in standing.items():
         if "done" not in objects:
-            found = _facts(storage, coordination, request_time)
+            found = _facts(storage, journal, request_time)
             if found is not None:
                 instant = resumed(found)
                 _recover(decide(found, Policy.RESUME), instant, writer.executor, commit, findings)
         elif "aborted" in objects:
             writer.executor.sweep(request_time)
     writer.executor.discard_staged()
-    read = read_position(storage, writer.look(), coordination)
+    read = read_position(storage, writer.look(), journal)
     if read.lost:
         findings.rewound(f"rows that are not in the table are ingested again, after instants {', '.join(read.lost)}")
     writer.executor.withdraw_letters(read.superseded)
     left = findings.open_instant
-    if left is not None and not _continues(left, read.end, coordination, standing):
+    if left is not None and not _continues(left, read.end, journal, standing):
         why = "it does not begin where the table ends"
         writer.executor.abort(left.request_time, why)
         findings.rewound(f"instant {left.request_time} was rolled back: {why}")
@@ -88,16 +88,16 @@ def settle_others(storage: Storage, identity: WriterIdentity, claimant: str) -> 
 
 
 def _settle_other(storage: Storage, identity: WriterIdentity, claimant: str) -> None:
-    coordination = Coordination(storage, identity.pipeline)
-    standing = coordination.standing()
+    journal = Journal(storage, identity.pipeline)
+    standing = journal.standing()
     undone = [request_time for request_time, objects in standing.items() if "done" not in objects]
     aborted = [request_time for request_time, objects in standing.items() if {"done", "aborted"} <= objects]
     if not undone and not aborted:
         return
-    identity = replace(identity, epoch=coordination.claim_epoch(claimant))
-    executor = InstantExecutor(storage, coordination, identity)
+    identity = replace(identity, epoch=journal.claim_epoch(claimant))
+    executor = InstantExecutor(storage, journal, identity)
     for request_time in undone:
-        found = _facts(storage, coordination, request_time)
+        found = _facts(storage, journal, request_time)
         if found is None:
             continue
         choice = decide(found, Policy.ROLL_BACK)
@@ -110,15 +110,15 @@ def _settle_other(storage: Storage, identity: WriterIdentity, claimant: str) -> 
     executor.forget_old()
 
 
-def _facts(storage: Storage, coordination: Coordination, request_time: str) -> Facts | None:
+def _facts(storage: Storage, journal: Journal, request_time: str) -> Facts | None:
     """None if nothing of the pipeline is behind the time: it was claimed, and another writer was faster to use it."""
-    found = FactReader(storage, Timeline.load(storage)).facts(request_time, coordination.pipeline)
-    if found.pipeline == coordination.pipeline:
+    found = FactReader(storage, Timeline.load(storage)).facts(request_time, journal.pipeline)
+    if found.pipeline == journal.pipeline:
         return found
     why = "another writer took its time, or a release before this one left it"
     log.warning("left alone", extra={"instant": request_time, "reason": why})
-    coordination.decide(request_time, AbortDecision(why))
-    coordination.mark_done(request_time)
+    journal.decide(request_time, AbortDecision(why))
+    journal.mark_done(request_time)
     return None
 
 
@@ -174,9 +174,7 @@ def _recover(
         findings.rewound(f"instant {found.request_time} is ingested again: {error}")
 
 
-def _continues(
-    instant: OpenInstant, end: SourceRange | None, coordination: Coordination, standing: Iterable[str]
-) -> bool:
+def _continues(instant: OpenInstant, end: SourceRange | None, journal: Journal, standing: Iterable[str]) -> bool:
     """Whether an open instant continues the table's position. Where the table has nothing, it must be the one that
     begins earliest of all that were ever begun.
     """
@@ -184,7 +182,7 @@ def _continues(
     if first is None:
         return True
     if end is None:
-        begun = (coordination.intent(request_time, 1) for request_time in standing)
+        begun = (journal.intent(request_time, 1) for request_time in standing)
         return not any(each is not None and begins_after(first, before(each.source_range)) for each in begun)
     with suppress(RangeConflict):
         return relate(first, end) is Relation.NEXT

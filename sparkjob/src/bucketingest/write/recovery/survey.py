@@ -20,7 +20,7 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.lease.objects import age_of, newest_lease
 from bucketingest.lease.record import why_free
 from bucketingest.storage import AccessDenied, Storage
-from bucketingest.write.instants.journal import Coordination, pipelines
+from bucketingest.write.instants.journal import Journal, pipelines
 from bucketingest.write.instants.records import AbortDecision
 from bucketingest.write.recovery.facts import FactReader, Facts
 
@@ -65,10 +65,10 @@ def _unsettled(storage: Storage, timeline: Timeline, wanted: frozenset[str]) -> 
     committed = {instant.request_time for instant in timeline.completed_commits}
     found = {}
     for pipeline in pipelines(storage):
-        coordination = Coordination(storage, pipeline)
-        for time in coordination.instants():
-            done = coordination.is_done(time)
-            settled = done and (time in committed or not isinstance(coordination.decision(time), AbortDecision))
+        journal = Journal(storage, pipeline)
+        for time in journal.instants():
+            done = journal.is_done(time)
+            settled = done and (time in committed or not isinstance(journal.decision(time), AbortDecision))
             if not settled or time in wanted:
                 found[time] = pipeline
     return found

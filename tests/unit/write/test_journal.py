@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.errors import FencedOut, WriteError
-from bucketingest.write.instants.journal import KEPT_EPOCHS, ROOT, Coordination, pipelines
+from bucketingest.write.instants.journal import KEPT_EPOCHS, ROOT, Journal, pipelines
 from bucketingest.write.instants.records import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.pipeline_names import directory_name, pipeline_of
@@ -31,12 +31,12 @@ def storage() -> Storage:
 
 
 @pytest.fixture
-def coordination(storage: Storage) -> Coordination:
-    return Coordination(storage, "shop/orders")
+def journal(storage: Storage) -> Journal:
+    return Journal(storage, "shop/orders")
 
 
-def test_each_attempt_gets_a_higher_epoch(coordination: Coordination) -> None:
-    assert [coordination.claim_epoch("host") for _ in range(3)] == [1, 2, 3]
+def test_each_attempt_gets_a_higher_epoch(journal: Journal) -> None:
+    assert [journal.claim_epoch("host") for _ in range(3)] == [1, 2, 3]
 
 
 def test_attempts_that_claim_at_once_get_different_epochs(storage: Storage) -> None:
@@ -44,33 +44,33 @@ def test_attempts_that_claim_at_once_get_different_epochs(storage: Storage) -> N
 
     def claim(number: int) -> int:
         together.wait()
-        return Coordination(storage, "orders").claim_epoch(f"host-{number}")
+        return Journal(storage, "orders").claim_epoch(f"host-{number}")
 
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(claim, range(4))) == [1, 2, 3, 4]
 
 
 def test_the_older_of_two_attempts_is_fenced_out_and_told_by_whom(storage: Storage) -> None:
-    coordination = Coordination(storage, "orders")
-    older, newer = coordination.claim_epoch("host-a (process 1)"), coordination.claim_epoch("host-b (process 2)")
-    coordination.check_epoch(newer)
+    journal = Journal(storage, "orders")
+    older, newer = journal.claim_epoch("host-a (process 1)"), journal.claim_epoch("host-b (process 2)")
+    journal.check_epoch(newer)
     with pytest.raises(FencedOut) as fenced:
-        coordination.check_epoch(older)
+        journal.check_epoch(older)
     assert str(fenced.value) == (
         f"{storage.url}: host-b (process 2) claimed the pipeline after this attempt (epoch 2 after 1): "
         "this attempt stops and commits nothing; if both should run, give them different names and tables"
     )
 
 
-def test_only_the_newest_epochs_are_kept(storage: Storage, coordination: Coordination) -> None:
+def test_only_the_newest_epochs_are_kept(storage: Storage, journal: Journal) -> None:
     for _ in range(KEPT_EPOCHS + 5):
-        newest = coordination.claim_epoch("host")
+        newest = journal.claim_epoch("host")
     names = [info.path.rpartition("/")[2] for info in storage.list(ROOT)]
     assert sorted(map(int, names)) == list(range(newest - KEPT_EPOCHS + 1, newest + 1))
 
 
 def test_pipelines_do_not_see_each_other(storage: Storage) -> None:
-    orders, returns = Coordination(storage, "shop/orders"), Coordination(storage, "shop/returns")
+    orders, returns = Journal(storage, "shop/orders"), Journal(storage, "shop/returns")
     orders.put_intent(INSTANT, 1, INTENT)
     assert (orders.claim_epoch("a"), returns.claim_epoch("b")) == (1, 1)
     assert (orders.instants(), returns.instants()) == ([INSTANT], [])
@@ -87,58 +87,58 @@ def test_a_pipelines_name_is_one_directory_which_tells_the_name_again(pipeline: 
 def test_the_pipelines_of_a_table_are_told_by_their_names() -> None:
     storage = open_storage(f"memory://{uuid.uuid4()}")
     for pipeline in ("shop/orders", "lease"):
-        Coordination(storage, pipeline).claim_epoch("a")
+        Journal(storage, pipeline).claim_epoch("a")
     storage.create(f"{ROOT}/lease/000000000001", b"the table's lease")
     assert pipelines(storage) == ("lease", "shop/orders")
 
 
-def test_an_intent_is_read_back(coordination: Coordination) -> None:
-    assert coordination.intent(INSTANT, 1) is None
-    coordination.put_intent(INSTANT, 1, INTENT)
-    assert coordination.intent(INSTANT, 1) == INTENT
+def test_an_intent_is_read_back(journal: Journal) -> None:
+    assert journal.intent(INSTANT, 1) is None
+    journal.put_intent(INSTANT, 1, INTENT)
+    assert journal.intent(INSTANT, 1) == INTENT
 
 
 def test_of_two_attempts_that_chose_one_time_only_one_has_it_though_their_rows_are_the_same(
     storage: Storage,
 ) -> None:
-    claims = [Coordination(storage, "shop/orders").claim(INSTANT, INTENT) for _ in range(2)]
+    claims = [Journal(storage, "shop/orders").claim(INSTANT, INTENT) for _ in range(2)]
     assert claims == [True, False]
 
 
-def test_an_intent_may_be_repeated_but_not_with_other_rows_or_file_names(coordination: Coordination) -> None:
-    coordination.put_intent(INSTANT, 1, INTENT)
-    coordination.put_intent(INSTANT, 1, Intent(SourceRange("kafka", RANGE.start, RANGE.end, "other", 7), "file ids"))
+def test_an_intent_may_be_repeated_but_not_with_other_rows_or_file_names(journal: Journal) -> None:
+    journal.put_intent(INSTANT, 1, INTENT)
+    journal.put_intent(INSTANT, 1, Intent(SourceRange("kafka", RANGE.start, RANGE.end, "other", 7), "file ids"))
     longer = SourceRange("kafka", RANGE.start, '{"t":{"0":6}}', "q", 0)
     with pytest.raises(WriteError, match=f"instant {INSTANT}, micro-batch 1 was begun with other rows: .*, now "):
-        coordination.put_intent(INSTANT, 1, Intent(longer, "file ids"))
+        journal.put_intent(INSTANT, 1, Intent(longer, "file ids"))
     with pytest.raises(WriteError, match="was begun with other rows"):
-        coordination.put_intent(INSTANT, 1, Intent(RANGE, "other file ids"))
-    assert coordination.intent(INSTANT, 1) == INTENT
+        journal.put_intent(INSTANT, 1, Intent(RANGE, "other file ids"))
+    assert journal.intent(INSTANT, 1) == INTENT
 
 
 def test_a_ledger_entry_is_read_back_and_whoever_comes_second_learns_the_first(
-    coordination: Coordination,
+    journal: Journal,
 ) -> None:
-    assert coordination.ledger(INSTANT, 1) is None
+    assert journal.ledger(INSTANT, 1) is None
     entry = LedgerEntry(RANGE, (WriteStatus(0, "eu", 1, "id", "name", 10, 1, 3, 2, 1), WriteStatus(1, sample="ä")))
-    assert coordination.put_ledger(INSTANT, 1, entry) == entry
-    assert coordination.put_ledger(INSTANT, 1, LedgerEntry(RANGE, ())) == entry
-    assert coordination.ledger(INSTANT, 1) == entry
+    assert journal.put_ledger(INSTANT, 1, entry) == entry
+    assert journal.put_ledger(INSTANT, 1, LedgerEntry(RANGE, ())) == entry
+    assert journal.ledger(INSTANT, 1) == entry
 
 
 @pytest.mark.parametrize(
     "decision", [COMMIT, AbortDecision("another writer\nrolled it back, ä")], ids=["commit", "abort"]
 )
-def test_a_decision_is_read_back_byte_for_byte(coordination: Coordination, decision: Decision) -> None:
-    assert coordination.decision(INSTANT) is None
-    assert coordination.decide(INSTANT, decision) == decision
-    assert coordination.decision(INSTANT) == decision
+def test_a_decision_is_read_back_byte_for_byte(journal: Journal, decision: Decision) -> None:
+    assert journal.decision(INSTANT) is None
+    assert journal.decide(INSTANT, decision) == decision
+    assert journal.decision(INSTANT) == decision
 
 
-def test_what_is_decided_first_is_the_answer_for_everybody(coordination: Coordination) -> None:
-    assert coordination.decide(INSTANT, AbortDecision("first")) == AbortDecision("first")
-    assert coordination.decide(INSTANT, COMMIT) == AbortDecision("first")
-    assert coordination.decide(INSTANT, AbortDecision("second")) == AbortDecision("first")
+def test_what_is_decided_first_is_the_answer_for_everybody(journal: Journal) -> None:
+    assert journal.decide(INSTANT, AbortDecision("first")) == AbortDecision("first")
+    assert journal.decide(INSTANT, COMMIT) == AbortDecision("first")
+    assert journal.decide(INSTANT, AbortDecision("second")) == AbortDecision("first")
 
 
 def test_of_commit_and_abort_at_once_exactly_one_is_decided(storage: Storage) -> None:
@@ -148,7 +148,7 @@ def test_of_commit_and_abort_at_once_exactly_one_is_decided(storage: Storage) ->
     def decide(round_and_wish: tuple[str, Decision]) -> Decision:
         instant, wish = round_and_wish
         together.wait()
-        return Coordination(storage, "orders").decide(instant, wish)
+        return Journal(storage, "orders").decide(instant, wish)
 
     with ThreadPoolExecutor(len(wishes)) as pool:
         for number in range(20):
@@ -159,42 +159,42 @@ def test_of_commit_and_abort_at_once_exactly_one_is_decided(storage: Storage) ->
 
 @given(st.text(max_size=20), st.binary(max_size=40))
 def test_no_content_of_a_decision_is_taken_for_its_head(text: str, content: bytes) -> None:
-    coordination = Coordination(open_storage(f"memory://{uuid.uuid4()}"), "orders")
-    assert coordination.decide("1", CommitDecision("2", content)) == coordination.decision("1")
-    assert coordination.decide("2", AbortDecision(text)) == coordination.decision("2")
+    journal = Journal(open_storage(f"memory://{uuid.uuid4()}"), "orders")
+    assert journal.decide("1", CommitDecision("2", content)) == journal.decision("1")
+    assert journal.decide("2", AbortDecision(text)) == journal.decision("2")
 
 
-def test_done_is_remembered(coordination: Coordination) -> None:
-    assert not coordination.is_done(INSTANT)
-    coordination.mark_done(INSTANT)
-    coordination.mark_done(INSTANT)
-    assert coordination.is_done(INSTANT)
+def test_done_is_remembered(journal: Journal) -> None:
+    assert not journal.is_done(INSTANT)
+    journal.mark_done(INSTANT)
+    journal.mark_done(INSTANT)
+    assert journal.is_done(INSTANT)
 
 
-def settle(coordination: Coordination, instant: str) -> None:
-    coordination.put_intent(instant, 1, INTENT)
-    coordination.put_ledger(instant, 1, LedgerEntry(RANGE, ()))
-    coordination.decide(instant, COMMIT)
-    coordination.mark_done(instant)
+def settle(journal: Journal, instant: str) -> None:
+    journal.put_intent(instant, 1, INTENT)
+    journal.put_ledger(instant, 1, LedgerEntry(RANGE, ()))
+    journal.decide(instant, COMMIT)
+    journal.mark_done(instant)
 
 
-def test_a_forgotten_instant_leaves_nothing_and_others_stay(storage: Storage, coordination: Coordination) -> None:
-    settle(coordination, INSTANT)
-    settle(coordination, "20261121080000001")
-    coordination.forget([INSTANT])
-    assert coordination.instants() == ["20261121080000001"]
+def test_a_forgotten_instant_leaves_nothing_and_others_stay(storage: Storage, journal: Journal) -> None:
+    settle(journal, INSTANT)
+    settle(journal, "20261121080000001")
+    journal.forget([INSTANT])
+    assert journal.instants() == ["20261121080000001"]
     assert not any(INSTANT + "/" in info.path for info in storage.list(ROOT))
-    assert coordination.is_done("20261121080000001")
+    assert journal.is_done("20261121080000001")
 
 
 @pytest.mark.parametrize("after_effect", [False, True])
 @pytest.mark.parametrize("dies_at", range(4))
 def test_forgetting_that_is_interrupted_leaves_nothing_to_be_done(dies_at: int, after_effect: bool) -> None:
     storage = open_storage(f"memory://{uuid.uuid4()}")
-    settle(Coordination(storage, "orders"), INSTANT)
+    settle(Journal(storage, "orders"), INSTANT)
     with pytest.raises(Crash):
-        Coordination(CrashingStorage(storage, dies_at, after_effect=after_effect), "orders").forget([INSTANT])
-    coordination = Coordination(storage, "orders")
-    assert all(coordination.is_done(instant) for instant in coordination.instants())
-    coordination.forget(coordination.instants())
-    assert coordination.instants() == []
+        Journal(CrashingStorage(storage, dies_at, after_effect=after_effect), "orders").forget([INSTANT])
+    journal = Journal(storage, "orders")
+    assert all(journal.is_done(instant) for instant in journal.instants())
+    journal.forget(journal.instants())
+    assert journal.instants() == []
