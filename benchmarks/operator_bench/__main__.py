@@ -21,9 +21,9 @@ import kopf
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.results_format import Case, Measured, ratios, save_cases, this_machine
-from bucketingest_operator.api import AlreadyExists, Api
-from bucketingest_operator.connection import find_connection
-from bucketingest_operator.kinds import BUCKET_INGESTS, Kind
+from bucketingest_operator.kube.api import AlreadyExists, Api
+from bucketingest_operator.kube.connection import find_connection
+from bucketingest_operator.kube.kinds import BUCKET_INGESTS, Kind
 from devcluster.cluster import EmbeddedCluster
 from devcluster.instance import instance
 from operator_bench.fleet import Fleet

@@ -10,10 +10,10 @@ from typing import Any
 from aiohttp import web
 
 from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport
-from bucketingest_operator.api import Api, ApiError, Object
-from bucketingest_operator.kinds import NODES, PODS
-from bucketingest_operator.pods import HTTP_PORT
-from bucketingest_operator.resources import MANAGED
+from bucketingest_operator.kube.api import Api, ApiError, Object
+from bucketingest_operator.kube.kinds import NODES, PODS
+from bucketingest_operator.manifests.attempt_objects import MANAGED
+from bucketingest_operator.manifests.pods import HTTP_PORT
 
 NODE = "played-fleet"
 _PART = 65_536 * 2

@@ -8,19 +8,8 @@ from typing import Any
 
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Status
-from bucketingest_operator.failures import TREATMENTS, Answer, failure_of
-from bucketingest_operator.observation import (
-    FINALIZER,
-    AttemptTold,
-    Contact,
-    Driver,
-    JobState,
-    Observation,
-    PodState,
-    Resource,
-    RollbackJob,
-)
-from bucketingest_operator.plan import (
+from bucketingest_operator.decide.failures import TREATMENTS, Answer, failure_of
+from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
     CreateRollback,
@@ -31,6 +20,17 @@ from bucketingest_operator.plan import (
     RemoveFinalizer,
     StartAttempt,
     WriteStatus,
+)
+from bucketingest_operator.observation import (
+    FINALIZER,
+    AttemptTold,
+    Contact,
+    Driver,
+    JobState,
+    Observation,
+    PodState,
+    Resource,
+    RollbackJob,
 )
 from support.observations import NAMES, NOW, bucket_ingest, report, resource
 

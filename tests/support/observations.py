@@ -11,7 +11,8 @@ from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport
 from bucketingest.spec.load import parse_object
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt, Status
-from bucketingest_operator.names import Names
+from bucketingest_operator.decide.spec_changes import digest, fixed_digest
+from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.observation import (
     FINALIZER,
     AttemptTold,
@@ -21,7 +22,6 @@ from bucketingest_operator.observation import (
     PodState,
     Resource,
 )
-from bucketingest_operator.spec_changes import digest, fixed_digest
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 UID = "0b7c3f5e-6a51-4a4e-9f0e-0f6c2e9f1a11"

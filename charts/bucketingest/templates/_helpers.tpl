@@ -45,7 +45,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- toYaml (mustMergeOverwrite $given (dict "image" $image)) -}}
 {{- end -}}
 
-{{/* The rules of bucketingest_operator.rights; a test holds them in sync, docs/operator.md says what each is for. */}}
+{{/* The rules of bucketingest_operator.kube.rights; a test holds them in sync, docs/operator.md says what each is for. */}}
 {{- define "bucketingest.namespacedRules" -}}
 - {apiGroups: [bucketingest.dev], resources: [bucketingests], verbs: [get, list, watch, patch]}
 - {apiGroups: [bucketingest.dev], resources: [bucketingests/status], verbs: [update]}

@@ -10,20 +10,7 @@ from typing import Any, Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND
-from bucketingest_operator.api import AlreadyExists, Api, ApiError, NotFound, Object
-from bucketingest_operator.kinds import (
-    BUCKET_INGESTS,
-    BY_NAME,
-    CONFIG_MAPS,
-    EVENTS,
-    JOBS,
-    PODS,
-    SERVICES,
-    Kind,
-)
-from bucketingest_operator.names import Names
-from bucketingest_operator.observation import FINALIZER, Resource
-from bucketingest_operator.plan import (
+from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
     CreateRollback,
@@ -36,8 +23,21 @@ from bucketingest_operator.plan import (
     StartAttempt,
     WriteStatus,
 )
-from bucketingest_operator.resources import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL, Manifests
-from bucketingest_operator.settings import JobSettings
+from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, NotFound, Object
+from bucketingest_operator.kube.kinds import (
+    BUCKET_INGESTS,
+    BY_NAME,
+    CONFIG_MAPS,
+    EVENTS,
+    JOBS,
+    PODS,
+    SERVICES,
+    Kind,
+)
+from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL, Manifests
+from bucketingest_operator.manifests.names import Names
+from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.observation import FINALIZER, Resource
 
 log = logging.getLogger(__name__)
 

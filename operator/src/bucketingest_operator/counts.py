@@ -8,9 +8,9 @@ from typing import Final
 
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Attempt, Condition, Status
-from bucketingest_operator.failures import Failure
-from bucketingest_operator.running import RESTART_ASKED, SPEC_CHANGED
-from bucketingest_operator.status import TIMELINE_CLEAN
+from bucketingest_operator.decide.current_attempt import RESTART_ASKED, SPEC_CHANGED
+from bucketingest_operator.decide.failures import Failure
+from bucketingest_operator.decide.status import TIMELINE_CLEAN
 
 RESTART_CLASSES: Final = (*(each.value for each in Failure), RESTART_ASKED, SPEC_CHANGED)
 LATENCY_BUCKETS: Final = (1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 45.0, 60.0, 90.0, 120.0, 300.0, 600.0)

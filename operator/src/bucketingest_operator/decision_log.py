@@ -15,8 +15,7 @@ from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.load import parse_object
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Status
-from bucketingest_operator.observation import AttemptTold, Observation
-from bucketingest_operator.plan import (
+from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
     CreateRollback,
@@ -30,7 +29,8 @@ from bucketingest_operator.plan import (
     StartAttempt,
     WriteStatus,
 )
-from bucketingest_operator.spec_changes import digest
+from bucketingest_operator.decide.spec_changes import digest
+from bucketingest_operator.observation import AttemptTold, Observation
 
 EVENT: Final = "decision"
 """The `event` of the log line of a pass whose plan acts; with `namespace`, `name`, `observation` and `plan`."""

@@ -11,7 +11,7 @@ from typing import Any
 import kopf
 
 from bucketingest.spec.model import API_GROUP, API_VERSION
-from bucketingest_operator.connection import find_connection
+from bucketingest_operator.kube.connection import find_connection
 
 Object = dict[str, Any]
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bucketingest.errors import BucketIngestError
-from bucketingest_operator.connection import own_namespace
-from bucketingest_operator.http_server import split_address
+from bucketingest_operator.kube.connection import own_namespace
 from bucketingest_operator.logs import configure_logs
-from bucketingest_operator.running_operator import Operator, Options
-from bucketingest_operator.settings import JobSettings
-from bucketingest_operator.settings_file import load_settings
+from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.manifests.settings_file import load_settings
+from bucketingest_operator.metrics.http_server import split_address
+from bucketingest_operator.wiring import Operator, Options
 
 log = logging.getLogger(__name__)
 

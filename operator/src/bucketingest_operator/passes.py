@@ -13,16 +13,16 @@ from typing import Final
 
 from bucketingest.spec.status import Status
 from bucketingest_operator.act import Actor, NotLeader
-from bucketingest_operator.api import Api, ApiError, Conflict, NotFound, Object
 from bucketingest_operator.counts import Counts
+from bucketingest_operator.decide.plan import Action, AddFinalizer, Plan, WriteStatus
+from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan, without_secrets
-from bucketingest_operator.inventory import Inventory
-from bucketingest_operator.kinds import BUCKET_INGESTS
+from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound, Object
+from bucketingest_operator.kube.kinds import BUCKET_INGESTS
 from bucketingest_operator.observation import Observation, Resource
-from bucketingest_operator.observe import Observer
-from bucketingest_operator.plan import Action, AddFinalizer, Plan, WriteStatus
-from bucketingest_operator.progress_client import Talk
-from bucketingest_operator.reconcile import reconcile
+from bucketingest_operator.observe.inventory import Inventory
+from bucketingest_operator.observe.observe import Observer
+from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from bucketingest.spec.crd import custom_resource_definition
-from bucketingest_operator import rights
-from bucketingest_operator.settings_file import load_settings
+from bucketingest_operator.kube import rights
+from bucketingest_operator.manifests.settings_file import load_settings
 from devcluster.binaries import find_tool
 from devcluster.release import CHART
 

@@ -21,7 +21,7 @@ from bucketingest.hudi.table.table import TableDefinition, create_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.storage.opening import open_storage
+from bucketingest.storage.factory import open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
 

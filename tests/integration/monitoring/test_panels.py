@@ -16,11 +16,11 @@ from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Attempt, Condition, LastCommit, Status
 from bucketingest.stream.report.endpoints import Answer, Endpoints
 from bucketingest.stream.report.metrics import CONTENT_TYPE
-from bucketingest_operator.inventory import Inventory
-from bucketingest_operator.metrics import Metrics
+from bucketingest_operator.metrics.operator_metrics import Metrics
+from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
+from bucketingest_operator.observe.inventory import Inventory
+from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.passes import Memory
-from bucketingest_operator.progress_client import Talk
-from bucketingest_operator.resource_metrics import ResourceMetrics
 from devservers.kafka import KafkaBroker
 from devservers.process import free_ports
 from devservers.produce import produce

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import decode_observation, decode_plan
-from bucketingest_operator.reconcile import reconcile
 from devcluster import machine
 from devcluster.cluster import EmbeddedCluster
 from devcluster.instance import instance

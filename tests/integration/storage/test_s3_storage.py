@@ -12,14 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bucketingest.storage import (
-    AccessDenied,
-    AlreadyExists,
-    ConditionalStorage,
-    InvalidLocation,
-    Storage,
-    open_storage,
-)
+from bucketingest.storage import AccessDenied, AlreadyExists, ConditionalStorage, InvalidLocation, Storage, open_storage
 from devservers.s3 import S3Server
 from support.conditional_behaviour import ConditionalBehaviour
 from support.storage_behaviour import StorageBehaviour

@@ -7,8 +7,8 @@ import signal
 import sys
 from typing import Any
 
-from bucketingest_operator.api import Api, Object
-from bucketingest_operator.kinds import LEASES
+from bucketingest_operator.kube.api import Api, Object
+from bucketingest_operator.kube.kinds import LEASES
 from bucketingest_operator.main import main
 
 _call = Api.call

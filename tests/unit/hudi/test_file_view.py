@@ -8,8 +8,8 @@ import pytest
 from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.table.file_view import FileView, build_file_view, list_data, load_file_view
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import ObjectInfo
-from bucketingest.storage.opening import open_storage
 from support.fixtures import unpack_fixture
 
 T = [f"202611210817{n}0000" for n in range(10, 30)]

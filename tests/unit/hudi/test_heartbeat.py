@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from bucketingest.hudi.timeline.heartbeat import beat, is_expired, last_beat, stop
-from bucketingest.storage.opening import open_storage
+from bucketingest.storage.factory import open_storage
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 T = "20261121081713004"

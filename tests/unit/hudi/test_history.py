@@ -6,7 +6,7 @@ import pytest
 
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.timeline.history import archived_instants, archived_times
-from bucketingest.storage.opening import open_storage
+from bucketingest.storage.factory import open_storage
 from support.fixtures import unpack_fixture
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bucketingest.hudi.rollback.markers import create_marker, delete_markers, marked_files, marker_path
-from bucketingest.storage.opening import open_storage
+from bucketingest.storage.factory import open_storage
 
 T = "20261121081713004"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.hudi.table.partition import ensure_partition_metadata, partition_metadata
-from bucketingest.storage.opening import open_storage
+from bucketingest.storage.factory import open_storage
 from support.fixtures import unpack_fixture
 
 

@@ -16,8 +16,8 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import Instant, State, format_time
 from bucketingest.hudi.timeline.ocf import read_record, write_record
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import Data, Storage
-from bucketingest.storage.opening import open_storage
 from support.crashing_storage import Crash, CrashingStorage
 
 START = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)

@@ -7,8 +7,8 @@ from bucketingest.hudi.naming import PROPERTIES_PATH
 from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.table.table import TableDefinition, create_table, load_table, table_properties
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import Storage
-from bucketingest.storage.opening import open_storage
 from support.fixtures import properties_fixture
 
 OURS = {"bucketingest.bucket.count", "bucketingest.bucket.hash", "bucketingest.bucket.hash.fields"}

@@ -8,7 +8,7 @@ from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.table.checks import check_table, metadata_table_refusals, refusals
 from bucketingest.hudi.table.properties import parse
 from bucketingest.hudi.table.table import HoodieTable, TableDefinition, table_properties
-from bucketingest.storage.opening import open_storage
+from bucketingest.storage.factory import open_storage
 from support.fixtures import properties_fixture
 
 EXPECTED = TableDefinition("t", ("id",), ("region",), "ts", buckets=4)

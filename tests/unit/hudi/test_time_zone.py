@@ -11,8 +11,8 @@ from bucketingest.hudi.table.checks import check_table
 from bucketingest.hudi.table.table import TableDefinition, load_table
 from bucketingest.hudi.table.time_zone import offset_from_utc
 from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import ObjectInfo
-from bucketingest.storage.opening import open_storage
 from support.fixtures import unpack_fixture
 
 START = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)

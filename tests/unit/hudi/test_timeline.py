@@ -7,8 +7,8 @@ import pytest
 from bucketingest.hudi.errors import InstantExists, TimelineError
 from bucketingest.hudi.timeline.instant import Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
+from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import Storage
-from bucketingest.storage.opening import open_storage
 from support.fixtures import unpack_fixture
 
 T1, T2, T3, T4 = (f"2026112108171{n}000" for n in range(1, 5))

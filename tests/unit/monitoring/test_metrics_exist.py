@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bucketingest.stream.report.metrics import JobMetrics
 from bucketingest.stream.report.progress import Progress
-from bucketingest_operator.inventory import Inventory
-from bucketingest_operator.metrics import Metrics
-from bucketingest_operator.resource_metrics import ResourceMetrics
+from bucketingest_operator.metrics.operator_metrics import Metrics
+from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
+from bucketingest_operator.observe.inventory import Inventory
 from monitoring.alerts import ALERTS
 from monitoring.grafana_dashboards import BOARDS
 from monitoring.model import metrics_of

@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 
 from bucketingest_operator.act import Actor, NotLeader
-from bucketingest_operator.api import AlreadyExists, ApiError, Conflict, NotFound
-from bucketingest_operator.kinds import Kind
-from bucketingest_operator.observation import FINALIZER
-from bucketingest_operator.plan import (
+from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
     CreateRollback,
@@ -25,7 +22,10 @@ from bucketingest_operator.plan import (
     StartAttempt,
     WriteStatus,
 )
-from bucketingest_operator.settings import JobSettings
+from bucketingest_operator.kube.api import AlreadyExists, ApiError, Conflict, NotFound
+from bucketingest_operator.kube.kinds import Kind
+from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.observation import FINALIZER
 from support.observations import NAMES, UID, attempt, bucket_ingest, resource, status_with, told_of
 
 WANTED = bucket_ingest()

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.spec.status import Status
-from bucketingest_operator.claims import holder_before
+from bucketingest_operator.decide.claims import holder_before
+from bucketingest_operator.decide.spec_changes import Change, change_since, digest, table_key
 from bucketingest_operator.observation import Claim
-from bucketingest_operator.spec_changes import Change, change_since, digest, table_key
 from support.observations import NOW, bucket_ingest, resource, told_of
 
 

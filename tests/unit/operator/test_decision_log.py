@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import decode_observation, decode_plan, encode_observation, encode_plan
 from bucketingest_operator.observation import (
     Claim,
@@ -20,7 +21,6 @@ from bucketingest_operator.observation import (
     PodState,
     RollbackJob,
 )
-from bucketingest_operator.reconcile import reconcile
 from support.fake_cluster import FakeCluster
 from support.observations import (
     NOW,

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bucketingest_operator import rights
-from bucketingest_operator.failures import Failure
-from bucketingest_operator.inventory import Inventory
+from bucketingest_operator.decide.failures import Failure
+from bucketingest_operator.decide.status import CONDITIONS
+from bucketingest_operator.kube import rights
 from bucketingest_operator.main import _parser
-from bucketingest_operator.metrics import Metrics
-from bucketingest_operator.resource_metrics import ResourceMetrics
-from bucketingest_operator.status import CONDITIONS
+from bucketingest_operator.metrics.operator_metrics import Metrics
+from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
+from bucketingest_operator.observe.inventory import Inventory
 
 TEXT = (Path(__file__).parents[3] / "docs" / "operator.md").read_text(encoding="utf-8")
 NAMED = set(re.findall(r"[A-Za-z_]+", TEXT))

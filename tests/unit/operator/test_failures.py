@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bucketingest.exit_codes import ENDINGS, ExitCode, Remedy
-from bucketingest_operator.failures import TREATMENTS, Answer, Failure, diagnose, failure_of
+from bucketingest_operator.decide.failures import TREATMENTS, Answer, Failure, diagnose, failure_of
 from bucketingest_operator.observation import PodReason, PodState
 from support.observations import driver, termination
 

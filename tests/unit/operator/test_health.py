@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.job_report import InflightReport, LagReport, ProgressReport
-from bucketingest_operator.health import Health, judge
+from bucketingest_operator.decide.health import Health, judge
 from bucketingest_operator.observation import Contact, Executors
 from support.observations import NOW, bucket_ingest, commit, driver, report
 

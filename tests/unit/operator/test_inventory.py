@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bucketingest_operator.inventory import Inventory
+from bucketingest_operator.observe.inventory import Inventory
 from support.observations import bucket_ingest
 
 

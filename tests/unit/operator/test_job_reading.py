@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bucketingest_operator.job_reading import read_config, read_job, rollback_jobs
+from bucketingest_operator.manifests.attempt_objects import told_annotations
 from bucketingest_operator.observation import JobState, PodState
-from bucketingest_operator.pod_reading import PodSeen
-from bucketingest_operator.resources import told_annotations
+from bucketingest_operator.observe.job_reading import read_config, read_job, rollback_jobs
+from bucketingest_operator.observe.pod_reading import PodSeen
 from support.observations import UID, bucket_ingest, termination, told_of
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketingest_operator.api import CALL_SECONDS, AlreadyExists, ApiError, Conflict, NotFound
-from bucketingest_operator.leadership import LEASE_SECONDS, TRUSTED_SECONDS, Identity, Leadership
+from bucketingest_operator.kube.api import CALL_SECONDS, AlreadyExists, ApiError, Conflict, NotFound
+from bucketingest_operator.kube.leadership import LEASE_SECONDS, TRUSTED_SECONDS, Identity, Leadership
 
 
 class World:

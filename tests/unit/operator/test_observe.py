@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from bucketingest_operator.job_reading import ConfigSeen
 from bucketingest_operator.observation import Executors, PodReason, PodState
-from bucketingest_operator.observe import MOUNT_PATIENCE, Look, driver, executors, newest_attempt, told
-from bucketingest_operator.pod_reading import PodSeen
+from bucketingest_operator.observe.job_reading import ConfigSeen
+from bucketingest_operator.observe.observe import MOUNT_PATIENCE, Look, driver, executors, newest_attempt, told
+from bucketingest_operator.observe.pod_reading import PodSeen
 from support.observations import NOW, attempt, bucket_ingest, resource, status_with, told_of
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from bucketingest_operator.manifests.attempt_objects import told_annotations
 from bucketingest_operator.observation import PodReason, PodState
-from bucketingest_operator.pod_reading import read_pod
-from bucketingest_operator.resources import told_annotations
+from bucketingest_operator.observe.pod_reading import read_pod
 from support.observations import UID, bucket_ingest, termination, told_of
 
 RUNNING = {"running": {"startedAt": "2026-11-21T12:00:00Z"}}

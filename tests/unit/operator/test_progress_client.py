@@ -13,8 +13,8 @@ import pytest
 
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest_operator.observation import Contact, PodState
-from bucketingest_operator.pod_reading import PodSeen
-from bucketingest_operator.progress_client import MAX_BYTES, ProgressClient, Talk
+from bucketingest_operator.observe.pod_reading import PodSeen
+from bucketingest_operator.observe.progress_client import MAX_BYTES, ProgressClient, Talk
 from support.observations import NOW, report
 
 

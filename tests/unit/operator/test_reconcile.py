@@ -10,6 +10,18 @@ import pytest
 
 from bucketingest.spec.errors import Problem
 from bucketingest.spec.status import Condition, Inflight
+from bucketingest_operator.decide.plan import (
+    AddFinalizer,
+    CreateRollback,
+    DeleteAttempt,
+    DeleteDriver,
+    EmitEvent,
+    Plan,
+    RemoveFinalizer,
+    StartAttempt,
+    WriteStatus,
+)
+from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import (
     FINALIZER,
     PAUSE_ANNOTATION,
@@ -22,18 +34,6 @@ from bucketingest_operator.observation import (
     PodState,
     RollbackJob,
 )
-from bucketingest_operator.plan import (
-    AddFinalizer,
-    CreateRollback,
-    DeleteAttempt,
-    DeleteDriver,
-    EmitEvent,
-    Plan,
-    RemoveFinalizer,
-    StartAttempt,
-    WriteStatus,
-)
-from bucketingest_operator.reconcile import reconcile
 from support.observations import (
     NAMES,
     NOW,

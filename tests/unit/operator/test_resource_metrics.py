@@ -14,10 +14,10 @@ from prometheus_client.samples import Sample
 from bucketingest.spec.job_report import InflightReport, LagReport
 from bucketingest.spec.status import Condition, LastCommit
 from bucketingest_operator.counts import RESTART_CLASSES, Counts
-from bucketingest_operator.inventory import Inventory
+from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
+from bucketingest_operator.observe.inventory import Inventory
+from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.passes import Memory
-from bucketingest_operator.progress_client import Talk
-from bucketingest_operator.resource_metrics import ResourceMetrics
 from support.observations import UID, attempt, bucket_ingest, commit, report, status_with
 
 WHO = {"namespace": "ingest", "name": "orders"}

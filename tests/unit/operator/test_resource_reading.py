@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.status import Status
-from bucketingest_operator.resource_reading import read_resource, table_of
+from bucketingest_operator.observe.resource_reading import read_resource, table_of
 from support.observations import UID, attempt, bucket_ingest, status_with
 
 

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from bucketingest.spec.load import load_text
-from bucketingest_operator.names import Names
+from bucketingest_operator.decide.spec_changes import cluster_problems
+from bucketingest_operator.manifests.attempt_objects import Manifests, parse_told, told_annotations
+from bucketingest_operator.manifests.names import Names
+from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import AttemptTold
-from bucketingest_operator.resources import Manifests, parse_told, told_annotations
-from bucketingest_operator.settings import JobSettings
-from bucketingest_operator.spec_changes import cluster_problems
 from support.observations import NOW, UID, bucket_ingest, told_of
 
 KAFKA = {

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from bucketingest.spec.errors import SpecError
-from bucketingest_operator.resources import Manifests
-from bucketingest_operator.settings import JobSettings
-from bucketingest_operator.settings_file import load_settings, parse_settings
+from bucketingest_operator.manifests.attempt_objects import Manifests
+from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.manifests.settings_file import load_settings, parse_settings
 from support.observations import UID, bucket_ingest, told_of
 
 WHOLE = """

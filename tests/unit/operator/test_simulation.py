@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import RESTART_ANNOTATION, JobState, Observation, PodReason, PodState
-from bucketingest_operator.reconcile import reconcile
 from support.fake_cluster import FakeCluster
 from support.observations import report, termination
 

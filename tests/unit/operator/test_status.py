@@ -9,7 +9,7 @@ import pytest
 
 from bucketingest.spec.job_report import LagReport
 from bucketingest.spec.status import ATTEMPTS_MAX, Status
-from bucketingest_operator.status import CONDITIONS, MESSAGE_MAX, Draft
+from bucketingest_operator.decide.status import CONDITIONS, MESSAGE_MAX, Draft
 from support.observations import NOW, attempt, commit, report, status_with
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.spark import session
-from bucketingest_operator.settings import JobSettings
-from bucketingest_operator.spark_conf import spark_defaults
+from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.manifests.spark_conf import spark_defaults
 
 
 def test_jars_come_from_the_folder_that_the_variable_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,10 @@ from bucketingest_operator.cli.cluster import Cluster
 from bucketingest_operator.cli.decisions import OperatorLog
 from bucketingest_operator.cli.errors import ClusterError, NotThere
 from bucketingest_operator.cli.stripping import strip_line, strip_text, stripped
-from bucketingest_operator.kinds import BUCKET_INGESTS, CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, Kind
-from bucketingest_operator.names import Names
-from bucketingest_operator.pods import DRIVER_CONTAINER, HTTP_PORT
-from bucketingest_operator.resources import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL
+from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, Kind
+from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL
+from bucketingest_operator.manifests.names import Names
+from bucketingest_operator.manifests.pods import DRIVER_CONTAINER, HTTP_PORT
 
 Object = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import decode_observation, encode_plan
-from bucketingest_operator.reconcile import reconcile
 
 _CONTEXT_LINES: Final = 2
 

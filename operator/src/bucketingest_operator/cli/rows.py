@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from bucketingest_operator.failures import failure_of
+from bucketingest_operator.decide.failures import failure_of
 
 Object = dict[str, Any]
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from bucketingest_operator.cli.cluster import Cluster
 from bucketingest_operator.cli.errors import ClusterError
 from bucketingest_operator.cli.rows import Row, row_of
-from bucketingest_operator.kinds import BUCKET_INGESTS
+from bucketingest_operator.kube.kinds import BUCKET_INGESTS
 
 _COLUMNS: Final = (
     ("NAMESPACE", "namespace"),

@@ -11,9 +11,9 @@ from bucketingest.storage.errors import (
     StorageError,
     StorageUnavailable,
 )
+from bucketingest.storage.factory import open_storage, path_room
 from bucketingest.storage.interface import BytesLike, ConditionalStorage, Data, Level, ObjectInfo, Storage, Version
 from bucketingest.storage.limits import UNBOUNDED, PathRoom
-from bucketingest.storage.opening import open_storage, path_room
 from bucketingest.storage.probe import verify_create_if_absent
 
 __all__ = [

@@ -13,9 +13,9 @@ from bucketingest.errors import BucketIngestError
 from bucketingest_operator.cli import commands
 from bucketingest_operator.cli.cluster import Cluster
 from bucketingest_operator.cli.errors import ClusterError, NotThere
+from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan
 from bucketingest_operator.observation import Observation
-from bucketingest_operator.reconcile import reconcile
 from support.api_server import TOKEN, ApiServer, api_server
 from support.cluster.people import unpacked
 from support.observations import NAMES, NOW, UID, resource

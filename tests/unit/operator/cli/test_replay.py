@@ -12,9 +12,9 @@ from bucketingest_operator.cli.bundle import DECISIONS, BundleWriter, read_decis
 from bucketingest_operator.cli.decisions import OperatorLog
 from bucketingest_operator.cli.errors import NoBundle
 from bucketingest_operator.cli.replay import replay
+from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan
 from bucketingest_operator.observation import Observation, PodState
-from bucketingest_operator.reconcile import reconcile
 from support.observations import NOW, attempt, bucket_ingest, driver, resource, status_with, told_of
 
 

@@ -11,9 +11,9 @@ from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.load import parse_object
 from bucketingest.spec.model import API_GROUP, BucketIngest
 from bucketingest.spec.status import Status
+from bucketingest_operator.decide.spec_changes import table_key
 from bucketingest_operator.observation import Resource
-from bucketingest_operator.pod_reading import read_time
-from bucketingest_operator.spec_changes import table_key
+from bucketingest_operator.observe.pod_reading import read_time
 
 Object = dict[str, Any]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL, parse_told
 from bucketingest_operator.observation import AttemptTold, JobState, RollbackJob
-from bucketingest_operator.pod_reading import PodSeen, attempt_of
-from bucketingest_operator.resources import ROLE_LABEL, parse_told
+from bucketingest_operator.observe.pod_reading import PodSeen, attempt_of
 
 Object = dict[str, Any]
 

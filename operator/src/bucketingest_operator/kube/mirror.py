@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from bucketingest_operator.api import Api, ApiError, Gone, Object
-from bucketingest_operator.kinds import Kind
-from bucketingest_operator.resources import UID_LABEL
+from bucketingest_operator.kube.api import Api, ApiError, Gone, Object
+from bucketingest_operator.kube.kinds import Kind
+from bucketingest_operator.manifests.attempt_objects import UID_LABEL
 
 log = logging.getLogger(__name__)
 

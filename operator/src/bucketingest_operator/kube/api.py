@@ -12,8 +12,8 @@ import aiohttp
 import kopf
 
 from bucketingest.errors import BucketIngestError
-from bucketingest_operator.connection import find_connection
-from bucketingest_operator.kinds import Kind
+from bucketingest_operator.kube.connection import find_connection
+from bucketingest_operator.kube.kinds import Kind
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from bucketingest.spec.runtime import Restart
 from bucketingest.spec.status import Attempt
-from bucketingest_operator.failures import TREATMENTS, Answer, failure_of
+from bucketingest_operator.decide.failures import TREATMENTS, Answer, failure_of
 
 BASE: Final = timedelta(seconds=10)
 CAP: Final = timedelta(minutes=5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bucketingest.spec.model import API_GROUP
-from bucketingest_operator.leadership import LEASE_NAME
+from bucketingest_operator.kube.leadership import LEASE_NAME
 
 Rule = dict[str, list[str]]
 

@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bucketingest_operator.act import Actor
-from bucketingest_operator.api import Api, ApiError
 from bucketingest_operator.handlers import KopfThread
-from bucketingest_operator.http_server import serving
-from bucketingest_operator.inventory import Inventory
-from bucketingest_operator.job_reading import ConfigSeen, JobSeen, read_config, read_job
-from bucketingest_operator.kinds import BUCKET_INGESTS, CONFIG_MAPS, JOBS, PODS
-from bucketingest_operator.leadership import Leadership, own_identity
-from bucketingest_operator.metrics import Metrics
-from bucketingest_operator.mirror import Mirror
-from bucketingest_operator.observe import Copies, Observer
+from bucketingest_operator.kube.api import Api, ApiError
+from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, JOBS, PODS
+from bucketingest_operator.kube.leadership import Leadership, own_identity
+from bucketingest_operator.kube.mirror import Mirror
+from bucketingest_operator.manifests.attempt_objects import MANAGED
+from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.metrics.http_server import serving
+from bucketingest_operator.metrics.operator_metrics import Metrics
+from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
+from bucketingest_operator.observe.inventory import Inventory
+from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, read_job
+from bucketingest_operator.observe.observe import Copies, Observer
+from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
+from bucketingest_operator.observe.progress_client import ProgressClient
 from bucketingest_operator.passes import WORKERS, Passes, Told
-from bucketingest_operator.pod_reading import PodSeen, read_pod
-from bucketingest_operator.progress_client import ProgressClient
-from bucketingest_operator.resource_metrics import ResourceMetrics
-from bucketingest_operator.resources import MANAGED
-from bucketingest_operator.settings import JobSettings
 from bucketingest_operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest_operator.settings import JobSettings
+from bucketingest_operator.manifests.settings import JobSettings
 
 DRIVER_PORT: Final = 7078
 BLOCK_PORT: Final = 7079

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.quantity import format_cores, format_duration
-from bucketingest_operator.settings import JobSettings
-from bucketingest_operator.spark_conf import (
+from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.manifests.spark_conf import (
     BLOCK_PORT,
     CONFIG_FOLDER,
     DRIVER_PORT,

@@ -9,8 +9,8 @@ from typing import Final
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.model import BucketIngestSpec
 from bucketingest.spec.quantity import format_duration
+from bucketingest_operator.decide.status import Truth
 from bucketingest_operator.observation import Contact, Driver, Executors
-from bucketingest_operator.status import Truth
 
 START_ALLOWANCE: Final = timedelta(minutes=5)
 """What a driver has beyond its limits until its first commit: Spark starts, executors come, buckets are looked up."""

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
-from bucketingest_operator.api import Api, ApiError, NotFound, Object
-from bucketingest_operator.inventory import Inventory
-from bucketingest_operator.job_reading import ConfigSeen, JobSeen, read_config, read_job, rollback_jobs
-from bucketingest_operator.kinds import CONFIG_MAPS, JOBS, NODES, PODS
-from bucketingest_operator.mirror import Mirror
+from bucketingest_operator.kube.api import Api, ApiError, NotFound, Object
+from bucketingest_operator.kube.kinds import CONFIG_MAPS, JOBS, NODES, PODS
+from bucketingest_operator.kube.mirror import Mirror
+from bucketingest_operator.manifests.attempt_objects import UID_LABEL
 from bucketingest_operator.observation import (
     OVER,
     AttemptTold,
@@ -25,9 +24,10 @@ from bucketingest_operator.observation import (
     PodReason,
     Resource,
 )
-from bucketingest_operator.pod_reading import PodSeen, read_pod
-from bucketingest_operator.progress_client import ProgressClient, Talk
-from bucketingest_operator.resources import UID_LABEL
+from bucketingest_operator.observe.inventory import Inventory
+from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, read_job, rollback_jobs
+from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
+from bucketingest_operator.observe.progress_client import ProgressClient, Talk
 
 log = logging.getLogger(__name__)
 

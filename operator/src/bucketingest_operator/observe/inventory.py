@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from bucketingest_operator.observation import Resource
-from bucketingest_operator.resource_reading import read_resource, table_of
+from bucketingest_operator.observe.resource_reading import read_resource, table_of
 
 Object = dict[str, Any]
 

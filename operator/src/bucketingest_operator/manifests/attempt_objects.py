@@ -9,9 +9,8 @@ from typing import Any, Final
 import yaml
 
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND, BucketIngest
-from bucketingest_operator.names import Names
-from bucketingest_operator.observation import AttemptTold
-from bucketingest_operator.pods import (
+from bucketingest_operator.manifests.names import Names
+from bucketingest_operator.manifests.pods import (
     HTTP_PORT,
     SPARK_DEFAULTS_FILE,
     SPEC_FILE,
@@ -20,8 +19,9 @@ from bucketingest_operator.pods import (
     executor_template,
     rollback_pod_spec,
 )
-from bucketingest_operator.settings import JobSettings
-from bucketingest_operator.spark_conf import BLOCK_PORT, DRIVER_PORT, spark_defaults
+from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.manifests.spark_conf import BLOCK_PORT, DRIVER_PORT, spark_defaults
+from bucketingest_operator.observation import AttemptTold
 
 Manifest = dict[str, Any]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from bucketingest_operator.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
-from bucketingest_operator.kinds import LEASES
+from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
+from bucketingest_operator.kube.kinds import LEASES
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,9 @@ from typing import Final, Literal
 from bucketingest.spec.errors import Problem
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Phase
-from bucketingest_operator.backoff import counted_failures
-from bucketingest_operator.failures import Answer, Diagnosis
-from bucketingest_operator.names import Names
-from bucketingest_operator.observation import AttemptTold, Driver, Observation
-from bucketingest_operator.plan import (
+from bucketingest_operator.decide.backoff import counted_failures
+from bucketingest_operator.decide.failures import Answer, Diagnosis
+from bucketingest_operator.decide.plan import (
     Action,
     CreateRollback,
     DeleteDriver,
@@ -23,8 +21,8 @@ from bucketingest_operator.plan import (
     StartAttempt,
     WriteStatus,
 )
-from bucketingest_operator.spec_changes import cluster_problems, digest, fixed_digest
-from bucketingest_operator.status import (
+from bucketingest_operator.decide.spec_changes import cluster_problems, digest, fixed_digest
+from bucketingest_operator.decide.status import (
     CHECKPOINT_HEALTHY,
     COMMIT_FRESH,
     READY,
@@ -35,6 +33,8 @@ from bucketingest_operator.status import (
     Truth,
     truth,
 )
+from bucketingest_operator.manifests.names import Names
+from bucketingest_operator.observation import AttemptTold, Driver, Observation
 
 SOON: Final = timedelta(seconds=5)
 WATCHING: Final = timedelta(seconds=15)

@@ -15,9 +15,9 @@ from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.problems import field_name
 from bucketingest.spec.quantity import parse_duration
 from bucketingest.spec.yaml_documents import Document, read_documents
-from bucketingest_operator.pods import RESERVED_MOUNTS, RESERVED_VOLUMES
-from bucketingest_operator.resources import RESERVED_LABELS
-from bucketingest_operator.settings import JobSettings
+from bucketingest_operator.manifests.attempt_objects import RESERVED_LABELS
+from bucketingest_operator.manifests.pods import RESERVED_MOUNTS, RESERVED_VOLUMES
+from bucketingest_operator.manifests.settings import JobSettings
 
 _NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 Name = Annotated[str, Field(pattern=_NAME, max_length=253)]

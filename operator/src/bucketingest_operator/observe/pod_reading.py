@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
+from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, parse_told
 from bucketingest_operator.observation import AttemptTold, PodReason, PodState
-from bucketingest_operator.resources import ATTEMPT_LABEL, ROLE_LABEL, parse_told
 
 Object = dict[str, Any]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from bucketingest.exit_codes import ENDINGS, Remedy
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
-from bucketingest_operator.backoff import wait_after
-from bucketingest_operator.claims import holder_before, still_writing
+from bucketingest_operator.decide.backoff import wait_after
+from bucketingest_operator.decide.claims import holder_before, still_writing
+from bucketingest_operator.decide.current_attempt import TABLE_TAKEN
+from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, Pass
+from bucketingest_operator.decide.plan import CreateRollback, DeleteAttempt, DeleteExecutors
+from bucketingest_operator.decide.spec_changes import Change, change_since
+from bucketingest_operator.decide.status import STALLED, TIMELINE_CLEAN
 from bucketingest_operator.observation import JobState
-from bucketingest_operator.plan import CreateRollback, DeleteAttempt, DeleteExecutors
-from bucketingest_operator.running import TABLE_TAKEN
-from bucketingest_operator.spec_changes import Change, change_since
-from bucketingest_operator.status import STALLED, TIMELINE_CLEAN
-from bucketingest_operator.working import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, Pass
 
 
 def decide_next(work: Pass) -> None:

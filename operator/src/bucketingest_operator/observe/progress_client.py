@@ -11,9 +11,9 @@ import aiohttp
 from pydantic import ValidationError
 
 from bucketingest.spec.job_report import ProgressReport
+from bucketingest_operator.manifests.pods import HTTP_PORT
 from bucketingest_operator.observation import Contact, PodState
-from bucketingest_operator.pod_reading import PodSeen
-from bucketingest_operator.pods import HTTP_PORT
+from bucketingest_operator.observe.pod_reading import PodSeen
 
 MAX_BYTES: Final = 64 * 1024
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=2, sock_connect=1)

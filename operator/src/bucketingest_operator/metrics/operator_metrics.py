@@ -15,7 +15,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from bucketingest_operator import plan
+from bucketingest_operator.decide import plan
 
 ACTIONS: Final = (
     plan.WriteStatus,

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
-from bucketingest_operator.claims import holder_before
-from bucketingest_operator.failures import TREATMENTS, Diagnosis, Failure, diagnose, failure_of
-from bucketingest_operator.health import judge
+from bucketingest_operator.decide.claims import holder_before
+from bucketingest_operator.decide.failures import TREATMENTS, Diagnosis, Failure, diagnose, failure_of
+from bucketingest_operator.decide.health import judge
+from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, WATCHING, Pass
+from bucketingest_operator.decide.spec_changes import Change, change_since
+from bucketingest_operator.decide.status import CHECKPOINT_HEALTHY, COMMIT_FRESH, STALLED, TIMELINE_CLEAN, Truth
 from bucketingest_operator.observation import Driver, PodReason, PodState
-from bucketingest_operator.spec_changes import Change, change_since
-from bucketingest_operator.status import CHECKPOINT_HEALTHY, COMMIT_FRESH, STALLED, TIMELINE_CLEAN, Truth
-from bucketingest_operator.working import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, WATCHING, Pass
 
 SUSPENDED = "Suspended"
 TABLE_TAKEN = "TableTaken"
