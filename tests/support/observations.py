@@ -8,8 +8,8 @@ from typing import Any
 
 from bucketingest.exit_codes import ENDINGS, ExitCode, Remedy
 from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport, TerminationReport
-from bucketingest.spec.load import parse_object
 from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.reading.load import parse_object
 from bucketingest.spec.status import Attempt, Status
 from bucketingest_operator.decide.spec_changes import digest, fixed_digest
 from bucketingest_operator.manifests.names import Names

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from bucketingest.spec.crd import custom_resource_definition
-from bucketingest.spec.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
+from bucketingest.spec.fields.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
 
 Node = dict[str, Any]
 

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 
 from bucketingest.redaction import Redactor, secrets_in
 from bucketingest.spec.errors import Problem, SpecError
-from bucketingest.spec.load import parse_object
 from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.reading.load import parse_object
 from bucketingest.spec.status import Status
 from bucketingest_operator.decide.plan import (
     Action,

@@ -141,7 +141,7 @@ def test_a_signal_while_nothing_runs_yet_ends_it_there(tmp_path: Path) -> None:
         tmp_path,
         """
     from contextlib import suppress
-    from bucketingest.cli.signals import StoppedEarly
+    from bucketingest.cli.process.signals import StoppedEarly
     with suppress(StoppedEarly), job.ending():
         try:
             os.kill(me, signal.SIGTERM)
@@ -159,7 +159,7 @@ def test_a_signal_while_something_is_started_waits_for_it(tmp_path: Path) -> Non
         tmp_path,
         """
     from contextlib import suppress
-    from bucketingest.cli.signals import StoppedEarly
+    from bucketingest.cli.process.signals import StoppedEarly
     with suppress(StoppedEarly), job.ending():
         with job.signals.put_off():
             os.kill(me, signal.SIGTERM)
@@ -233,7 +233,7 @@ def test_every_command_leaves_a_message_where_the_environment_wants_one(
 def test_orphans_are_reaped_and_own_children_are_not(tmp_path: Path) -> None:
     script = """
 import ctypes, os, subprocess, sys
-from bucketingest.cli.orphans import reap_orphans
+from bucketingest.cli.process.orphans import reap_orphans
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans become ours, as process 1's do
 pipe = subprocess.PIPE
 reading, writing = os.pipe()

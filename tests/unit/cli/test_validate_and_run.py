@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.cli.exit_codes import ExitCode
-from bucketingest.cli.java import java_version
+from bucketingest.cli.process.java import java_version
 from support.commands import Command
 
 

@@ -18,8 +18,8 @@ import yaml
 
 from bucketingest.cli.main import app
 from bucketingest.cli.plugins import add_commands
-from bucketingest.spec.load import load_text
 from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.reading.load import load_text
 from docsite.measured import NotMeasured, filled
 from docsite.reference import reference
 from monitoring.alerts import ALERTS

@@ -9,7 +9,7 @@ from bucketingest.hudi.errors import LockLost
 from bucketingest.hudi.lock.file_lock import LOCK_PATH, FileGrip, FileLock
 from bucketingest.hudi.lock.process_identity import ProcessIdentity
 from bucketingest.storage import Data, Storage, open_storage
-from bucketingest.storage.local_storage import LocalStorage
+from bucketingest.storage.local.storage import LocalStorage
 from support.clocks import FakeClock
 
 VALIDITY = timedelta(seconds=30)

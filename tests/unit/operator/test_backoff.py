@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from bucketingest.spec.runtime import Restart
+from bucketingest.spec.fields.runtime import Restart
 from bucketingest_operator.decide.backoff import BASE, CAP, JITTER, counted_failures, delay, wait_after
 from support.observations import NOW, UID, attempt
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bucketingest.spec.load import load_text
+from bucketingest.spec.reading.load import load_text
 from bucketingest_operator.decide.spec_changes import cluster_problems
 from bucketingest_operator.manifests.attempt_objects import Manifests, parse_told, told_annotations
 from bucketingest_operator.manifests.names import Names

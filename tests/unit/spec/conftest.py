@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.errors import SpecError
-from bucketingest.spec.load import parse_object
+from bucketingest.spec.reading.load import parse_object
 
 Document = dict[str, Any]
 

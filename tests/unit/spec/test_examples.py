@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.spec.load import load_file, load_text
+from bucketingest.spec.reading.load import load_file, load_text
 
 FOLDER = Path(__file__).parents[3] / "examples"
 EXAMPLES = sorted([*FOLDER.glob("*.yaml"), *FOLDER.glob("cluster/kafka-*.yaml")])

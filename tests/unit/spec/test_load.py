@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.spec.errors import Problem, SpecError, format_problem
-from bucketingest.spec.load import load_file, load_text
+from bucketingest.spec.reading.load import load_file, load_text
 
 HEAD = "apiVersion: bucketingest.dev/v1alpha1\nkind: BucketIngest\nmetadata: {name: demo}\n"
 RIGHT = HEAD + "spec:\n  source: {rate: {rowsPerSecond: 5}}\n  table:\n    path: /tmp/t\n    recordKey: [value]\n"

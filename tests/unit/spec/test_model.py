@@ -5,9 +5,9 @@ from typing import Any
 import pydantic
 import pytest
 
-from bucketingest.spec.load import load_text, parse_object
+from bucketingest.spec.fields.schema import inlined_schema
 from bucketingest.spec.model import BucketIngest, BucketIngestSpec
-from bucketingest.spec.schema import inlined_schema
+from bucketingest.spec.reading.load import load_text, parse_object
 from bucketingest.spec.status import Status
 
 Build = Callable[..., dict[str, Any]]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bucketingest.spec.errors import SpecError
-from bucketingest.spec.source import KafkaSource
-from bucketingest.spec.source_secret import COUNT_MAX, OPTIONS_VARIABLE, SIZE_MAX, read_options, secret_options
+from bucketingest.spec.fields.source import KafkaSource
+from bucketingest.spec.fields.source_secret import COUNT_MAX, OPTIONS_VARIABLE, SIZE_MAX, read_options, secret_options
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="pa55word!";'
 

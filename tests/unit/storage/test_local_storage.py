@@ -16,9 +16,9 @@ from bucketingest.storage import (
     InvalidLocation,
     Storage,
     StorageUnavailable,
-    local_files,
     open_storage,
 )
+from bucketingest.storage.local import files as local_files
 from support.races import create_in_process
 from support.storage_behaviour import ODD_NAMES, StorageBehaviour
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bucketingest.spec.source import KafkaSource
+from bucketingest.spec.fields.source import KafkaSource
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import TableBeginning, beginning_of
 from bucketingest.stream.checkpoint.checkpoint import prepare_checkpoint

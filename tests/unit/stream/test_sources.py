@@ -7,8 +7,8 @@ from typing import Any, Self
 import pytest
 
 from bucketingest.spec.errors import SpecError
+from bucketingest.spec.fields.source_secret import OPTIONS_VARIABLE
 from bucketingest.spec.model import BucketIngest
-from bucketingest.spec.source_secret import OPTIONS_VARIABLE
 from bucketingest.stream.source.sources import read_source
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from bucketingest.spec.runtime import Restart
+from bucketingest.spec.fields.runtime import Restart
 from bucketingest.spec.status import Attempt
 from bucketingest_operator.decide.failures import TREATMENTS, Answer, failure_of
 

@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any, Final
 
 from bucketingest.spec.errors import Problem
+from bucketingest.spec.fields.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
 from bucketingest.spec.model import BucketIngest
-from bucketingest.spec.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
 from bucketingest_operator.observation import AttemptTold
 
 NO_RESTART: Final = ("suspend", "health", "restart", "slo")

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.problems import field_name
 from bucketingest.spec.quantity import parse_duration
-from bucketingest.spec.yaml_documents import Document, read_documents
+from bucketingest.spec.reading.yaml_documents import Document, read_documents
 from bucketingest_operator.manifests.attempt_objects import RESERVED_LABELS
 from bucketingest_operator.manifests.pods import RESERVED_MOUNTS, RESERVED_VOLUMES
 from bucketingest_operator.manifests.settings import JobSettings

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from bucketingest.spec.errors import Problem, SpecError
-from bucketingest.spec.load import parse_object
 from bucketingest.spec.model import API_GROUP, BucketIngest
+from bucketingest.spec.reading.load import parse_object
 from bucketingest.spec.status import Status
 from bucketingest_operator.decide.spec_changes import table_key
 from bucketingest_operator.observation import Resource

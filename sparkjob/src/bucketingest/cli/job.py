@@ -13,15 +13,15 @@ from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
-from bucketingest.cli.deadline import StopDeadline
 from bucketingest.cli.exit_codes import exit_code
 from bucketingest.cli.options import RunOptions
-from bucketingest.cli.signals import StoppedEarly, StopSignals
-from bucketingest.cli.termination import Termination, termination_path
+from bucketingest.cli.process.deadline import StopDeadline
+from bucketingest.cli.process.signals import StoppedEarly, StopSignals
+from bucketingest.cli.process.termination import Termination, termination_path
 from bucketingest.exit_codes import ExitCode
 from bucketingest.redaction import all_secret, keep_secret, redacted, secrets_in
+from bucketingest.spec.fields.source_secret import secret_options
 from bucketingest.spec.model import BucketIngest
-from bucketingest.spec.source_secret import secret_options
 
 if TYPE_CHECKING:
     from bucketingest.stream.report.board import ProgressBoard

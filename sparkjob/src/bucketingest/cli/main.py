@@ -16,8 +16,8 @@ from bucketingest.cli.exit_codes import ENDINGS, ExitCode, exit_code, exit_code_
 from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions
 from bucketingest.cli.plugins import add_commands
-from bucketingest.cli.signals import StoppedEarly
-from bucketingest.cli.termination import Termination, termination_path
+from bucketingest.cli.process.signals import StoppedEarly
+from bucketingest.cli.process.termination import Termination, termination_path
 from bucketingest.errors import BucketIngestError
 from bucketingest.redaction import redacted
 

@@ -14,16 +14,16 @@ from rich.console import Console
 from rich.live import Live
 
 from bucketingest.cli.errors import MissingDependency
-from bucketingest.cli.java import check_java
 from bucketingest.cli.job import Job
 from bucketingest.cli.options import RunOptions
-from bucketingest.cli.orphans import reap_orphans
-from bucketingest.cli.signals import StoppedEarly
+from bucketingest.cli.process.java import check_java
+from bucketingest.cli.process.orphans import reap_orphans
+from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.hudi.errors import TableNotFound
 from bucketingest.hudi.table.checks import check_table
 from bucketingest.hudi.table.table import load_table
-from bucketingest.spec.load import load_file
 from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.reading.load import load_file
 from bucketingest.storage import open_storage
 
 if TYPE_CHECKING:

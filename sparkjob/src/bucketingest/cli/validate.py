@@ -9,7 +9,7 @@ import typer
 
 from bucketingest.cli.exit_codes import ExitCode
 from bucketingest.spec.errors import SpecError, format_problem
-from bucketingest.spec.load import load_file
+from bucketingest.spec.reading.load import load_file
 
 
 def validate_files(files: Sequence[Path]) -> None:

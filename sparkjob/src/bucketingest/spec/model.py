@@ -10,13 +10,21 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bucketingest.spec.base import SpecModel
+from bucketingest.spec.fields.runtime import Checkpoint, Commit, Errors, Health, Restart, Slo
+from bucketingest.spec.fields.schema import inlined_schema, with_defaults
+from bucketingest.spec.fields.source import (
+    FilesSource,
+    Format,
+    KafkaSource,
+    RateSource,
+    SecretReference,
+    Source,
+    Transform,
+)
+from bucketingest.spec.fields.spark import Driver, Executor, Spark
+from bucketingest.spec.fields.table import Index, Table, TableLock
 from bucketingest.spec.rules import Broken, broken_rules
-from bucketingest.spec.runtime import Checkpoint, Commit, Errors, Health, Restart, Slo
 from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue
-from bucketingest.spec.schema import inlined_schema, with_defaults
-from bucketingest.spec.source import FilesSource, Format, KafkaSource, RateSource, SecretReference, Source, Transform
-from bucketingest.spec.spark import Driver, Executor, Spark
-from bucketingest.spec.table import Index, Table, TableLock
 
 API_GROUP: Final = "bucketingest.dev"
 API_VERSION: Final = "v1alpha1"

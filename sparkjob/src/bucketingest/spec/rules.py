@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from bucketingest.spec.options import FILES_OPTIONS, KAFKA_OPTIONS, SPARK_SETTINGS, TABLE_PROPERTIES
+from bucketingest.spec.fields.options import FILES_OPTIONS, KAFKA_OPTIONS, SPARK_SETTINGS, TABLE_PROPERTIES
 from bucketingest.spec.quantity import format_duration, parse_duration
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from bucketingest.storage.errors import InvalidLocation
 from bucketingest.storage.interface import Storage
 from bucketingest.storage.limits import FILE_NAME_BYTES_MAX, FILE_PATH_BYTES_MAX, KEY_BYTES_MAX, PathRoom
-from bucketingest.storage.local_storage import LocalStorage
+from bucketingest.storage.local.storage import LocalStorage
 from bucketingest.storage.locations import CloudLocation, MemoryLocation
 from bucketingest.storage.object_storage import ObjectStorage
 from bucketingest.storage.paths import path_problem

@@ -22,10 +22,10 @@ from bucketingest.cli.errors import CommandError, WrongResult
 from bucketingest.cli.inspection.analysis import analyse
 from bucketingest.cli.inspection.render import show_timeline
 from bucketingest.cli.inspection.snapshot import read_snapshot
-from bucketingest.cli.java import check_java
+from bucketingest.cli.process.java import check_java
 from bucketingest.cli.run import run_resource
 from bucketingest.exit_codes import ExitCode
-from bucketingest.spec.load import load_file
+from bucketingest.spec.reading.load import load_file
 from bucketingest.storage import open_storage
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from bucketingest.spec.source import KafkaSource
+from bucketingest.spec.fields.source import KafkaSource
 from bucketingest.storage import NotFound, Storage
 from bucketingest.stream.checkpoint.attempts import in_directory
 from bucketingest.stream.checkpoint.text import COMMITS, SOURCE, UnknownForm, parse_initial_offsets

@@ -8,8 +8,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from bucketingest.spec.fields.source_secret import secret_options
 from bucketingest.spec.model import BucketIngest, FilesSource, KafkaSource, RateSource
-from bucketingest.spec.source_secret import secret_options
 from bucketingest.stream.errors import InvalidTransform, MissingConnector
 
 CORRUPT: Final = "_bucketingest_corrupt"

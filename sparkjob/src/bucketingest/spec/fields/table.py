@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
-from bucketingest.spec.lock import TableLock
+from bucketingest.spec.fields.lock import TableLock
 from bucketingest.spec.scalars import ALLOWED_KEY, BytesText, Column, Flag, Location, OptionValue, Whole
 
 MAX_BUCKETS: Final = 99_999_999

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NoReturn
 
-from bucketingest.storage import local_files
 from bucketingest.storage.buffers import opened
 from bucketingest.storage.errors import (
     AccessDenied,
@@ -27,6 +26,7 @@ from bucketingest.storage.errors import (
     StorageUnavailable,
 )
 from bucketingest.storage.interface import Data, Level, ObjectInfo
+from bucketingest.storage.local import files as local_files
 from bucketingest.storage.paths import check_path, check_prefix
 
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)

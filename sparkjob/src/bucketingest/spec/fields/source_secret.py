@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from bucketingest.spec.errors import Problem, SpecError
-from bucketingest.spec.options import KAFKA_OPTIONS
-from bucketingest.spec.source import KafkaSource
+from bucketingest.spec.fields.options import KAFKA_OPTIONS
+from bucketingest.spec.fields.source import KafkaSource
 
 OPTIONS_VARIABLE: Final = "BUCKETINGEST_SOURCE_OPTIONS"
 """Environment variable: a folder with one file per option, its name the option's, its content the value."""

@@ -11,10 +11,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from bucketingest.spec.errors import Problem, SpecError
+from bucketingest.spec.fields.schema import inlined_schema
 from bucketingest.spec.model import KIND, BucketIngest
 from bucketingest.spec.problems import problems_of
-from bucketingest.spec.schema import inlined_schema
-from bucketingest.spec.yaml_documents import Document, read_documents
+from bucketingest.spec.reading.yaml_documents import Document, read_documents
 
 MAX_FILE_BYTES: Final = 3 * 1024 * 1024
 """More than Kubernetes would store of one object (1.5 MiB in etcd); a larger file is a mistake."""

@@ -1,0 +1,1 @@
+"""The command as a process among others: signals, deadlines, Java, children, its last words."""

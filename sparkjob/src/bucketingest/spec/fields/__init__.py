@@ -1,0 +1,1 @@
+"""The parts of a BucketIngest's spec, one module each."""

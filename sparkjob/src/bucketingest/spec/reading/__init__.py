@@ -1,0 +1,1 @@
+"""YAML documents to specs, with the line of each problem."""

@@ -1,0 +1,1 @@
+"""A table on a local disk or a mounted volume."""
