@@ -11,21 +11,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from bucketingest.hudi.table.table import TableDefinition
     from bucketingest.stream.ingestion import ingest, ingest_resource
     from bucketingest.stream.pipeline import Pipeline
     from bucketingest.stream.running import RunningIngest
 
-__all__ = ["Pipeline", "RunningIngest", "ingest", "ingest_resource"]
+__all__ = ["Pipeline", "RunningIngest", "TableDefinition", "ingest", "ingest_resource"]
 
 _MODULES: Final = {
-    "Pipeline": "pipeline",
-    "RunningIngest": "running",
-    "ingest": "ingestion",
-    "ingest_resource": "ingestion",
+    "Pipeline": "bucketingest.stream.pipeline",
+    "RunningIngest": "bucketingest.stream.running",
+    "TableDefinition": "bucketingest.hudi.table.table",
+    "ingest": "bucketingest.stream.ingestion",
+    "ingest_resource": "bucketingest.stream.ingestion",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)
