@@ -190,7 +190,7 @@ def test_a_busy_address_is_told_before_anything_is_begun(pipeline: FilesPipeline
 
 
 def test_a_signal_during_the_start_ends_it_there(pipeline: FilesPipeline) -> None:
-    with running(pipeline) as run:
+    with running(pipeline, "--grace", "90s") as run:  # a busy machine may need more than the default for the start
         run.process.wait_until(run.listens)
         phase: Any = json.loads(run.ask("/progress"))["phase"]
         run.process.signal(signal.SIGTERM)
