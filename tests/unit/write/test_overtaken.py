@@ -307,3 +307,70 @@ def test_the_storage_that_fails_for_good_leaves_a_decision_that_the_next_start_c
         table.attempt(FlakyStorage(table.storage, is_completed_file), max_retries=1).run(*ALL[0])
     table.attempt().go_on(*ALL)
     assert table.visible_keys() == ["k0", "k1", "k2"]
+
+
+def test_an_instant_that_was_completed_after_its_rollback_and_archived_is_no_obstacle(table: TestTable) -> None:
+    """Its attempt slept before the completed file; then another writer archived it as a completed one."""
+    table.attempt().run(*ALL[0])
+    instant = leave_decided(table)
+    by_a_commit(table)
+    table.attempt().go_on(ALL[1])
+    decision = Journal(table.storage, PIPELINE).decision(instant)
+    assert isinstance(decision, CommitDecision)
+    complete(table.storage, instant, decision.completion_time, decision.content)
+    archive(table)
+    commit(table, CommitMetadata())
+    table.attempt().run(offsets(3, 4), [row("k3", amount=4)])
+    assert table.visible_keys()[-1] == "k3"
+    assert table.attempt().coordinator.position == offsets(3, 4)
+
+
+class CompletedFileLandsLate(FlakyStorage):
+    """A storage on which the completed file of an instant appears when its rollback has been requested."""
+
+    def __init__(self, table: TestTable, instant: str) -> None:
+        super().__init__(table.storage, lambda _: self.dies and self._landed)
+        self._table = table
+        self._instant = instant
+        self._landed = False
+        self.dies = False
+        """Whether nothing more is changed afterwards."""
+
+    def create(self, path: str, data: Data) -> None:
+        super().create(path, data)
+        if path.endswith(".rollback.requested"):
+            decision = Journal(self._table.storage, PIPELINE).decision(self._instant)
+            assert isinstance(decision, CommitDecision)
+            complete(self._table.storage, self._instant, decision.completion_time, decision.content)
+            self._landed = True
+
+
+def test_a_rollback_that_a_late_completed_file_overtook_is_finished(table: TestTable) -> None:
+    """Every write of Hudi's single writer fails over a rollback that stays pending."""
+    table.attempt().run(*ALL[0])
+    instant = leave_decided(table)
+    by_a_compaction(table)
+    attempt = table.attempt(CompletedFileLandsLate(table, instant))
+    assert attempt.start.verdict is StartVerdict.REWOUND
+    assert [each.action for each in table.timeline().pending if each.action == "rollback"] == []
+    assert table.timeline().find(instant) is None
+    attempt.go_on(ALL[1])
+    assert table.visible_keys()[-1] == "k2"
+    assert table.attempt().coordinator.position == offsets(2, 3)
+
+
+def test_a_rollback_that_a_late_completed_file_overtook_is_finished_by_the_next_start(table: TestTable) -> None:
+    """The start that requested it died."""
+    table.attempt().run(*ALL[0])
+    instant = leave_decided(table)
+    by_a_compaction(table)
+    storage = CompletedFileLandsLate(table, instant)
+    storage.dies = True
+    with pytest.raises(StorageUnavailable):
+        table.attempt(storage)
+    attempt = table.attempt()
+    assert attempt.start.verdict is StartVerdict.REWOUND
+    assert [each.action for each in table.timeline().pending if each.action == "rollback"] == []
+    assert table.timeline().find(instant) is None
+    attempt.go_on(ALL[1])
+    assert table.attempt().coordinator.position == offsets(2, 3)

@@ -119,6 +119,8 @@ def test_every_combination_follows_the_protocol(policy: Policy) -> None:
         stands = instant.state is not None and not taken
         if isinstance(instant.decision, AbortDecision):
             assert step is Step.ROLL_BACK
+        elif instant.state is State.COMPLETED and instant.rollbacks and isinstance(instant.decision, CommitDecision):
+            assert step is (Step.ROLL_BACK if policy is Policy.RESUME else Step.CLOSE), "some of its files are gone"
         elif instant.state is State.COMPLETED or instant.archived:
             assert step is Step.CLOSE, "readers have seen it"
         elif isinstance(instant.decision, CommitDecision):

@@ -115,12 +115,12 @@ def sweep(
 
     An executor that was cut off may still finish a write, its marker first. Its file would count as committed once
     archival has passed the instant's time. `superseded`: the rows are in other instants, so a file goes also when a
-    driver that slept has completed the instant after its rollback. Raises `RollbackError` if the instant is pending, or
-    completed or archived and not superseded.
+    driver that slept has completed the instant after its rollback, and others may have archived it then. Raises
+    `RollbackError` if the instant is pending, or completed or archived and not superseded.
     """
     timeline = Timeline.load(storage)
     target = _target(timeline, instant_time)
-    if not (superseded and target is not None and target.is_completed):
+    if not superseded:
         _refuse(storage, timeline, instant_time)
     if target is not None and not target.is_completed:
         raise RollbackError(f"instant {instant_time} is still pending: roll it back, a sweep is for what comes after")

@@ -71,6 +71,10 @@ def decide(found: Facts, policy: Policy) -> Choice:
     taken = bool(found.rollbacks) or found.rolled_back
     if isinstance(decision, AbortDecision):
         return Choice(found, Step.ROLL_BACK, f"it was decided to abort: {decision.reason}")
+    if found.state is State.COMPLETED and found.rollbacks and isinstance(decision, CommitDecision):
+        why = f"it completed while rollback {found.rollbacks[0]} of it was under way"
+        # The pipeline itself ingests its rows again at once; anybody else would only take them from readers.
+        return Choice(found, Step.ROLL_BACK if policy is Policy.RESUME else Step.CLOSE, why)
     if found.state is State.COMPLETED or found.archived:
         archived = " and archived" if found.archived else ""
         late = ", and a rollback of it that came too late took its files" if taken else ""

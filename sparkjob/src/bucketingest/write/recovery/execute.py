@@ -156,14 +156,28 @@ class InstantExecutor:
         try:
             result = roll_back(self._storage, instant, options)
         except RollbackError as error:
-            found = Timeline.load(self._storage).find(instant)
+            timeline = Timeline.load(self._storage)
+            found = timeline.find(instant)
             if found is None or not found.is_completed:
                 raise
             self._journal.mark_overtaken(instant, str(error))
+            if pending_rollback(self._storage, timeline, instant) is not None:
+                return self._finish_rollback(found, options)
             raise PositionLost(
                 f"{self._storage.url}: another attempt completed instant {instant} while it was rolled back: its rows "
                 "are ingested again"
             ) from error
+        return self._note(result)
+
+    def _finish_rollback(self, completed: Instant, options: RollbackOptions) -> RollbackResult:
+        """Finish a rollback although the instant completed beside it: some of its files are gone, its rows come again,
+        and every write of Hudi's single writer fails over a rollback that stays pending.
+        """
+        self._journal.check_epoch(self._identity.epoch)
+        self._storage.delete(path_of(completed))
+        return self._note(roll_back(self._storage, completed.request_time, options))
+
+    def _note(self, result: RollbackResult) -> RollbackResult:
         if result.rollback_time is not None:
             self.rollback_times.add(result.rollback_time)
         return result
