@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
 import pytest
 
 from bucketingest.hudi.rollback import rollback
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 from bucketingest.write import coordinator
 from bucketingest.write.coordinator import CoordinatorSettings
+from bucketingest.write.instants import shared_table
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.lifecycle import InstantWriter
 from bucketingest.write.instants.records import decision_bytes
-from bucketingest.write.recovery import start
+from bucketingest.write.instants.shared_table import SharedTable
+from bucketingest.write.recovery import execute, facts, start
+from bucketingest.write.recovery.execute import InstantExecutor
 from bucketingest.write.rows import append_handle, bucket_writer, publishing
+from support.simulation.features import Features
 from support.simulation.job import process
 from support.simulation.runs import run_quietly
 from support.simulation.schedule import features_of
@@ -28,6 +33,11 @@ def found(*signs: str, seeds: Iterable[int] = range(SCHEDULES_MAX)) -> bool:
     """Whether one of the first schedules is judged wrong for one of these reasons."""
     verdicts = map(run_quietly, seeds)
     return any(sign in violation for verdict in verdicts for violation in verdict.violations for sign in signs)
+
+
+def seeds_where(wanted: Callable[[Features], bool]) -> Iterable[int]:
+    """The first schedules that have what a test is about."""
+    return islice((seed for seed in range(10_000) if wanted(features_of(seed))), SCHEDULES_MAX)
 
 
 def test_a_decision_that_can_be_made_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,5 +96,33 @@ def test_an_instant_that_is_never_finished_is_found(monkeypatch: pytest.MonkeyPa
 def test_rows_of_another_query_that_stay_in_a_resumed_micro_batch_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "CoordinatorSettings", lambda *a, **k: CoordinatorSettings(*a, **(k | {"work": ""})))
     monkeypatch.setattr(InstantWriter, "check_files", lambda *_: None)  # the second line of defence
-    edited = (seed for seed in range(10_000) if {"sql", "deletes"} & set(features_of(seed).edits))
-    assert found("there but should not be", "in the files 2 times", seeds=islice(edited, SCHEDULES_MAX))
+    edited = seeds_where(lambda features: bool({"sql", "deletes"} & set(features.edits)))
+    assert found("there but should not be", "in the files 2 times", seeds=edited)
+
+
+def test_a_commit_that_is_completed_after_a_compaction_was_planned_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "overtaken_by", lambda *_: None)
+    monkeypatch.setattr(facts, "overtaken_by", lambda *_: None)
+    monkeypatch.setattr(execute, "came_too_late", lambda *_: None)
+    monkeypatch.setattr(shared_table, "left_out", lambda *_: iter(()))
+    assert found("lost", seeds=seeds_where(lambda features: features.compacts))
+
+
+def test_a_column_of_another_writer_that_is_not_learnt_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SharedTable, "_learn_columns", lambda *_: None)
+    assert found("wrong", seeds=seeds_where(lambda features: features.needs_lock))
+
+
+def test_dead_letters_of_an_archived_instant_that_are_not_published_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = InstantExecutor._publish
+
+    def publish(self: InstantExecutor, instant: str, entries: Any) -> bool:
+        return Timeline.load(self._storage).find(instant) is None or original(self, instant, entries)
+
+    monkeypatch.setattr(InstantExecutor, "_publish", publish)
+    assert found("dead letters of offsets []", seeds=seeds_where(lambda features: features.archives))
+
+
+def test_dead_letters_that_come_again_beside_the_first_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InstantExecutor, "withdraw_letters", lambda *_: None)
+    assert found("dead letters of offsets")
