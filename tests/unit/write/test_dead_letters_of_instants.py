@@ -6,11 +6,13 @@ import pytest
 
 from bucketingest.hudi.rollback.plan import RollbackMetadata, RollbackPlan
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import DELTA_COMMIT
-from bucketingest.hudi.timeline.timeline import complete
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, ROLLBACK
+from bucketingest.hudi.timeline.timeline import complete, create_requested
+from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.rows.dead_letters import STAGING_DIRECTORY, staged_path
 from support.crashing_storage import Crash, CrashingStorage
+from support.flaky_storage import FlakyStorage
 from support.other_writers import archive, commit, next_time
 from support.table_runs import PIPELINE, TestTable, offsets
 from support.write_plans import row
@@ -70,6 +72,21 @@ def test_letters_of_rows_that_are_ingested_again_are_not_there_twice(table: Test
     (instant,) = table.timeline().completed_commits
     assert len(table.published_letters()) == 1
     roll_back_completed(table, instant.request_time)
+    attempt = table.attempt()
+    assert attempt.start.verdict is StartVerdict.REWOUND
+    assert table.published_letters() == [], "they come again with the rows"
+    attempt.run(offsets(0, 2), ROWS)
+    assert len(table.published_letters()) == 1
+
+
+def test_published_letters_go_with_an_instant_whose_rollback_is_finished(table: TestTable) -> None:
+    """It was complete, and nobody had noted yet that all is done."""
+    with pytest.raises(StorageUnavailable):
+        table.attempt(FlakyStorage(table.storage, lambda path: path.endswith("/done"))).run(offsets(0, 2), ROWS)
+    (instant,) = table.timeline().completed_commits
+    assert len(table.published_letters()) == 1
+    plan = RollbackPlan(instant.request_time, DELTA_COMMIT, ())
+    create_requested(table.storage, next_time(table), ROLLBACK, plan.encode(table.storage.absolute))
     attempt = table.attempt()
     assert attempt.start.verdict is StartVerdict.REWOUND
     assert table.published_letters() == [], "they come again with the rows"

@@ -146,6 +146,8 @@ class InstantExecutor:
         if self._settles:
             for letters in self._letters_of(instant):
                 discard(letters, self._identity.pipeline, instant)
+            if isinstance(self._journal.decision(instant), CommitDecision):  # it may have been complete for a while
+                self.withdraw_letters([instant])
             self._journal.mark_done(instant, aborted=True)
         log.warning("rolled back", extra={"instant": instant, "reason": reason, "deleted_files": len(result.deleted)})
         return result
