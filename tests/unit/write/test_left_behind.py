@@ -199,3 +199,20 @@ def test_an_instant_of_ours_that_nobody_remembers_is_rolled_back(table: TestTabl
     assert table.leftovers() == []
     assert Journal(table.storage, PIPELINE).is_aborted(late)
     assert attempt.coordinator.position == offsets(0, 2)
+
+
+def test_an_instant_that_is_older_than_archived_ones_is_not_resumed(table: TestTable) -> None:
+    """Its attempt slept before it put its file onto the timeline: as the oldest it hides what was archived since."""
+
+    def die() -> None:
+        raise Crash
+
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(0, 2), ROWS, die)
+    commit(table, CommitMetadata())
+    archive(table)
+    attempt = table.attempt()
+    assert attempt.start.verdict is StartVerdict.REWOUND
+    assert table.timeline().pending == ()
+    attempt.run(offsets(0, 2), ROWS)
+    assert table.visible_keys() == ["k0", "k1"]

@@ -374,3 +374,41 @@ def test_a_rollback_that_a_late_completed_file_overtook_is_finished_by_the_next_
     assert table.timeline().find(instant) is None
     attempt.go_on(ALL[1])
     assert table.attempt().coordinator.position == offsets(2, 3)
+
+
+def test_an_instant_that_its_own_attempt_took_for_complete_meanwhile_is_rolled_back_all_the_same(
+    table: TestTable,
+) -> None:
+    """The start that finished the rollback died after it had taken the completed file away."""
+    table.attempt().run(*ALL[0])
+    instant = leave_decided(table)
+    by_a_compaction(table)
+    storage = CompletedFileLandsLate(table, instant)
+    storage.dies = True
+    with pytest.raises(StorageUnavailable):
+        table.attempt(storage)
+    completed = table.timeline().find(instant)
+    assert completed is not None
+    table.storage.delete(path_of(completed))
+    Journal(table.storage, PIPELINE).mark_done(instant)
+    attempt = table.attempt()
+    assert table.timeline().find(instant) is None
+    assert [each.action for each in table.timeline().pending if each.action == "rollback"] == []
+    attempt.go_on(ALL[1])
+    assert table.attempt().coordinator.position == offsets(2, 3)
+
+
+def test_the_rollback_command_takes_no_completed_file_away(table: TestTable) -> None:
+    """Its rows come again only when the pipeline starts, and readers have them until then."""
+    table.attempt().run(*ALL[0])
+    instant = leave_decided(table)
+    by_a_compaction(table)
+    found = survey(table.storage, [instant], datetime.now(UTC) + timedelta(minutes=10))
+    choices = choose(found.instants, found.wanted, force=True)
+    (outcome,) = Abandoner(CompletedFileLandsLate(table, instant)).carry_out(choices)
+    assert outcome.did is Step.COMPLETE, "by another attempt, meanwhile"
+    left = table.timeline().find(instant)
+    assert left is not None
+    assert left.is_completed
+    table.attempt().go_on(ALL[1])
+    assert table.timeline().find(instant) is None

@@ -50,6 +50,12 @@ def found(
     ("instant", "resume", "roll_back", "why"),
     [
         (found(ABORT), Step.ROLL_BACK, Step.ROLL_BACK, "it was decided to abort: a reason"),
+        (
+            found(begun=INTENT, ledger=LEDGER, behind_archive=True),
+            Step.ROLL_BACK,
+            Step.ROLL_BACK,
+            "it came onto the timeline when newer instants were archived already",
+        ),
         (found(COMMIT, ledger=LEDGER), Step.COMPLETE, Step.COMPLETE, "it was decided to commit"),
         (
             found(COMMIT, ledger=LEDGER, overtaken_by="compaction 20261121080002000"),

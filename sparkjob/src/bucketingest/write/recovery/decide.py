@@ -88,6 +88,8 @@ def decide(found: Facts, policy: Policy) -> Choice:
         return Choice(found, Step.COMPLETE, "it was decided to commit")
     if found.state is None or taken:
         return Choice(found, Step.ROLL_BACK, "another writer rolled it back, or it never got onto the timeline")
+    if found.behind_archive:
+        return Choice(found, Step.ROLL_BACK, "it came onto the timeline when newer instants were archived already")
     if policy is Policy.ROLL_BACK:
         return Choice(found, Step.ROLL_BACK, "it was begun and not completed")
     if found.begun is not None:

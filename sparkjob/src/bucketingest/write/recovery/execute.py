@@ -163,7 +163,7 @@ class InstantExecutor:
             if found is None or not found.is_completed:
                 raise
             self._journal.mark_overtaken(instant, str(error))
-            if pending_rollback(self._storage, timeline, instant) is not None:
+            if self._settles and pending_rollback(self._storage, timeline, instant) is not None:
                 return self._finish_rollback(found, options)
             raise PositionLost(
                 f"{self._storage.url}: another attempt completed instant {instant} while it was rolled back: its rows "
@@ -239,6 +239,8 @@ class InstantExecutor:
             time = instant.request_time
             if instant.action == DELTA_COMMIT and self._is_ours(instant) and self._journal.is_forgotten(time):
                 self.abort(time, "it was put onto the timeline when all was over")
+            elif instant.action == DELTA_COMMIT and self._is_overtaken_and_done(instant):
+                self.undo(time, "it was complete, and its rollback is not finished")
         if not is_settled(self._storage):
             return
         newest_archived = max(archived_times(self._storage), default="")
@@ -249,6 +251,11 @@ class InstantExecutor:
             log.warning("removed from the timeline, as it is archived", extra={"instant": time})
             self._storage.delete_many([path_of(Instant(time, DELTA_COMMIT, state)) for state in PENDING_STATES])
             self._storage.delete(path_of(instant))
+
+    def _is_overtaken_and_done(self, instant: Instant) -> bool:
+        """Whether an attempt took it for complete while a rollback of it was being finished."""
+        time = instant.request_time
+        return self._journal.is_overtaken(time) and self._journal.is_done(time) and self._is_ours(instant)
 
     def discard_staged(self) -> None:
         """Delete dead letters that late tasks staged for instants that are done."""

@@ -10,7 +10,7 @@ from datetime import timedelta
 from bucketingest.hudi.rollback.pending import PendingRollback, pending_rollbacks
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.history import is_archived
+from bucketingest.hudi.timeline.history import archived_times, is_archived
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.timeline.overtaking import overtaken_by
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
@@ -31,6 +31,10 @@ class Facts:
     """None: it is not on the active timeline."""
     archived: bool = False
     """Whether it is off the timeline and so old that readers take it for committed; of ours: the history has it."""
+    behind_archive: bool = False
+    """Whether it is pending, undecided, and older than something archived: readers take all that was archived after the
+    oldest instant of the timeline for uncommitted.
+    """
     pipeline: str | None = None
     """The pipeline of ours that began it; None: another writer."""
     decision: Decision | None = None
@@ -94,6 +98,9 @@ class FactReader:
         return replace(
             found,
             archived=instant is None and is_archived(self._storage, request_time),
+            behind_archive=instant is not None
+            and decision is None
+            and request_time < max(archived_times(self._storage), default=""),
             decision=decision,
             done=journal.is_done(request_time),
             overtaken_by=overtaken_by(timeline, request_time, decision.completion_time)
