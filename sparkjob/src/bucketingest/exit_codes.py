@@ -47,7 +47,7 @@ class Remedy(StrEnum):
     NONE = "none"
     """There is nothing to do."""
     RESTART = "restart"
-    """The same again, later, may help: what was begun is finished or taken back by the next start."""
+    """The same again, later, may help: the next start finishes or rolls back what was started."""
     PERSON = "person"
     """The same again ends the same way until a person changes something."""
 
@@ -64,7 +64,7 @@ ENDINGS: Final[dict[ExitCode, Ending]] = {
     ExitCode.OK: Ending("done, or stopped with everything committed that was written", Remedy.NONE),
     ExitCode.DEFECT: Ending("a defect of bucketingest: please report it with its traceback", Remedy.RESTART),
     ExitCode.BAD_INPUT: Ending("the command line, the BucketIngest, its SQL or a location is wrong", Remedy.PERSON),
-    ExitCode.TABLE_REFUSED: Ending("the table is none, or not one that may be written this way", Remedy.PERSON),
+    ExitCode.TABLE_REFUSED: Ending("not a Hudi table, or not one that may be written this way", Remedy.PERSON),
     ExitCode.FENCED_OUT: Ending(
         "a newer attempt of the same pipeline has taken over, or the lock is lost", Remedy.RESTART
     ),
@@ -90,12 +90,10 @@ ENDINGS: Final[dict[ExitCode, Ending]] = {
     ExitCode.SOURCE_UNAVAILABLE: Ending("the source does not answer", Remedy.RESTART),
     ExitCode.JVM_FAILED: Ending("Spark's JVM did not start, or is gone", Remedy.RESTART),
     ExitCode.OUT_OF_MEMORY: Ending("the JVM, an executor or a Python worker ran out of memory", Remedy.RESTART),
-    ExitCode.POSITION_LOST: Ending("other writers took this pipeline's commits back again and again", Remedy.RESTART),
-    ExitCode.STOP_DEADLINE: Ending(
-        "told to stop, and not done when the time was up: the next start goes on", Remedy.RESTART
-    ),
+    ExitCode.POSITION_LOST: Ending("other writers rolled this pipeline's commits back again and again", Remedy.RESTART),
+    ExitCode.STOP_DEADLINE: Ending("did not stop in time: the next start resumes", Remedy.RESTART),
     ExitCode.INSTANT_HELD: Ending(
-        "rollback left instants alone on which somebody may be at work; the others are done", Remedy.RESTART
+        "rollback left instants alone that another process may still be writing; the others are done", Remedy.RESTART
     ),
     ExitCode.CHECKPOINT_STALE: Ending(
         "Spark's checkpoint was changed while the query ran: the next start makes it anew", Remedy.RESTART
