@@ -120,7 +120,7 @@ def test_dead_letters_of_an_archived_instant_that_are_not_published_are_found(mo
         return Timeline.load(self._storage).find(instant) is None or original(self, instant, entries)
 
     monkeypatch.setattr(InstantExecutor, "_publish", publish)
-    assert found("dead letters of offsets []", seeds=seeds_where(lambda features: features.archives))
+    assert found("dead letters of offsets", seeds=seeds_where(lambda features: features.archives))
 
 
 def test_dead_letters_that_come_again_beside_the_first_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

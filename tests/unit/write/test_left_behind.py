@@ -11,7 +11,7 @@ from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
 from bucketingest.write.coordinator_api import StartVerdict
-from bucketingest.write.errors import FencedOut
+from bucketingest.write.errors import FencedOut, InstantAborted
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.instants.writer_identity import WriterIdentity
@@ -203,10 +203,6 @@ def test_an_instant_of_ours_that_nobody_remembers_is_rolled_back(table: TestTabl
 
 def test_an_instant_that_is_older_than_archived_ones_is_not_resumed(table: TestTable) -> None:
     """Its attempt slept before it put its file onto the timeline: as the oldest it hides what was archived since."""
-
-    def die() -> None:
-        raise Crash
-
     with pytest.raises(Crash):
         table.attempt().run(offsets(0, 2), ROWS, die)
     commit(table, CommitMetadata())
@@ -214,5 +210,20 @@ def test_an_instant_that_is_older_than_archived_ones_is_not_resumed(table: TestT
     attempt = table.attempt()
     assert attempt.start.verdict is StartVerdict.REWOUND
     assert table.timeline().pending == ()
+    attempt.run(offsets(0, 2), ROWS)
+    assert table.visible_keys() == ["k0", "k1"]
+
+
+def test_an_instant_that_is_older_than_archived_ones_is_not_committed(table: TestTable) -> None:
+    """Its attempt slept as before and goes on."""
+
+    def archive_newer() -> None:
+        commit(table, CommitMetadata())
+        archive(table)
+
+    attempt = table.attempt()
+    with pytest.raises(InstantAborted, match="newer instants were archived"):
+        attempt.run(offsets(0, 2), ROWS, archive_newer)
+    assert table.leftovers() == []
     attempt.run(offsets(0, 2), ROWS)
     assert table.visible_keys() == ["k0", "k1"]

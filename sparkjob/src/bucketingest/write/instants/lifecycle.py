@@ -194,6 +194,8 @@ class InstantWriter:
             raise completed_by_another(self._storage, found)
         if found is None or rollbacks_of(self._storage, timeline, instant):
             return AbortDecision("another writer rolled it back")
+        if instant == timeline.first_active and instant < max(archived_times(self._storage), default=""):
+            return AbortDecision("newer instants were archived before it was on the timeline")  # it would hide them
         self._shared.check(timeline)
         self._shared.fold_in(timeline)
         written = _file_groups(entries)
