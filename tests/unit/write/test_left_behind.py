@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from bucketingest.errors import BucketIngestError
@@ -16,11 +18,11 @@ from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.execute import InstantExecutor
-from support.crashing_storage import Crash, CrashingStorage
-from support.flaky_storage import FlakyStorage
-from support.other_writers import archive, commit
-from support.table_runs import PIPELINE, TestTable, offsets
-from support.write_plans import row
+from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.flaky_storage import FlakyStorage
+from support.tables.other_writers import archive, commit
+from support.tables.table_runs import PIPELINE, TestTable, offsets
+from support.tables.write_plans import row
 
 ROWS = [row("k0"), row("k1", amount=1)]
 RENAMED = "shop/orders-2"
@@ -83,6 +85,19 @@ def test_what_cannot_be_settled_of_another_name_does_not_stop_the_start(table: T
     assert table.published_letters() == []
     table.attempt(pipeline=RENAMED)
     assert len(table.published_letters()) == 1
+
+
+def test_a_time_that_a_pipeline_of_another_name_claimed_is_not_taken_again(table: TestTable) -> None:
+    """A process of that name that slept may still roll back what has the time, and delete its files."""
+    noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    dies_before_requested = FlakyStorage(table.storage, lambda path: path.endswith(".requested"))
+    with pytest.raises(BucketIngestError):
+        table.attempt(dies_before_requested, clock=lambda: noon).run(offsets(0, 2), ROWS)
+    table.attempt(pipeline=RENAMED, clock=lambda: noon).run(offsets(0, 2), ROWS)
+    former, renamed = (Journal(table.storage, pipeline).instants() for pipeline in (PIPELINE, RENAMED))
+    assert former
+    assert renamed
+    assert not set(former) & set(renamed)
 
 
 def test_a_former_name_that_starts_again_ingests_its_rows_again(table: TestTable) -> None:

@@ -116,7 +116,7 @@ class InstantCoordinator:
 
     def start(self) -> Start:
         """Finish what earlier attempts left open, and say from where the source must be read on."""
-        settle_others(self._storage, self._identity, self._claimant)
+        self._writer.after = settle_others(self._storage, self._identity, self._claimant)
         start = self._recover()
         self._base = start.position
         log.info(

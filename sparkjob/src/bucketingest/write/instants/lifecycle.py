@@ -47,6 +47,8 @@ class InstantWriter:
         self._journal = journal
         self._identity = identity
         self._work = work
+        self.after = ""
+        """A time at or before which no new instant may be, in addition to those on the timeline and in the journal."""
         self.executor = InstantExecutor(opened.storage, journal, identity)
         self._shared = SharedTable(opened, journal, self.executor.rollback_times)
 
@@ -83,7 +85,7 @@ class InstantWriter:
                 timeline = Timeline.load(self._storage)
                 self._shared.check(timeline)
                 self._shared.fold_in(timeline)
-                instant = self._next_time(timeline.times | set(self._journal.instants()))
+                instant = self._next_time(timeline.times | {self.after, *self._journal.instants()})
                 if not self._journal.claim(instant, self._intent(source_range)):
                     continue
                 heartbeat.beat(self._storage, instant)

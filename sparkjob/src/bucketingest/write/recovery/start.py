@@ -5,7 +5,7 @@ what is there then.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -73,23 +73,30 @@ def settle(
     return Settled(left, findings.start(position, None if left is None else left.begun))
 
 
-def settle_others(storage: Storage, identity: WriterIdentity, claimant: str) -> None:
-    """Free the table of instants that pipelines of other names left, for example before this one was renamed. Whoever
-    holds the table's lease is alone, so nobody is at work on them; should that pipeline start again, it ingests their
-    rows again.
+def settle_others(storage: Storage, identity: WriterIdentity, claimant: str) -> str:
+    """Free the table of instants that pipelines of other names left, for example before this one was renamed. The
+    holder of the table's lease is alone, so no process is at work on them; should that pipeline start again, it ingests
+    their rows again.
+
+    Returns the newest time that one of them claimed, or "": a process of theirs that slept may delete its files yet.
     """
+    newest = ""
     for pipeline in pipelines(storage):
         if pipeline != identity.pipeline:
+            standing = Journal(storage, pipeline).standing()
+            newest = max((newest, *standing))
             try:
-                _settle_other(storage, replace(identity, pipeline=pipeline), claimant)
+                _settle_other(storage, standing, replace(identity, pipeline=pipeline), claimant)
             except BucketIngestError as error:  # such as a place for its dead letters that we may not write to
                 extra = {"pipeline": pipeline, "reason": str(error)}
                 log.error("what another pipeline left stays until the next start", extra=extra)  # noqa: TRY400
+    return newest
 
 
-def _settle_other(storage: Storage, identity: WriterIdentity, claimant: str) -> None:
+def _settle_other(
+    storage: Storage, standing: Mapping[str, frozenset[str]], identity: WriterIdentity, claimant: str
+) -> None:
     journal = Journal(storage, identity.pipeline)
-    standing = journal.standing()
     undone = [request_time for request_time, objects in standing.items() if "done" not in objects]
     aborted = [request_time for request_time, objects in standing.items() if {"done", "aborted"} <= objects]
     if not undone and not aborted:
