@@ -11,6 +11,7 @@ from bucketingest.write.coordinator_api import Commit
 COMMIT = Commit("20261121081500000", "20261121081501500", 2, 500, 4, 1000, open_seconds=1.0, commit_seconds=0.5)
 PROGRESS = Progress(
     running_for=75.0,
+    commits=3,
     rows=12_345,
     deletes=7,
     rejected=2,
@@ -36,6 +37,8 @@ def test_every_figure_is_there() -> None:
         "inflight instant": "20261121081507000, 1.0 s",
         "deletes": "7",
         "last instant": "20261121081500000, 3.2 s",
+        "commits": "3",
+        "last commit": "500 rows in 4 files, 0.0 MB",
         "rejected": "2",
         "lag": "4,200 offsets, 2.5 s",
         "running for": "1 min 15 s",

@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from bucketingest.stream.report.progress import Progress, latency
+from bucketingest.write.coordinator_api import Commit
 
 _LATENCIES_KEPT: Final = 100
 
@@ -23,7 +24,7 @@ class Latencies:
     seen: deque[float] = field(default_factory=lambda: deque(maxlen=_LATENCIES_KEPT))
 
     def observe(self, progress: Progress) -> None:
-        """Take in the last commit, once."""
+        """Add the last commit, once."""
         last = progress.last
         if last is not None and last.instant_time != self.last_instant:
             self.last_instant = last.instant_time
@@ -62,10 +63,18 @@ def figures(progress: Progress, latencies: Latencies) -> list[tuple[str, str]]:
         ("inflight instant", _with_age(progress.inflight_instant, progress.inflight_age)),
         ("deletes", f"{progress.deletes:,}"),
         ("last instant", _with_age(last.instant_time if last else None, progress.last_commit_age)),
+        ("commits", f"{progress.commits:,}"),
+        ("last commit", _size(last)),
         ("rejected", f"{progress.rejected:,}"),
         ("lag", _lag(progress.lag_offsets, progress.lag_seconds)),
         ("running for", _seconds(progress.running_for)),
     ]
+
+
+def _size(commit: Commit | None) -> str:
+    return (
+        "-" if commit is None else f"{commit.rows:,} rows in {commit.files:,} files, {commit.size_bytes / 1e6:,.1f} MB"
+    )
 
 
 def _lag(offsets: int | None, seconds: float | None) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, TextIO
 
@@ -51,6 +53,18 @@ def configure_logs(chosen: LogFormat, *, debug: bool = False) -> None:
     for name, level in _QUIET.items():
         logging.getLogger(name).setLevel(level)
     threading.excepthook = _thread_ended
+
+
+@contextmanager
+def without_routine(logger: logging.Logger) -> Iterator[None]:
+    """Leave out what a logger says at level INFO, which a panel shows instead; with --debug everything is shown."""
+    level = logger.level
+    if not logger.isEnabledFor(logging.DEBUG):
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _thread_ended(ended: threading.ExceptHookArgs) -> None:

@@ -1,10 +1,10 @@
-"""Makes the Spark checkpoint of each start from the position that the table tells, so that no checkpoint need be kept.
+"""Makes the Spark checkpoint of each start from the table's position, so that no checkpoint has to be kept.
 
-Without one, Spark would begin a Kafka source anew; `startingOffsets` cannot say where to go on, since it must name
-every partition that the topics have by now. So each start gets a directory of its own, in which Spark finds what it
-would have written itself: the last micro-batch that the table has, committed, and after it, not committed, the one that
-was begun, which Spark then runs with exactly that range. Partitions that the position does not name are read from their
-beginning (Spark 4.2, seen). What becomes of older directories, or who still writes one, does not matter.
+Without one, Spark would read a Kafka source from `startingOffsets`, which cannot say where to continue: it must name
+every partition that the topics have now. So each start gets its own directory, with the files that Spark would have
+written itself: the last micro-batch that the table has, committed, and after it, not committed, the unfinished one,
+which Spark then runs with exactly that range. Partitions that the position does not name are read from their beginning
+(Spark 4.2, seen). Older directories do not matter, nor does a driver that still writes to one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REBUILT: Final = "rebuilt"
 
 @dataclass(frozen=True, slots=True)
 class PreparedCheckpoint:
-    """Where the query finds its checkpoint, and how checkpoint and table stood to each other."""
+    """Where the query finds its checkpoint, and how checkpoint and table fit together."""
 
     directory: str
     """Name below the root, such as `attempt-00000007-1`; "" is the root itself."""
@@ -54,7 +54,7 @@ class PreparedCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What goes into a fresh directory; nothing: Spark begins at the source's beginning."""
+    """Files for a new directory; none: Spark starts at the source's beginning."""
 
     files: dict[str, bytes]
     rebuilt: str | None = None
@@ -73,11 +73,11 @@ def prepare_checkpoint(
 ) -> PreparedCheckpoint:
     """Make the checkpoint with which a query continues from `start`.
 
-    `attempt` names this start among all of the pipeline, such as `attempt-00000007-1`: epoch, and how often this
-    process has begun. `beginning`, `known_beginning`: see `beginning_of` and `TableBeginning`.
+    `attempt` names this start among all of the pipeline, such as `attempt-00000007-1`: epoch, and number of the start
+    in this process. `beginning`, `known_beginning`: see `beginning_of` and `TableBeginning`.
 
     Raises RangeConflict if the table was fed from a source of another kind, or a user's own query and the table do not
-    go together; CheckpointLost if a source cannot be positioned because what it needs is gone.
+    match; CheckpointLost if a file that a source needs for its position is missing.
     """
     _check_kind(source, start)
     if source == "own":
@@ -90,7 +90,7 @@ def prepare_checkpoint(
     if files:
         files.setdefault(METADATA, metadata_text(str(uuid.uuid4())))
     directory = free_directory(root, attempt)
-    # The file that makes the directory a checkpoint comes last: half of one is none.
+    # The file that makes the directory a checkpoint is written last: a partial one does not count.
     for path in sorted(files, key=lambda path: path == METADATA):
         root.put(in_directory(directory, path), files[path])
     sweep(root, former)
@@ -108,9 +108,9 @@ def _check_kind(source: SourceKind, start: Start) -> None:
 
 
 def _chained(start: Start) -> tuple[SourceRange | None, SourceRange | None]:
-    """Position and replay; no replay if that does not begin at the position.
+    """Position and replay; no replay if it does not start at the position.
 
-    Spark then plans a micro-batch anew, and the coordinator takes the one that was begun back.
+    Spark then plans a new micro-batch, and the coordinator rolls the unfinished one back.
     """
     position, replay = start.position, start.replay
     if replay is None:
@@ -129,7 +129,7 @@ def _plan(
 ) -> _Plan:
     position, replay = chained
     if position is None and replay is None:
-        return _Plan({})
+        return _new_rate(root) if source == "rate" else _Plan({})
     if source == "kafka":
         files = _query(str(uuid.uuid4()), position, replay)
         return _Plan(files, None if position is None else _missing(root, former, position))
@@ -138,12 +138,22 @@ def _plan(
     if position is None and replay is None:
         return _Plan({}, note=state.note)
     query_id = (position or replay).query_id  # type: ignore[union-attr] # one of them is there
-    files = {f"{SOURCE}/{name}": content for name, content in state.files.items()}
-    return _Plan(_query(query_id, position, replay) | files, state.rebuilt, state.note)
+    return _Plan(_query(query_id, position, replay) | _source_files(state), state.rebuilt, state.note)
+
+
+def _new_rate(root: Storage) -> _Plan:
+    """Spark's own first micro-batch of generated rows has none, from second 0 to second 0: it counts as committed."""
+    position = SourceRange("checkpoint", None, "0", str(uuid.uuid4()), 0)
+    state = found_rate(root, (), position, None)
+    return _Plan(_query(position.query_id, position, None) | _source_files(state))
+
+
+def _source_files(state: SourceState) -> dict[str, bytes]:
+    return {f"{SOURCE}/{name}": content for name, content in state.files.items()}
 
 
 def _query(query_id: str, position: SourceRange | None, replay: SourceRange | None) -> dict[str, bytes]:
-    """What Spark itself keeps of a query, whatever its source: the last micro-batch, and the one to come."""
+    """The files that Spark itself keeps for every source: the last micro-batch, and the next one."""
     files = {METADATA: metadata_text(query_id)}
     number = -1
     if position is not None:
@@ -151,7 +161,7 @@ def _query(query_id: str, position: SourceRange | None, replay: SourceRange | No
         end = position.end if replay is None else replay.start
         files[f"{OFFSETS}/{number}"] = offsets_text(for_spark(end))
         files[f"{COMMITS}/{number}"] = commit_text()
-        if number:  # Spark wants the one before, too; a range that was made from another's start does not know it
+        if number:  # Spark needs the one before, too; a range that was made from another's start does not know it
             files[f"{OFFSETS}/{number - 1}"] = offsets_text(for_spark(position.start or end))
     if replay is not None:
         timestamp = int(time.time() * 1000) if replay.timestamp_ms is None else replay.timestamp_ms
@@ -160,7 +170,7 @@ def _query(query_id: str, position: SourceRange | None, replay: SourceRange | No
 
 
 def _missing(root: Storage, former: list[str], position: SourceRange) -> str | None:
-    """Why the newest former checkpoint would not have done; None if it has the position."""
+    """Why the newest former checkpoint cannot be used; None if it has the position."""
     if not former:
         return "no former checkpoint is left"
     path = in_directory(former[0], f"{OFFSETS}/{max(position.batch_id, 0)}")

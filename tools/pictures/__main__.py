@@ -1,0 +1,86 @@
+"""Runs the demo's pipeline for a while and draws its panel, and what `inspect` says of its table, as SVG files."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from bucketingest.cli.demo.resources import rate_yaml
+from bucketingest.cli.inspection.analysis import analyse
+from bucketingest.cli.inspection.render import show
+from bucketingest.cli.inspection.snapshot import read_snapshot
+from bucketingest.cli.live import Latencies, panel
+from bucketingest.cli.run import run_resource
+from bucketingest.spec.reading.load import load_file
+from bucketingest.storage import open_storage
+from bucketingest.stream.report.progress import Progress
+
+IMAGES: Final = Path(__file__).parents[2] / "docs" / "images"
+ROWS_PER_SECOND: Final = 20_000
+INSTANTS: Final = 6
+PENDING_LIMIT: Final = timedelta(minutes=10)
+
+SVG: Final = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: monospace; font-size: {char_height}px; line-height: {line_height}px; }}
+{styles}
+</style>
+<defs>
+<clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
+</clipPath>
+{lines}
+</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</g>
+</svg>
+"""
+"""Rich's own form without its web font: a picture loads nothing."""
+
+
+def main() -> None:
+    """Run, then write `panel.svg` and `inspect.svg`."""
+    parser = argparse.ArgumentParser(prog="pictures", description=__doc__)
+    parser.add_argument("--commits", type=int, default=10, help="how many commits to wait for")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bucketingest-") as folder:
+        file = Path(folder) / "demo.yaml"
+        file.write_text(rate_yaml(Path(folder), ROWS_PER_SECOND), encoding="utf-8")
+        latencies, newest = Latencies(), Progress(0.0)
+
+        def enough(progress: Progress) -> bool:
+            nonlocal newest
+            newest = progress
+            latencies.observe(progress)
+            return progress.commits >= options.commits
+
+        run_resource(load_file(file), stop_when=enough)
+        table = f"{folder}/table"
+        report = analyse(
+            read_snapshot(open_storage(table), instants=INSTANTS), instants=INSTANTS, pending_limit=PENDING_LIMIT
+        )
+    _save("panel", 84, lambda console: console.print(panel(f"demo → {table}", newest, latencies)))
+    _save("inspect", 120, lambda console: show(report, console))
+
+
+def _save(name: str, width: int, draw: Callable[[Console], None]) -> None:
+    with Path("/dev/null").open("w", encoding="utf-8") as nowhere:
+        console = Console(width=width, record=True, file=nowhere, force_terminal=True)
+        draw(console)
+    IMAGES.mkdir(exist_ok=True)
+    console.save_svg(str(IMAGES / f"{name}.svg"), title=f"bucketingest {name}", code_format=SVG, unique_id=name)
+
+
+if __name__ == "__main__":
+    main()
