@@ -1,11 +1,11 @@
-# Two images from one file: `job` is driver, executors and rollback Job, `operator` the operator. `make images` builds both,
-# with what is on this machine; with Docker alone:
+# Two images from one file: `job` for driver, executors and rollback Job, `operator` for the operator. `make images` builds
+# both with this machine's tools; with Docker alone:
 #   docker build --target operator --tag bucketingest-operator .
 #   docker build --target job --build-context connectors="$HOME/.cache/bucketingest/jars/spark-4.2" --tag bucketingest-job .
-# (`make connectors` fills that folder). Layers follow how often their content changes: the code is the last.
+# (`make connectors` fills that folder). Layers that change more often come later: the code is the last.
 ARG BASE_IMAGE=debian:bookworm-slim
 
-# ---------------------------------------------------------------------------------------------------- what both are made of
+# ---------------------------------------------------------------------------------------------------- base of both
 FROM ${BASE_IMAGE} AS base
 RUN apt-get update -q \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends ca-certificates python3 tini \
@@ -51,7 +51,7 @@ ENTRYPOINT ["/usr/bin/tini", "--", "bucketingest-operator"]
 
 # --------------------------------------------------------------------------------------------------------------------- job
 FROM base AS java
-# Java's package links its manual pages into a folder that a small image lacks.
+# Java's package links manual pages into a folder that a small image lacks.
 RUN mkdir -p /usr/share/man/man1 \
  && apt-get update -q \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends openjdk-17-jre-headless procps \
@@ -60,15 +60,15 @@ RUN mkdir -p /usr/share/man/man1 \
 
 FROM tools AS job-dependencies
 COPY requirements/job.txt /build/
-# PySpark comes as source: it becomes a wheel first, by the locked tools. Spark puts its archive of PySpark before the
-# installed package, and Python workers would compile that at each start.
+# PySpark is a source package: the locked tools build a wheel first. Its zip archive is removed: Spark puts it before the
+# installed package, and Python workers would compile it at each start.
 RUN /opt/tools/bin/pip wheel --quiet --no-cache-dir --require-hashes --no-deps --no-build-isolation --wheel-dir /build/wheels \
       -r /build/job.txt \
  && /opt/tools/bin/pip --python /opt/bucketingest/bin/python install --quiet --no-index --no-deps /build/wheels/*.whl \
  && rm -rf /build/wheels \
  && rm /opt/bucketingest/lib/python3*/site-packages/pyspark/python/lib/pyspark.zip \
  && ln -s "$(/opt/bucketingest/bin/python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')" /opt/bucketingest/spark
-# Driver and executors find the Kafka source among Spark's own jars, so nobody has to send it.
+# Driver and executors find the Kafka source among Spark's own jars, so Spark need not send it.
 COPY --from=connectors / /build/connectors/
 RUN cp /build/connectors/*.jar /opt/bucketingest/spark/jars/
 
@@ -86,7 +86,7 @@ ENV JAVA_HOME=/opt/java \
     SPARK_HOME=/opt/bucketingest/spark \
     PYSPARK_PYTHON=/opt/bucketingest/bin/python
 USER 10001:10001
-# Where a read-only container can write: the pod mounts volumes over these.
+# A read-only container can write here: the pod mounts volumes over these folders.
 WORKDIR /tmp
 EXPOSE 7078 7079 9808
 ENTRYPOINT ["/opt/bucketingest/bin/bucketingest-entrypoint"]

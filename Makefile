@@ -1,5 +1,5 @@
-# Everything a developer runs. A fresh machine needs python3.11 or newer, java 17, mvn, go, git and make; the rest comes by itself.
-# Environments and what is downloaded or built are reused until what they are made from changes.
+# Everything a developer runs. A fresh machine needs python3.11 or newer, java 17, mvn, go, git and make; make installs the rest.
+# Environments, downloads and builds are reused until their inputs change.
 
 .DEFAULT_GOAL := help
 SHELL := bash
@@ -17,7 +17,7 @@ $(foreach line,$(shell $(PYTHON) tools/devservers/locations.py),$(eval $(line)))
 
 UV_VERSION := 0.13.8
 UV := $(or $(shell command -v uv),$(CACHE)/uv-$(UV_VERSION)/bin/uv)
-# The machine's own certificates and package index, as pip has them.
+# The machine's own certificates and package index, as for pip.
 export UV_SYSTEM_CERTS ?= true
 ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
@@ -37,38 +37,38 @@ demo: $(READY) java ## write a Hudi table on this machine and read it back (need
 	$(BIN)/bucketingest demo
 
 .PHONY: demo-kafka
-demo-kafka: $(READY) java connectors kafka-broker ## the same from Kafka, with a broker of its own
+demo-kafka: $(READY) java connectors kafka-broker ## the same from Kafka, with its own broker
 	$(DEVSERVERS) --kafka -- $(BIN)/bucketingest demo --kafka
 
 .PHONY: demo-cluster
-demo-cluster: $(READY) java connectors kafka-broker ## on Kubernetes: install, apply, kill the driver, see it heal (KUBECONFIG, kind, or root)
+demo-cluster: $(READY) java connectors kafka-broker ## on Kubernetes: install, apply, kill the driver, watch the restart (KUBECONFIG, kind, or root)
 	$(DEVCLUSTER).demo
 
 .PHONY: cluster-up cluster-down
-cluster-up: $(READY) ## a Kubernetes on this machine: kind, or one embedded node (root); with KUBECONFIG, yours
+cluster-up: $(READY) ## start Kubernetes on this machine: kind, or one embedded node (root); with KUBECONFIG, use yours
 	$(DEVCLUSTER) up
-cluster-down: $(READY) ## end it
+cluster-down: $(READY) ## stop it
 	$(DEVCLUSTER) down
 
 .PHONY: cluster-setup
-cluster-setup: $(READY) connectors ## packages, binaries and images that the embedded node needs (root; about 15 minutes the first time)
+cluster-setup: $(READY) connectors ## install packages, binaries and images for the embedded node (root; about 15 minutes the first time)
 	$(DEVCLUSTER) setup
 	$(MAKE) --no-print-directory images
 
 .PHONY: images
-images: $(READY) connectors ## container images of job and operator
+images: $(READY) connectors ## build the container images of job and operator
 	$(DEVCLUSTER) build-image
 
 ##@ Check it
 
-# They wait more than they work: more processes than cores, each with an API server of its own.
+# They mostly wait: so more processes than cores, each with its own API server.
 OPERATOR_TESTS = $(BIN)/pytest tests/integration/operator --numprocesses 3 $(PYTEST_ARGS)
 
 .PHONY: test
 test: $(READY) test-deps ## everything: unit tests, integration with Spark, Kafka, S3, Hudi's own reader and writer, and on a cluster
 	failed=0; \
 	$(BIN)/pytest tests/unit tests/simulation --numprocesses auto $(PYTEST_ARGS) || failed=1; \
-	$(BIN)/pytest tests/integration --ignore=tests/integration/operator $(PYTEST_ARGS) || failed=1; \
+	$(BIN)/pytest tests/integration --ignore=tests/integration/operator --numprocesses 2 --dist loadgroup $(PYTEST_ARGS) || failed=1; \
 	$(OPERATOR_TESTS) || failed=1; \
 	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
@@ -77,16 +77,16 @@ test: $(READY) test-deps ## everything: unit tests, integration with Spark, Kafk
 test-unit: $(READY) ## the fast tests: no JVM, no server
 	$(BIN)/pytest tests/unit --numprocesses auto $(PYTEST_ARGS)
 
-# PYTEST_ARGS='-k hangs'; BUCKETINGEST_KEEP_CLUSTER=1 leaves the cluster up. Where there can be none it says so, and in CI fails.
+# PYTEST_ARGS='-k hangs'; BUCKETINGEST_KEEP_CLUSTER=1 keeps the cluster. Without a cluster it says so, and fails in CI.
 .PHONY: test-e2e
-test-e2e: $(READY) java connectors kafka-broker versitygw prometheus ## the operator against a real API server, then on a cluster: apply, run, kill, heal
+test-e2e: $(READY) java connectors kafka-broker versitygw prometheus ## the operator against a real API server, then on a cluster: apply, run, kill, restart
 	failed=0; \
 	$(OPERATOR_TESTS) || failed=1; \
 	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
 
 .PHONY: test-alerts
-test-alerts: $(READY) prometheus ## every alert fires when it should and is silent when it should not
+test-alerts: $(READY) prometheus ## every alert fires only when it should
 	$(BIN)/pytest tests/unit/monitoring tests/integration/monitoring/test_alerts.py $(PYTEST_ARGS)
 
 .PHONY: check
@@ -98,7 +98,7 @@ check: $(READY) ## format, lint, types, layers
 
 # SEEDS: how many schedules, from FIRST on; SEED: only this one, with all its steps.
 .PHONY: simulate
-simulate: $(READY) ## crashes, zombies, faulty storage and other writers, simulated: no row lost or doubled (SEEDS=10000, SEED=123)
+simulate: $(READY) ## simulate crashes, zombies, faulty storage, other writers: no row lost or doubled (SEEDS=10000, SEED=123)
 	PYTHONHASHSEED=0 PYTHONPATH=tests $(BIN)/python -m support.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) \
 	  $(if $(FIRST),--first $(FIRST))
 
@@ -111,7 +111,7 @@ soak: $(READY) java connectors kafka-broker oracle ## kill the job again and aga
 
 # REPEATS, ROWS, CASES (names, or all), NAME of the result files; BENCH_ARGS: see `python -m bench --help`.
 .PHONY: bench
-bench: $(READY) java connectors kafka-broker kafka-spark-3.5 oracle ## benchmarks beside Hudi's own writer (CASES=upsert-11-columns ROWS=200000)
+bench: $(READY) java connectors kafka-broker kafka-spark-3.5 oracle ## benchmarks against Hudi's own writer (CASES=upsert-11-columns ROWS=200000)
 	PYTHONPATH=benchmarks:tools:tests $(BIN)/python -m bench $(if $(CASES),--cases $(CASES)) $(if $(ROWS),--rows $(ROWS)) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(NAME),--name $(NAME)) $(BENCH_ARGS)
 
@@ -122,11 +122,15 @@ bench-operator: $(READY) ## the operator with 1,000 resources against a real API
 
 ##@ Change it
 
+.PHONY: pictures
+pictures: $(READY) java ## draw the README's pictures again, from a pipeline that runs
+	PYTHONPATH=tools $(BIN)/python -m pictures
+
 .PHONY: venv
-venv: $(READY) ## the development environment in .venv
+venv: $(READY) ## install the development environment in .venv
 
 .PHONY: format
-format: $(READY) ## let ruff format and fix what it can
+format: $(READY) ## format and fix with ruff
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -140,7 +144,7 @@ crds: $(READY) ## generate crds/, the chart's copy of it and docs/reference.md f
 	mv docs/.reference.md docs/reference.md
 
 .PHONY: docs
-docs: $(READY) ## the documentation site, into build/site; a warning is an error
+docs: $(READY) ## build the documentation site into build/site; a warning is an error
 	PYTHONPATH=tools $(BIN)/python -m docsite
 
 .PHONY: monitoring
@@ -150,7 +154,7 @@ monitoring: $(READY) ## generate alerts and dashboards into charts/bucketingest/
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
   --no-annotate --no-emit-package bucketingest $(LOCK_ARGS)
 .PHONY: lock
-lock: | $(UV) ## lock requirements/*.txt anew, keeping versions that still fit (LOCK_ARGS=--upgrade: newest)
+lock: | $(UV) ## lock requirements/*.txt again, keep versions that still fit (LOCK_ARGS=--upgrade: newest)
 	$(COMPILE) sparkjob/pyproject.toml operator/pyproject.toml requirements/dev.in --extra spark --extra cli -o requirements/dev.txt
 	$(COMPILE) sparkjob/pyproject.toml --extra spark --extra cli -c requirements/dev.txt -o requirements/job.txt
 	$(COMPILE) operator/pyproject.toml -c requirements/dev.txt -o requirements/operator.txt
@@ -158,19 +162,19 @@ lock: | $(UV) ## lock requirements/*.txt anew, keeping versions that still fit (
 	$(COMPILE) requirements/oracle.in -o requirements/oracle.txt
 
 .PHONY: clean
-clean: ## remove what running leaves in the work tree, .venv too
+clean: ## remove all generated files from the work tree, also .venv
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: clean-cache
-clean-cache: ## remove what was downloaded and built into the cache folder
+clean-cache: ## remove downloads and builds from the cache folder
 	chmod -R u+w $(CACHE) 2>/dev/null || true
 	rm -rf $(CACHE)
 
 ##@ Download and build, into ~/.cache/bucketingest
 
 .PHONY: test-deps
-test-deps: java connectors kafka-broker versitygw prometheus oracle helm ## everything below that tests need
+test-deps: java connectors kafka-broker versitygw prometheus oracle helm ## all of these that the tests need
 
 .PHONY: connectors
 connectors: $(CONNECTORS)/.ready ## jars: Kafka source and Avro for PySpark 4.2
@@ -188,14 +192,14 @@ hudi-bundle: $(HUDI_BUNDLE) ## jar: Apache Hudi's Spark bundle
 versitygw: $(VERSITYGW) ## an S3 server, built with Go
 
 .PHONY: prometheus
-prometheus: $(PROMETHEUS)/.ready ## Prometheus and promtool, from Debian's package; nothing is installed or started
+prometheus: $(PROMETHEUS)/.ready ## Prometheus and promtool, unpacked from Debian's package, not installed
 
 .PHONY: helm
 helm: $(READY) ## Helm, built with Go
 	$(DEVCLUSTER) setup --tools
 
 .PHONY: oracle oracle-venv
-oracle: oracle-venv hudi-bundle ## Hudi's own reader and writer: its bundle, and PySpark 3.5 in an environment of its own
+oracle: oracle-venv hudi-bundle ## Hudi's own reader and writer: its bundle, and PySpark 3.5 in its own environment
 oracle-venv: $(ORACLE_VENV)/.ready
 
 # The dependencies of a pom as one folder of jars.
@@ -219,7 +223,7 @@ $(VERSITYGW): tools/versitygw/go.mod tools/versitygw/go.sum
 	mkdir -p $(@D)
 	cd tools/versitygw && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags '-s -w' -o $@ github.com/versity/versitygw/cmd/versitygw
 
-# Binaries on the PATH are taken as they are. Else the package is unpacked and not installed: that would start a server.
+# Binaries on the PATH are used. Otherwise the package is unpacked, not installed: installing would start a server.
 $(PROMETHEUS)/.ready:
 	rm -rf $(@D)
 	mkdir -p $(@D)/usr/bin
@@ -260,5 +264,5 @@ mvn:
 	@command -v mvn >/dev/null || { echo "Maven is missing. On Debian or Ubuntu: sudo apt-get install maven" >&2; exit 1; }
 
 .PHONY: help
-help: ## this list
+help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9.-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--scratch", type=Path, help="folder for inputs and tables; inputs in it are used again")
     parser.add_argument("--load-max", type=float, default=1.0, help="wait before a repetition until the load is below")
     parser.add_argument("--wait", type=float, default=60.0, help="but no longer than so many seconds")
-    parser.add_argument("--report", action="store_true", help="write the report of the results there are; run nothing")
+    parser.add_argument("--report", action="store_true", help="write the report of existing results; run nothing")
     given = parser.parse_args(arguments)
     names = list(CASES) if given.cases == "all" else given.cases.split(",")
     if unknown := [name for name in names if name not in CASES]:

@@ -1,4 +1,4 @@
-"""The cases: what each compares, on which input, and the words that say what lies in the measured interval."""
+"""The cases: what each compares, on which input, and the description of the measured interval."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """Ours beside the same query with a writer that only counts the rows that reach Python."""
+    """Our writer against the same query with a writer that only counts the rows that reach Python."""
 
     name: str = "ceiling"
 
@@ -107,8 +107,8 @@ class Ceiling:
             ran = versions(ours.ask(op="versions"), {})
         shutil.rmtree(folder)
         what = (
-            f"What Spark and the crossing into Python leave us: upsert of {options.rows:,} rows ({ORDERS.name}, "
-            "Parquet files, Parquet log blocks) beside the same streaming query whose micro-batch only counts the "
+            f"The limit that Spark and the transfer to Python set: upsert of {options.rows:,} rows ({ORDERS.name}, "
+            "Parquet files, Parquet log blocks) against the same streaming query whose micro-batch only counts the "
             "Arrow batches it gets (mapInArrow). Both run in one process and session, from the start of the query to "
             "its end."
         )
@@ -160,14 +160,14 @@ class Restart:
 
 
 class Benchmark(Protocol):
-    """What can be run by its name."""
+    """A benchmark that the command line can name."""
 
     @property
     def name(self) -> str:
-        """As it is asked for."""
+        """As the command line names it."""
 
     def run(self, options: Options) -> list[Case]:
-        """Measure; results are named as the benchmark, or begin with its name."""
+        """Measure; each result has the benchmark's name, or a name that starts with it."""
 
 
 CASES: Final[Mapping[str, Benchmark]] = {
@@ -189,7 +189,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
 
 @contextlib.contextmanager
 def in_kafka(dataset: Dataset, sources: Sources, options: Options) -> Iterator[Sources]:
-    """The inputs to warm up with and to measure as JSON in two topics of a broker of their own."""
+    """The inputs (warm-up, measured, wake-up) as JSON in topics of their own broker."""
     folder = options.scratch / "kafka"
     shutil.rmtree(folder, ignore_errors=True)
     with KafkaBroker(folder, heap="1g") as broker:

@@ -35,7 +35,7 @@ from bucketingest.storage import open_storage
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.write_status import WriteStatus
-from support.local_writer import LocalWriter, run_tasks
+from support.tables.local_writer import LocalWriter, run_tasks
 
 _MILLISECONDS: Final = 1000.0
 _FACTOR: Final = 10
@@ -50,7 +50,7 @@ _INSPECTED: Final = 10_000
 
 @dataclass
 class _TimedWriter(LocalWriter):
-    """Has the write tasks run in a process of their own, as Spark does, and notes when they have ended."""
+    """Runs the write tasks in a separate process, as Spark does, and records when they ended."""
 
     tasks: Executor = field(kw_only=True)
     tasks_ended: float = field(default=0.0, init=False)
@@ -108,7 +108,7 @@ def commit_rows_case(name: str, options: Options) -> Case:
     shutil.rmtree(folder)
     return _case(
         name,
-        f"Commit of an instant of {rows.num_rows:,} rows beside one of {few.num_rows:,} (11 columns, Parquet blocks) "
+        f"Commit of an instant of {rows.num_rows:,} rows against one of {few.num_rows:,} (11 columns, Parquet blocks) "
         f"into the same 4 partitions x {_BUCKETS} buckets of one table on the local file system, in turns without "
         "Spark, the write tasks in a process of their own. Measured: from the last write task's report to the "
         "completed instant, that is ledger entry, checks, decision, completed file, each flushed to the disk. A "
@@ -160,14 +160,14 @@ def commit_file_groups_cases(name: str, options: Options) -> list[Case]:
 
 
 def _after(table: SimulatedTable) -> list[str]:
-    """What the commits left behind: readable, and what it costs whoever comes next."""
+    """Check that the commits are readable; what they cost the next reader and the next attempt."""
     storage = open_storage(str(table.path))
     started = time.perf_counter()
     timeline = Timeline.load(storage)
     loaded = time.perf_counter()
     path = path_of(timeline.completed_commits[-1])
     content = storage.get(path)
-    began = time.perf_counter()
+    decoding = time.perf_counter()
     metadata = CommitMetadata.decode(content, path)
     decoded = time.perf_counter()
     if len(metadata.files) != table.file_groups:
@@ -176,20 +176,20 @@ def _after(table: SimulatedTable) -> list[str]:
     table.commit()
     fold = other.commit(1)
     return [
-        f"completed file: {len(content) / 1e6:.1f} MB, decoded in {decoded - began:.3f} s",
+        f"completed file: {len(content) / 1e6:.1f} MB, decoded in {decoded - decoding:.3f} s",
         f"Timeline.load: {(loaded - started) * _MILLISECONDS:.1f} ms ({len(timeline.instants)} instants)",
-        f"the pipeline's next instant, of 1 file group: {_told(table.commit(1))}",
-        f"another pipeline's next instant, of 1 file group, with the large commit to take in: {_told(fold)}",
-        f"and its next one: {_told(other.commit(1))}",
+        f"the pipeline's next instant, of 1 file group: {_times(table.commit(1))}",
+        f"another pipeline's next instant, of 1 file group, with the large commit to take in: {_times(fold)}",
+        f"and its next one: {_times(other.commit(1))}",
     ]
 
 
-def _told(times: CommitTimes) -> str:
+def _times(times: CommitTimes) -> str:
     return f"begin {times.begin * _MILLISECONDS:.1f} ms, commit {times.commit * _MILLISECONDS:.1f} ms"
 
 
 def _seen_by_others(table: SimulatedTable) -> list[str]:
-    """hudi-rs and `bucketingest inspect` on a table whose last commit's files are there, empty."""
+    """hudi-rs and `bucketingest inspect` on a table whose last commit's files exist, empty."""
     table.commit()
     table.touch_files()
     assert table.last is not None, "committed above"

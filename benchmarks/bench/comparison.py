@@ -19,7 +19,7 @@ Request = Callable[[Source, int], dict[str, Any]]
 
 
 class WrongResult(Exception):
-    """A side wrote something else than its input."""
+    """A side wrote rows that are not its input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class Sources:
     warm_up: Source
     measured: Source
     wake_up: Source
-    """A tenth of the rows, read right before each measured run: a side that idled while the other ran has
-    lost its pages and caches, which a stream that runs on never does.
+    """A tenth of the rows, read right before each measured run: a side that was idle while the other ran
+    has lost its pages and caches; a continuous stream never does.
     """
 
 
 @dataclass(slots=True)
 class Pair:
-    """What the repetitions brought."""
+    """The results of the repetitions."""
 
     ours: list[Run] = field(default_factory=list)
     peer: list[Run] = field(default_factory=list)

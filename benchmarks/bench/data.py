@@ -20,14 +20,14 @@ STATES: Final = ("created", "paid", "shipped", "delivered", "returned")
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A table's input and what makes it a table."""
+    """A table's input, and its key, partition and ordering columns."""
 
     name: str
     record_key: str
     partition_by: str | None
     ordering: str
     schema_ddl: str
-    """The columns as Spark writes a schema; for JSON, which has none of its own."""
+    """The columns as Spark writes a schema; needed for JSON, which has no schema."""
 
 
 ORDERS: Final = Dataset(
@@ -46,7 +46,7 @@ DATASETS: Final = {dataset.name: dataset for dataset in (ORDERS, NUMBERS, TEXTS)
 
 
 def rows_of(dataset: Dataset, keys: pa.Array, seed: int) -> pa.Table:
-    """One row per key number, in the keys' order; other seeds give other values for the same keys."""
+    """One row per key number, in the keys' order; another seed gives other values for the same keys."""
     random = np.random.default_rng([SEED, seed])
     if dataset is ORDERS:
         return _orders(keys, random)
@@ -60,7 +60,7 @@ def rows_of(dataset: Dataset, keys: pa.Array, seed: int) -> pa.Table:
 
 
 def write_input(dataset: Dataset, folder: Path, *, rows: int, seed: int, keys: int | None = None) -> float:
-    """Write `rows` rows as Parquet files, shuffled; each of `keys` keys (default: as many as rows) as often.
+    """Write `rows` rows as Parquet files, shuffled; each of `keys` keys (default: one per row) equally often.
 
     Returns the mean size of a row in bytes, in Arrow's form.
     """

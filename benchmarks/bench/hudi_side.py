@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from bench.side_protocol import Answer, serve
 
@@ -40,7 +40,7 @@ class Hudi:
         self._session.sparkContext.setLogLevel("ERROR")
 
     def write(self, source: dict[str, str], path: str, options: dict[str, str], checkpoint: str) -> Answer:
-        """Upsert all there is: a folder of Parquet files by one write, a Kafka topic by Hudi's streaming sink."""
+        """Upsert the whole source: a folder of Parquet files by one write, a Kafka topic by Hudi's streaming sink."""
         started = time.monotonic()
         if source["kind"] == "files":
             self._session.read.parquet(source["path"]).write.format("hudi").options(**options).mode("append").save(path)
@@ -49,7 +49,7 @@ class Hudi:
         return {"seconds": time.monotonic() - started}
 
     def versions(self) -> Answer:
-        """What runs here."""
+        """Versions of Spark and Java."""
         jvm: Any = self._session.sparkContext._jvm  # noqa: SLF001 - the one way to it
         return {"spark": self._session.version, "java": str(jvm.java.lang.System.getProperty("java.version"))}
 

@@ -1,4 +1,4 @@
-"""Resident memory of our Python workers while one micro-batch far larger than the budget goes through."""
+"""Resident memory of our Python workers during one micro-batch that is far larger than the budget."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INTERVAL_SECONDS: Final = 0.1
 
 @dataclass(slots=True)
 class WorkerMemory:
-    """Samples the Python workers below a process from a thread of its own, while the context lasts."""
+    """Samples the Python workers below a process from a separate thread, while the context lasts."""
 
     root: int
     peak_rss: dict[int, int] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def memory_case(name: str, options: Options) -> Case:
 
 
 def _idle_bytes(ours: Side, target: Target, source: Path) -> int:
-    """What a worker's interpreter and libraries take once it has written a few rows: no budget can lower it."""
+    """Memory of a worker's interpreter and libraries after it wrote a few rows: no budget can lower it."""
     ours.ask(**target.ours(Source("files", path=str(source)), 0))
     workers = python_workers(ours.pid)
     return max(peak_rss_bytes(pid) for pid in workers)

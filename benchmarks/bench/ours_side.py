@@ -19,13 +19,13 @@ from bucketingest.stream.spark.session import build_session
 
 
 class Ours:
-    """The operations. Times are wall seconds from the call that starts the query to its end, the commit is visible."""
+    """The operations. Times are wall seconds from the call that starts the query to its visible commit."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._session = build_session(BucketIngest.model_validate(settings["resource"]))
 
     def write(self, resource: dict[str, Any]) -> Answer:
-        """Ingest all there is with the resource's pipeline."""
+        """Ingest the whole source with the resource's pipeline."""
         model = BucketIngest.model_validate(resource)
         started = time.monotonic()
         running = ingest_resource(self._session, model, once=True)
@@ -49,7 +49,7 @@ class Ours:
         return {"seconds": time.monotonic() - started, "rows": sum(counted)}
 
     def versions(self) -> Answer:
-        """What runs here."""
+        """Versions of Spark, Java and pyarrow."""
         java = self._session.sparkContext._jvm.java.lang.System.getProperty("java.version")  # type: ignore[union-attr] # noqa: SLF001
         return {"spark": self._session.version, "java": str(java), "pyarrow": pa.__version__}
 

@@ -19,7 +19,7 @@ class ProcessInfo:
     parent: int
     command: str
     cpu_seconds: float
-    """User and system time, its own and that of children which have ended and were waited for."""
+    """User and system time, its own and that of children that ended and were waited for."""
 
 
 def process_tree(root: int) -> list[ProcessInfo]:
@@ -41,12 +41,12 @@ def cpu_seconds(root: int) -> float:
 
 
 def peak_rss_bytes(pid: int) -> int:
-    """The highest resident memory a process has had (VmHWM); 0 if it is gone."""
+    """The highest resident memory a process has had (VmHWM); 0 if it has ended."""
     return _field_bytes(pid, "status", "VmHWM")
 
 
 def pss_bytes(pid: int) -> int:
-    """The memory of a process, shared pages divided among those who share them; 0 if it is gone."""
+    """The memory of a process, shared pages divided among the sharing processes; 0 if it has ended."""
     return _field_bytes(pid, "smaps_rollup", "Pss")
 
 

@@ -24,7 +24,7 @@ _PEER_COLOUR: Final = "#b0b4ba"
 
 
 def write_report(cases: Sequence[Case], markdown: Path, plot: Path) -> None:
-    """Write both files. `plot` lies beside `markdown`."""
+    """Write both files. `plot` is in the folder of `markdown`."""
     _plot([case for case in cases if case.unit == "rows/s"], plot)
     markdown.write_text(_markdown(cases, plot.name))
 
@@ -36,7 +36,7 @@ def _markdown(cases: Sequence[Case], plot_name: str) -> str:
         "",
         _HEAD,
         "",
-        f"![rows per second, ours beside the peer]({plot_name})",
+        f"![rows per second, ours and the peer]({plot_name})",
         "",
         "| case | ours | peer | ours is better by | CPU ours / peer |",
         "| --- | --- | --- | --- | --- |",

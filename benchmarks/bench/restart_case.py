@@ -1,4 +1,4 @@
-"""From the kill of a driver to the next commit of the attempt that follows it, and where that time goes."""
+"""From the kill of a driver to the first commit of the next attempt, and the stages of that time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Attempt:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the driver and all its processes at once, as the end of its container does."""
+        """Kill the driver and all its processes, as the end of its container does."""
         assert self._process is not None, "started on entry"
         for process in process_tree(self._process.pid):
             try:
@@ -96,7 +96,7 @@ class Attempt:
         self._poll(lambda: bool(Timeline.load(storage).pending), "inflight instant")
 
     def wait_for_rows(self, table: Path, rows: int) -> None:
-        """Until hudi-rs finds so many rows."""
+        """Until hudi-rs finds this number of rows."""
         self._poll(lambda: row_count(table) >= rows, f"table of {rows} rows")
 
     def _poll(self, reached: Callable[[], bool], what: str) -> None:
@@ -131,7 +131,7 @@ def restart_case(name: str, options: Options) -> Case:
                 sent += _send(folder, broker, first=sent)
                 attempt.wait_for_inflight(table)
             options.say(f"  {f'restart {number}' if number else 'first start'}: {took:.2f} s, load {load:.1f}")
-            options.say("    " + _told([split]))
+            options.say("    " + _medians([split]))
             if number:
                 seconds.append(took)
                 loads.append(round(load, 2))
@@ -178,7 +178,7 @@ def _resource(folder: Path, bootstrap_servers: str) -> dict[str, Any]:
     }
 
 
-def _told(splits: Sequence[Mapping[str, float]]) -> str:
+def _medians(splits: Sequence[Mapping[str, float]]) -> str:
     stages = dict.fromkeys(stage for split in splits for stage in split)
     medians = {stage: statistics.median(split.get(stage, 0.0) for split in splits) for stage in stages}
     return "; ".join(f"{stage} {seconds:.2f} s" for stage, seconds in medians.items())
@@ -208,7 +208,7 @@ def _case(
         ratio=ratio,
         ratio_spread=spread,
         load_average=tuple(loads),
-        notes=(f"medians of the stages: {_told(splits)}",),
+        notes=(f"medians of the stages: {_medians(splits)}",),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=this_machine({"pyarrow (ours)": pa.__version__, "python": sys.version.split()[0]}),
     )

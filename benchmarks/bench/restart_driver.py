@@ -1,10 +1,10 @@
-"""`bucketingest` with a clock beside it: writes down when each stage between the start of the process and its first
-commit has ended, on the clock that all processes of the machine share.
+"""`bucketingest` with a stopwatch: records when each stage between the start of the process and its first commit
+ended, by the clock that all processes of the machine share.
 
-Usage: python -m bench.restart_driver MARKS_FILE ARGUMENTS..., the arguments being those of `bucketingest`.
+Usage: python -m bench.restart_driver MARKS_FILE ARGUMENTS... with the arguments of `bucketingest`.
 """
 
-# ruff: noqa: PLC0415 - what is imported when is what this measures
+# ruff: noqa: PLC0415 - this measures the imports
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any
 
 @dataclass
 class Stages:
-    """Marks in a file, one JSON line each, each stage's first end only."""
+    """Marks in a file, one JSON line each, only the first end of each stage."""
 
     file: Path
     _marked: set[str] = field(default_factory=set)
@@ -36,8 +36,8 @@ class Stages:
     def around(
         self, owner: Any, name: str, *, before: str | None = None, after: str | None = None, once: Any = None
     ) -> None:
-        """Mark when a function or method is called and when it has returned; `once`: only if this holds for what it
-        returned.
+        """Mark when a function or method is called and when it has returned; `once`: only if it is true of the
+        result.
         """
         original: Callable[..., Any] = getattr(owner, name)
 

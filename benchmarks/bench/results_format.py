@@ -1,6 +1,6 @@
-"""The form of a benchmark's results, one for all benchmarks of this project, so that they can be compared over time.
+"""The format of benchmark results, the same for all benchmarks of this project, so they can be compared over time.
 
-A results file is JSON: a list of cases, each as `Case` says. See the README beside this package.
+A results file is JSON: a list of cases, as `Case` defines them. See the README next to this package.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Measured(_Part):
     """One side's repetitions, in the case's unit."""
 
     name: str = Field(min_length=1)
-    """Who: with version."""
+    """Name of the side, with its version."""
     runs: tuple[float, ...] = Field(min_length=1)
-    """One figure per repetition, in the order they ran; warm-up not among them."""
+    """One figure per repetition, in the order they ran, without the warm-up."""
     median: float
     min: float
     max: float
     cpu_seconds: tuple[float, ...]
-    """CPU seconds of the side's whole process tree, one per repetition; empty where it is not the question."""
+    """CPU seconds of the side's whole process tree, one per repetition; empty if not measured."""
 
     @classmethod
     def of(cls, name: str, runs: Sequence[float], cpu_seconds: Sequence[float] = ()) -> Self:
@@ -58,14 +58,14 @@ class Measured(_Part):
 
 
 class Machine(_Part):
-    """Where it was measured."""
+    """The machine that measured."""
 
     cpu: str
     cores: Annotated[int, Field(ge=1)]
     memory_bytes: Annotated[int, Field(ge=1)]
     kernel: str
     versions: dict[str, str]
-    """What ran: `spark (ours)`, `hudi`, ... to its version."""
+    """Versions by name: `spark (ours)`, `hudi`, ..."""
 
 
 class Case(_Part):
@@ -73,14 +73,14 @@ class Case(_Part):
 
     case: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     what: str = Field(min_length=1)
-    """One paragraph: input, table, and what exactly lies in the measured interval on both sides."""
+    """One paragraph: input, table, and what exactly the measured interval includes on both sides."""
     unit: str = Field(min_length=1)
     higher_is_better: bool
     rows: Annotated[int, Field(ge=1)]
     """Rows of one repetition."""
     ours: Measured
     peer: Measured
-    """Whom or what ours is compared with: another writer, a ceiling, a budget."""
+    """What ours is compared with: another writer, a ceiling, a budget."""
     ratio: float
     """How many times better ours is than the peer, by the medians; above 1 is better."""
     ratio_spread: tuple[float, float]
@@ -111,12 +111,12 @@ def ratios(ours: Measured, peer: Measured, *, higher_is_better: bool) -> tuple[f
 
 
 def load_cases(path: Path) -> list[Case]:
-    """The cases of a results file; none if there is no file. Raises pydantic.ValidationError for another form."""
+    """The cases of a results file; none if there is no file. Raises pydantic.ValidationError for another format."""
     return TypeAdapter(list[Case]).validate_json(path.read_bytes()) if path.exists() else []
 
 
 def save_cases(path: Path, cases: Iterable[Case]) -> list[Case]:
-    """Put the cases into the file; those measured before under other names stay. Returns all, by name."""
+    """Put the cases into the file; earlier cases with other names stay. Returns all, by name."""
     merged = {case.case: case for case in load_cases(path)} | {case.case: case for case in cases}
     everything = [merged[name] for name in sorted(merged)]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def save_cases(path: Path, cases: Iterable[Case]) -> list[Case]:
 
 
 def this_machine(versions: Mapping[str, str]) -> Machine:
-    """What /proc and the kernel say of this machine."""
+    """The machine's facts from /proc and the kernel."""
     models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     details: dict[str, Any] = {
         "cpu": models[0].partition(":")[2].strip() if models else platform.machine(),

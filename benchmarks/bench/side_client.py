@@ -1,4 +1,4 @@
-"""One side of a benchmark, seen from outside: its process, its answers, and what it cost."""
+"""One side of a benchmark, seen from outside: its process, its answers, and its cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _END_SECONDS_MAX: Final = 30.0
 
 
 class SideFailed(Exception):
-    """A side's process did not do what it was asked; the message says what it said."""
+    """A side's process failed; the message has its error and its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Side:
         return self._receive()
 
     def measure(self, **request: Any) -> Run:
-        """The same, and what it cost."""
+        """The same, with its cost."""
         before = cpu_seconds(self.pid)
         answer = self.ask(**request)
         return Run(float(answer["seconds"]), cpu_seconds(self.pid) - before, answer)
@@ -108,7 +108,7 @@ def clean_environment(**extra: str) -> dict[str, str]:
 
 
 def wait_until_quiet(load_max: float, seconds_max: float) -> float:
-    """Wait until the load average of the last minute is below the limit, at most so long; returns it as it is then."""
+    """Wait until the load average of the last minute is below the limit, at most `seconds_max`; returns the load."""
     deadline = time.monotonic() + seconds_max
     while (load := os.getloadavg()[0]) > load_max and time.monotonic() < deadline:
         time.sleep(1)

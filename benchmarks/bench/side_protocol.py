@@ -17,9 +17,9 @@ Answer = dict[str, Any]
 
 
 def serve(start: Callable[[], object]) -> None:
-    """Build the object whose public methods are the operations, say that it is ready, answer until the pipe closes."""
+    """Build the object whose public methods are the operations, report ready, answer until the pipe closes."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what Spark and the JVM print is no answer
+    os.dup2(2, 1)  # output of Spark and the JVM is not an answer
     operations = start()
     answers.write(json.dumps({"ok": True}) + "\n")
     answers.flush()

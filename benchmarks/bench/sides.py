@@ -1,4 +1,4 @@
-"""Starts the two sides of a comparison and says how each is asked to write a table, so that both get one task."""
+"""Starts the two sides of a comparison, and builds the requests that give both the same task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROJECT: Final = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is read: a folder of Parquet files or a Kafka topic of JSON messages."""
+    """The input: a folder of Parquet files or a Kafka topic of JSON messages."""
 
     kind: Literal["files", "kafka"]
     path: str = ""
@@ -54,7 +54,7 @@ class Target:
         return {"op": "write", "resource": self.resource(source, number)}
 
     def resource(self, source: Source, number: int) -> dict[str, Any]:
-        """The BucketIngest of one repetition: everything at its default that need not differ."""
+        """The BucketIngest of one repetition: every field at its default, unless it must differ."""
         dataset = self.dataset
         spec: dict[str, Any] = {
             "table": {
@@ -130,7 +130,7 @@ def start_hudi(scratch: Path) -> Side:
 
 
 def versions(ours: Mapping[str, Any], hudi: Mapping[str, Any]) -> dict[str, str]:
-    """What ran, for the results file."""
+    """Versions of both sides, for the results file."""
     named = {f"{name} (ours)": str(value) for name, value in ours.items() if name != "ok"}
     named |= {f"{name} (hudi)": str(value) for name, value in hudi.items() if name != "ok"}
     return named | ({"hudi": "1.2.0"} if hudi else {}) | {"python": sys.version.split()[0]}

@@ -1,5 +1,5 @@
-"""A real table whose write tasks are made up: everything of a commit is there but the rows, so that commits of any
-number of file groups can be measured.
+"""A real table whose write tasks are simulated: a commit has everything except the rows, so that commits of any number
+of file groups can be measured.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CommitTimes:
 class SimulatedTable:
     """A table of `file_groups` file groups, in partitions of at most 1,000 buckets, and one attempt of a pipeline.
 
-    Each commit reports one log file per file group; of those only the markers are there.
+    Each commit reports one log file per file group; only their markers exist.
     """
 
     path: Path
@@ -73,7 +73,7 @@ class SimulatedTable:
         return open_table(open_storage(str(self.path)), definition, _COLUMNS)
 
     def commit(self, file_groups: int | None = None) -> CommitTimes:
-        """Commit an instant that wrote to so many file groups, by default all."""
+        """Commit an instant that wrote to `file_groups` file groups, by default all."""
         count = self.file_groups if file_groups is None else file_groups
         done = self.coordinator.position
         number = 0 if done is None else done.batch_id + 1
@@ -95,7 +95,7 @@ class SimulatedTable:
         return CommitTimes(tasks_began - started, time.perf_counter() - tasks_ended)
 
     def touch_files(self) -> None:
-        """Empty files under the names of the last commit, so that listings find as many files as it says."""
+        """Empty files under the names of the last commit, so that listings find as many files as it names."""
         assert self.last is not None, "after a commit"
         statuses = self._statuses(self.last, self.file_groups)
         _empty_files([self.path / join(status.partition_path, status.file_name) for status in statuses])
@@ -122,7 +122,7 @@ class SimulatedTable:
 
 
 def _empty_files(paths: list[Path]) -> None:
-    """Make them, all of a directory as one file under many names: that is ten times faster."""
+    """Make them: in each directory one file with many names, which is ten times faster."""
     first: dict[Path, Path] = {}
     for path in paths:
         if path.parent in first:

@@ -1,1 +1,1 @@
-"""How the operator does with a thousand resources: against a real API server, with pods that are only played."""
+"""Measures the operator with a thousand resources: against a real API server, with simulated pods."""

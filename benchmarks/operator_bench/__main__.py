@@ -41,11 +41,11 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def main() -> int:
-    """Bring a control plane up, measure, take it down."""
+    """Start a control plane, measure, stop it."""
     parser = argparse.ArgumentParser(prog="operator_bench", description=__doc__)
     parser.add_argument("--resources", type=int, default=1000)
     parser.add_argument("--steady", type=float, default=120, help="seconds of the measured steady state")
-    parser.add_argument("--name", default="local", help="of the results file")
+    parser.add_argument("--name", default="local", help="name of the results file")
     options = parser.parse_args()
     cluster = EmbeddedCluster(instance("bench"))
     cluster.up(with_node=False)
@@ -84,9 +84,9 @@ async def _measure(resources: int, steady: float) -> list[Case]:
                 await seen.until(lambda text: "\nbucketingest_operator_leader 1.0\n" in text)
                 filled = await _fill(api, fleet, resources)
                 await seen.until(lambda text: len(_RUNNING.findall(text)) >= resources)
-                before, began = await seen.samples(), time.monotonic()
+                before, started = await seen.samples(), time.monotonic()
                 await asyncio.sleep(steady)
-                after, took = await seen.samples(), time.monotonic() - began
+                after, took = await seen.samples(), time.monotonic() - started
                 delays = await _probe(api, fleet)
                 scrape = await seen.scrape_seconds()
             finally:
@@ -116,26 +116,26 @@ def _resource(namespace: str, name: str) -> dict[str, Any]:
 
 
 async def _fill(api: Api, fleet: Fleet, resources: int) -> float:
-    """Create all resources; seconds until each has a driver that runs."""
-    began = time.monotonic()
+    """Create all resources; seconds until each has a running driver."""
+    started = time.monotonic()
     for number in range(resources):
         namespace = f"bench-{number % NAMESPACES}"
         await api.create(BUCKET_INGESTS, namespace, _resource(namespace, f"p{number}"))
-    while fleet.running < resources:  # noqa: ASYNC110 - read from another process's acts, now and then
+    while fleet.running < resources:  # noqa: ASYNC110 - polls what another process did
         await asyncio.sleep(0.2)
-    return time.monotonic() - began
+    return time.monotonic() - started
 
 
 async def _probe(api: Api, fleet: Fleet) -> list[float]:
-    """Seconds from the creation of one more resource to its driver pod, among all the others."""
+    """Seconds from the creation of one more resource to its driver pod, next to all the others."""
     delays = []
     for number in range(PROBES):
         name = f"probe{number}"
-        began = time.monotonic()
+        started = time.monotonic()
         await api.create(BUCKET_INGESTS, "bench-0", _resource("bench-0", name))
         while f"bench-0/{name}" not in fleet.seen:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
-        delays.append(fleet.seen[f"bench-0/{name}"] - began)
+        delays.append(fleet.seen[f"bench-0/{name}"] - started)
         await asyncio.sleep(random.uniform(0, 0.5))
     return delays
 
@@ -147,8 +147,8 @@ class _Operator:
         self._http = http
 
     async def samples(self) -> Samples:
-        """Those of the operator itself."""
-        # To parse those of all resources takes seconds, in which no driver of the fleet would answer.
+        """The operator's own metrics."""
+        # Parsing the metrics of all resources takes seconds, during which no driver of the fleet would answer.
         text = "\n".join(line for line in (await self._text()).splitlines() if _OWN.match(line))
         return {
             (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -161,13 +161,13 @@ class _Operator:
             return await answer.text()
 
     async def scrape_seconds(self) -> str:
-        began = time.monotonic()
+        started = time.monotonic()
         async with self._http.get("http://127.0.0.1:19810/metrics") as answer:
             size = len(await answer.read())
-        return f"a scrape took {time.monotonic() - began:.2f} s, {size / 1e6:.1f} MB"
+        return f"a scrape took {time.monotonic() - started:.2f} s, {size / 1e6:.1f} MB"
 
     async def until(self, condition: Callable[[str], bool], seconds: float = 600) -> None:
-        """Wait until the metrics, as they are written, fulfil a condition."""
+        """Wait until the text of the metrics fulfils a condition."""
         async with asyncio.timeout(seconds):
             while True:
                 try:
@@ -179,7 +179,7 @@ class _Operator:
 
 
 def _quantile(before: Samples, after: Samples, part: float) -> float:
-    """The upper bound of the histogram's bucket that the quantile lies in, with the place in it estimated."""
+    """The quantile of the histogram, interpolated within its bucket."""
     name = "bucketingest_operator_reconcile_seconds_bucket"
     bounds = sorted(
         (float(dict(labels)["le"]), value - before.get((found, labels), 0))
@@ -209,14 +209,14 @@ def _cases(
     passes = rate("bucketingest_operator_reconcile_seconds_count")
     cpu = rate("process_cpu_seconds_total")
     where = f"{resources} resources whose drivers run and commit every {COMMIT_SECONDS:g} s, against a real API server"
-    told = (
+    pass_notes = (
         f"{passes:.0f} passes/s, {cpu:.2f} cores",
         f"p50 of a pass {_quantile(before, after, 0.5) * 1000:.0f} ms",
         *notes,
     )
     ordered = sorted(delays)
     rows = (
-        ("operator-pass-p99", f"p99 of a pass: {where}.", "s", _quantile(before, after, 0.99), 1.0, told),
+        ("operator-pass-p99", f"p99 of a pass: {where}.", "s", _quantile(before, after, 0.99), 1.0, pass_notes),
         (
             "operator-memory",
             f"Resident memory: {where}.",

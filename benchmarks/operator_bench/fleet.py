@@ -1,4 +1,4 @@
-"""Plays the node of all driver pods: binds them, says that they run, answers `/progress` for each at its address."""
+"""Simulates the node of all driver pods: binds them, reports them running, answers `/progress` at each address."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PART = 65_536 * 2
 
 
 class Fleet:
-    """All driver pods of a cluster that has no node. `seen` tells when a resource's first pod was there.
+    """All driver pods of a cluster that has no node. `seen`: when a resource's first pod appeared.
 
     Args:
         api: As an administrator.
-        commit_seconds: Each job commits so often, so that its status changes.
+        commit_seconds: Time between commits of a job, so that its status changes.
     """
 
     def __init__(self, api: Api, commit_seconds: float) -> None:
@@ -37,7 +37,7 @@ class Fleet:
         self._limit = asyncio.Semaphore(8)
         self.seen: dict[str, float] = {}
         self.asked = 0
-        """How often `/progress` was asked for."""
+        """Number of requests for `/progress`."""
 
     @property
     def running(self) -> int:
@@ -45,7 +45,7 @@ class Fleet:
         return len(self._by_address)
 
     async def run(self) -> None:
-        """Play, for ever."""
+        """Simulate the node, for ever."""
         try:
             await self._api.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
         except ApiError as error:
@@ -112,7 +112,7 @@ class Fleet:
         return web.Response(text=report.model_dump_json(by_alias=True), content_type="application/json")
 
     def _report(self, namespace: str, name: str) -> ProgressReport:
-        """A well job that commits at its own beat."""
+        """A healthy job that commits at its own times."""
         shift = hash(name) % 1000 / 1000 * self._commit_seconds
         since = time.time() - self._began + shift
         commits = int(since // self._commit_seconds) + 1

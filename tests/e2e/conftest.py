@@ -1,7 +1,7 @@
-"""A cluster with the operator as Helm installs it, a broker and an S3 server that its pods reach: one of each per run.
+"""A cluster with the operator installed by Helm, a broker and an S3 server that its pods reach: one of each per run.
 
-`make test-e2e` runs these tests wherever there can be a cluster, and says it loudly where there cannot. Where they must
-run (`CI`, or BUCKETINGEST_REQUIRE_CLUSTER=1) that is an error.
+`make test-e2e` runs these tests if a cluster is possible, and skips them with a clear message if not. With `CI` or
+BUCKETINGEST_REQUIRE_CLUSTER=1 that is an error.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import machine
 from devcluster.cluster import REGISTRY_VARIABLE, Cluster, EmbeddedCluster, choose
+from devcluster.node import machine
 from devcluster.release import Images, bring_images, install
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
@@ -29,18 +29,18 @@ TABLES = "/tables"
 CREDENTIALS = "storage-credentials"
 BUCKET = "lake"
 TIMES: list[str] = []
-"""What pipelines waited for, for the summary."""
+"""Waiting times of pipelines, for the summary."""
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark all tests of this folder, so that no module has to."""
+    """Mark all tests of this folder."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.e2e)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show how long things took, for people to judge: a busy machine takes longer, and nothing is wrong."""
+    """Show how long things took, without a limit: a busy machine takes longer."""
     if TIMES:
         terminalreporter.section("times on the cluster")
         for line in TIMES:
@@ -49,9 +49,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """The cluster: the user's, kind, or the embedded node, which is taken down afterwards unless it was up before.
+    """The cluster: the user's, kind, or the embedded node, which is stopped afterwards unless it was up before.
 
-    The user's only where BUCKETINGEST_REGISTRY says that it is meant: a KUBECONFIG is often just there.
+    The user's only with BUCKETINGEST_REGISTRY: a KUBECONFIG alone is no permission.
     """
     with pytest.MonkeyPatch.context() as patch:
         if REGISTRY_VARIABLE not in os.environ:
@@ -71,7 +71,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def images(cluster: Cluster) -> Images:
-    """Both images as the work tree makes them, where pods find them."""
+    """Both images, built from the work tree, where pods find them."""
     return bring_images(cluster)
 
 
@@ -98,7 +98,7 @@ def s3_server(cluster: Cluster) -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def values(images: Images, s3_server: S3Server) -> Manifest:
-    """Values of the chart, as somebody would set them for a claim with tables, and S3 with credentials in a Secret."""
+    """Values of the chart for a claim with tables, and for S3 with credentials in a Secret."""
     job = {
         **images.values()["job"],
         "grace": "20s",
@@ -112,7 +112,7 @@ def values(images: Images, s3_server: S3Server) -> Manifest:
 
 @pytest.fixture(scope="session")
 def credentials(s3_server: S3Server) -> Manifest:
-    """The Secret with which jobs come to the S3 server."""
+    """The Secret with the jobs' credentials for the S3 server."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -123,7 +123,7 @@ def credentials(s3_server: S3Server) -> Manifest:
 
 @pytest.fixture(scope="session")
 def release(cluster: Cluster, kube: Kube, credentials: Manifest, values: Manifest) -> Iterator[Cluster]:
-    """The chart installed, and a namespace with what its jobs need. Everything goes again where the cluster stays."""
+    """The installed chart, and a namespace with what its jobs need. If the cluster stays, everything is deleted."""
     kube.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         credentials,
@@ -142,7 +142,7 @@ def release(cluster: Cluster, kube: Kube, credentials: Manifest, values: Manifes
 
 @pytest.fixture(scope="session")
 def tables(cluster: Cluster, kube: Kube, release: Cluster) -> Path:
-    """The folder of this machine that the claim's volume is."""
+    """The folder of the claim's volume on this machine."""
     assert release is cluster
     if not isinstance(cluster, EmbeddedCluster):
         pytest.skip("only the embedded node has volumes that this machine can read")
@@ -157,7 +157,7 @@ NewPipeline = Callable[..., Pipeline]
 
 @pytest.fixture
 def on_volume(kube: Kube, kafka_broker: KafkaBroker, tables: Path) -> Iterator[NewPipeline]:
-    """Makes pipelines whose tables lie on the volume; they are removed after the test."""
+    """Makes pipelines with tables on the volume; they are removed after the test."""
     made: list[Pipeline] = []
     run = secrets.token_hex(3)  # a cluster that is kept has tables of earlier runs
 
@@ -173,7 +173,7 @@ def on_volume(kube: Kube, kafka_broker: KafkaBroker, tables: Path) -> Iterator[N
 
 @pytest.fixture
 def on_s3(kube: Kube, kafka_broker: KafkaBroker, s3_server: S3Server, release: Cluster) -> Iterator[NewPipeline]:
-    """Makes pipelines whose tables lie in the bucket, which the S3 server keeps as a folder."""
+    """Makes pipelines with tables in the bucket, which the S3 server keeps as a folder."""
     made: list[Pipeline] = []
 
     def make(name: str) -> Pipeline:

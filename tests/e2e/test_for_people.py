@@ -1,4 +1,4 @@
-"""What people at a terminal see of a pipeline: `top`, and a bundle of `diagnose` that explains it and keeps secrets."""
+"""What users see of a pipeline in a terminal: `top`, and a bundle of `diagnose` without secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.cluster.people import bucketingest, unpacked
 from support.cluster.pipeline import Pipeline
 
 SECRET = "kafka-options"
-VALUE = "who-nobody-may-know"
+VALUE = "a-secret-value"
 
 
 def test_a_pipeline_with_options_in_a_secret_runs_and_its_bundle_explains_it_without_them(
@@ -50,7 +50,7 @@ def test_a_pipeline_with_options_in_a_secret_runs_and_its_bundle_explains_it_wit
 
     assert ", 0 others" in bucketingest(cluster.kubeconfig, "diagnose", "--replay", str(path))
 
-    # What was run beside the job has not said how the job ended: a driver that is killed now is started again.
+    # Commands in the job's container left no termination message: a driver that is killed now is started again.
     killed = time.time()
     kill_first_process(mails.drivers()[-1])
     mails.wait_for_commit(killed, "driver SIGKILL")

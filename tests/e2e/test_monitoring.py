@@ -1,4 +1,4 @@
-"""What people on call see: panels with data, an alert that comes and goes, runbooks whose commands work."""
+"""The on-call engineer's tools: panels with data, an alert that fires and resolves, runbooks with working commands."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from devservers.prometheus import Prometheus
 from support.cluster.faults import stop_processes
 from support.cluster.kube import Kube, wait_for
 from support.cluster.pipeline import Pipeline
+from support.monitoring.panel_queries import without_data
+from support.monitoring.promtool import rules_file
 from support.pages import ROOT, blocks
-from support.panel_queries import without_data
-from support.promtool import rules_file
 
 NewPipeline = Callable[..., Pipeline]
 STUCK = {"BucketIngestStuckInflight", "BucketIngestCommitsLate"}
@@ -37,7 +37,7 @@ _CHANGING = re.compile(r"kubectl .*\b(patch|annotate)\b")
 
 @pytest.fixture
 def prometheus(cluster: Cluster, release: Cluster, tmp_path: Path) -> Iterator[Prometheus]:
-    """Scrapes the cluster's pods, with the chart's rules, whose alerts wait for seconds instead of minutes."""
+    """Scrapes the cluster's pods, with the chart's rules, in which alerts wait seconds instead of minutes."""
     assert release is cluster
     if not isinstance(cluster, EmbeddedCluster):
         pytest.skip("only the embedded node has pods that this machine can reach")
@@ -49,7 +49,7 @@ def prometheus(cluster: Cluster, release: Cluster, tmp_path: Path) -> Iterator[P
 
 
 def follow_pods(prometheus: Prometheus, kube: Kube, pipeline: Pipeline) -> None:
-    """Scrape the pods that the chart's PodMonitors choose: drivers and operators, those that are there now."""
+    """Scrape the current pods that the chart's PodMonitors select: drivers and operators."""
     operators = kube.pods(OPERATORS, {"app.kubernetes.io/name": "bucketingest-operator"})
     pods = [(pod, DRIVER_PORT) for pod in pipeline.drivers()] + [(pod, OPERATOR_PORT) for pod in operators]
     running = [(pod, port) for pod, port in pods if pod["status"]["phase"] == "Running"]
@@ -65,7 +65,7 @@ def firing(prometheus: Prometheus, pipeline: Pipeline) -> set[str]:
     }
 
 
-def test_panels_have_data_and_the_alert_for_a_stuck_job_comes_and_goes(
+def test_panels_have_data_and_the_alert_for_a_stuck_job_fires_and_resolves(
     on_volume: NewPipeline, prometheus: Prometheus, kube: Kube
 ) -> None:
     watched = on_volume("watched")
@@ -81,12 +81,12 @@ def test_panels_have_data_and_the_alert_for_a_stuck_job_comes_and_goes(
     wait_for(
         all_have_data,
         within=ALERT_SECONDS,
-        telling="every panel has data",
+        description="every panel has data",
         state=lambda: str(without_data(prometheus, watched.namespace, watched.name)),
     )
     assert not firing(prometheus, watched) & STUCK
 
-    # Nobody heals: the operator is told to watch only, and the driver hangs with an open instant.
+    # No repair: the operator only watches, and the driver hangs with an open instant.
     kube.kubectl(
         "annotate", "bi", watched.name, "--namespace", watched.namespace, "bucketingest.dev/pause=true", "--overwrite"
     )
@@ -96,13 +96,13 @@ def test_panels_have_data_and_the_alert_for_a_stuck_job_comes_and_goes(
 
     freed = time.time()
     kube.kubectl("annotate", "bi", watched.name, "--namespace", watched.namespace, "bucketingest.dev/pause-")
-    watched.wait_for_commit(freed, "operator may heal", within=ALERT_SECONDS)
+    watched.wait_for_commit(freed, "operator may repair", within=ALERT_SECONDS)
     watched.wait("alert resolved", lambda: not firing(prometheus, watched) & STUCK, within=ALERT_SECONDS)
     watched.judge()
 
 
 def test_the_commands_of_every_runbook_work_as_written(on_volume: NewPipeline, kube: Kube, tmp_path: Path) -> None:
-    """Those that change a resource are only tried by the API server (`--dry-run=server`)."""
+    """The API server only validates commands that change a resource (`--dry-run=server`)."""
     orders = on_volume("orders")
     orders.load(seed=22)
     applied = time.time()
@@ -116,17 +116,17 @@ def test_the_commands_of_every_runbook_work_as_written(on_volume: NewPipeline, k
         "NAMESPACE": orders.namespace,
         "NAME": orders.name,
     }
-    begin = "\n".join(code for code in blocks(ROOT / "docs" / "runbooks" / "index.md", "sh") if "$(" in code)
+    setup = "\n".join(code for code in blocks(ROOT / "docs" / "runbooks" / "index.md", "sh") if "$(" in code)
     failed = []
     for page in sorted((ROOT / "docs" / "runbooks").glob("*.md")):
         for line in (line for code in blocks(page, "sh") for line in code.splitlines()):
             if not line.startswith("kubectl"):
                 continue
-            # `grep` finds nothing where nothing is wrong, and that is no failure of the command.
+            # Without `grep`, which fails if it finds nothing: then nothing is wrong.
             command = line.partition(" | ")[0].replace("/tables/orders", orders.table_url)
             if _CHANGING.search(command):
                 command += " --dry-run=server"
-            script = f"set -eu\n{begin}\n{command}"
+            script = f"set -eu\n{setup}\n{command}"
             done = subprocess.run(
                 ["bash", "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=120
             )
@@ -137,7 +137,7 @@ def test_the_commands_of_every_runbook_work_as_written(on_volume: NewPipeline, k
 
 
 def _tools(folder: Path) -> Path:
-    """A folder in which `kubectl` is the one that the tests use."""
+    """A folder with the `kubectl` of the tests."""
     path = folder / "bin"
     path.mkdir()
     (path / "kubectl").symlink_to(find_tool("kubectl"))

@@ -1,4 +1,4 @@
-"""What README and docs have people type on a cluster, typed: every command of every page, in the pages' order."""
+"""Runs every command that README and docs show for a cluster, page by page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PAGES = (
 )
 NAMESPACE = "ingest"  # that of the examples
 ON_A_LAPTOP = {"demo", "validate", "run", "inspect", "rollback"}
-"""Commands that need no cluster; they are typed by the tests of the laptop's pages."""
+"""Commands that need no cluster; the tests of the laptop's pages run them."""
 NOT_TYPED = {"helm install --take-ownership": "only an option of the command shown above it"}
 ROWS = 500
 COMMITTED_SECONDS = 180.0
@@ -50,7 +50,7 @@ MONITORS = ("podmonitors", "prometheusrules")
 
 @dataclass
 class Terminal:
-    """A shell in a folder that looks like a checkout, with the cluster's tools on its path."""
+    """A shell in a folder like a checkout, with the cluster's tools on its path."""
 
     folder: Path
     environment: dict[str, str]
@@ -58,7 +58,7 @@ class Terminal:
     credentials: dict[str, str]
 
     def type(self, line: str) -> None:
-        """Run a command line, which must end well. One that goes on for ever must show something, and gets Ctrl-C."""
+        """Run a command line, which must succeed. One that runs forever must print something, and gets Ctrl-C."""
         line = self._completed(line.partition(" #")[0].rstrip())
         if " --watch" in line or re.search(r"bucketingest top(?!.*--once)", line):
             self._look(line)
@@ -75,31 +75,31 @@ class Terminal:
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
     def _look(self, line: str) -> None:
-        ours, theirs = pty.openpty()
+        reader, writer = pty.openpty()
         process = subprocess.Popen(
-            # Tests may run in the background, where Ctrl-C is ignored, and whatever they start ignores it too.
+            # Tests may run in the background, where they and their child processes ignore Ctrl-C.
             ["env", "--default-signal=INT", "bash", "-c", f"exec {line}"],
             cwd=self.folder,
             env={**self.environment, "TERM": "xterm"},
-            stdout=theirs,
-            stderr=theirs,
+            stdout=writer,
+            stderr=writer,
             start_new_session=True,
         )
         try:
-            os.close(theirs)
-            shown, _, _ = select.select([ours], [], [], COMMAND_SECONDS)
-            text = os.read(ours, 65536) if shown else b""
+            os.close(writer)
+            shown, _, _ = select.select([reader], [], [], COMMAND_SECONDS)
+            text = os.read(reader, 65536) if shown else b""
             os.killpg(process.pid, signal.SIGINT)
             code = process.wait(COMMAND_SECONDS)
         finally:
             process.kill()
             process.wait()
-            os.close(ours)
+            os.close(reader)
         assert text.strip(), line
         assert code in {0, 128 + signal.SIGINT, -signal.SIGINT}, f"{line}\n{text.decode(errors='replace')}"
 
     def _completed(self, line: str) -> str:
-        """What the pages leave open, filled in: names of images, credentials."""
+        """The line with what the pages leave out: names of images, credentials."""
         if line.startswith("helm install "):
             repository, _, tag = self.images.operator.rpartition(":")
             line += f" --set operator.image.repository={repository} --set operator.image.tag={tag}"
@@ -112,7 +112,7 @@ class Terminal:
 
 @pytest.fixture
 def terminal(cluster: Cluster, images: Images, s3_server: S3Server, tmp_path: Path) -> Terminal:
-    """The terminal of somebody who has cloned the project and activated its environment."""
+    """The terminal of a user who has cloned the project and activated its environment."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("kubectl", "helm"):
@@ -129,7 +129,7 @@ def terminal(cluster: Cluster, images: Images, s3_server: S3Server, tmp_path: Pa
 
 @pytest.fixture
 def places(tables: Path, s3_server: S3Server) -> dict[str, Path]:
-    """Where this machine has the tables of the examples."""
+    """The tables of the examples on this machine."""
     return {"orders": tables / "orders", "orders-s3": s3_server.folder / "buckets" / "lake" / "orders"}
 
 
@@ -137,7 +137,7 @@ def places(tables: Path, s3_server: S3Server) -> dict[str, Path]:
 def nothing_installed(
     release: Cluster, kube: Kube, credentials: Manifest, values: Manifest, tables: Path
 ) -> Iterator[None]:
-    """A cluster without the release, and without what the pages make. Afterwards the release is there as before."""
+    """A cluster without the release, and without the pages' objects. Afterwards the release is installed as before."""
     helm(release, "uninstall", RELEASE, "--wait")
     kube.kubectl("delete", "secret", credentials["metadata"]["name"], "--namespace", NAMESPACE)
     shutil.rmtree(tables / "orders", ignore_errors=True)
@@ -151,7 +151,7 @@ def nothing_installed(
 
 @pytest.fixture
 def orders(cluster: Cluster, kube: Kube, kafka_broker: KafkaBroker) -> Callable[[], int]:
-    """The broker `kafka:9092` of the namespace. A call sends new orders; returns how many there are by now."""
+    """The broker `kafka:9092` of the namespace. A call sends new orders; returns their total number."""
     kafka_broker.create_topic("orders", partitions=2)
     host, _, port = kafka_broker.bootstrap_servers.partition(":")
     kube.apply(*outside_service("kafka", NAMESPACE, 9092, host_ip=host, host_port=int(port)))
@@ -180,7 +180,7 @@ def order(number: int) -> tuple[bytes, bytes]:
 
 @pytest.fixture
 def monitoring_definitions(kube: Kube) -> None:
-    """The kinds that the Prometheus operator brings, as far as the API server cares."""
+    """The kinds of the Prometheus operator, without their schemas."""
     kube.apply(*(definition(plural) for plural in MONITORS))
 
 
@@ -217,7 +217,7 @@ def test_every_command_that_the_pages_show_works_on_a_cluster(
         wait_for(
             lambda: rows_of(places[name]) == sent,
             within=COMMITTED_SECONDS,
-            telling=f"{sent} rows of {name}",
+            description=f"{sent} rows of {name}",
             state=lambda: outline(kube.resource(NAMESPACE, name)),
         )
 
@@ -243,7 +243,7 @@ def test_every_command_that_the_pages_show_works_on_a_cluster(
 
 
 def rows_of(table: Path) -> int:
-    """Rows as hudi-rs reads them; 0 while the table is being made."""
+    """The number of rows by hudi-rs; 0 while the table is being created."""
     if not table.exists():
         return 0
     try:

@@ -1,4 +1,4 @@
-"""`kubectl apply`, and from then on rows are in the table: on a volume and on S3, through kills of every kind."""
+"""After `kubectl apply` rows are in the table: on a volume and on S3, through kills of every kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.cluster.pipeline import Pipeline
 NewPipeline = Callable[..., Pipeline]
 
 
-def test_helm_test_says_that_the_operator_is_well(release: Cluster) -> None:
+def test_helm_test_reports_a_healthy_operator(release: Cluster) -> None:
     assert "Succeeded" in helm(release, "test", "bucketingest", "--timeout", "60s")
 
 
@@ -27,19 +27,19 @@ def test_a_pipeline_on_a_volume_survives_what_happens_to_its_pods(on_volume: New
     orders.wait_for_commit(applied, "apply")
     orders.wait_for_condition("Ready", "True")
 
-    # the driver's process is killed, as for memory or by a bad node
+    # the driver's process is killed
     killed = time.time()
     kill_first_process(orders.drivers()[-1])
     orders.wait_for_commit(killed, "driver SIGKILL")
     assert orders.attempt() == 2
 
-    # somebody deletes the driver's pod
+    # a user deletes the driver's pod
     deleted = time.time()
     orders.kube.delete_pod(orders.namespace, orders.drivers()[-1]["metadata"]["name"])
     orders.wait("pod deleted -> attempt 3", lambda: orders.attempt() == 3)
     orders.wait_for_commit(deleted + orders.took["pod deleted -> attempt 3"], "pod deleted")
 
-    # an executor is Spark's own affair: no new attempt
+    # Spark replaces an executor: no new attempt
     killed = time.time()
     kill_first_process(orders.executors()[-1])
     orders.wait_for_commit(killed + 1, "executor SIGKILL")
@@ -68,7 +68,7 @@ def test_a_pipeline_that_hangs_is_noticed_fenced_and_healed(on_volume: NewPipeli
     readings.wait_for_commit(applied, "apply")
     readings.wait_for_condition("Ready", "True")
 
-    # nothing ends, and nothing gets on: the open instant grows old
+    # nothing ends, and nothing makes progress: the open instant grows old
     stopped = time.time()
     stop_processes(readings.executors()[-1])
     readings.wait("stopped -> noticed (its limit: 10 s)", lambda: _outcome(readings) == "Stuck")
@@ -83,7 +83,7 @@ def _outcome(pipeline: Pipeline) -> str | None:
     return None if outcome is None else str(outcome)
 
 
-def test_what_was_committed_is_continued_by_the_resource_and_by_one_made_anew(on_volume: NewPipeline) -> None:
+def test_what_was_committed_is_continued_by_the_resource_and_by_a_new_one(on_volume: NewPipeline) -> None:
     visits = on_volume("visits")
     visits.load(seed=4)
     applied = time.time()
@@ -104,7 +104,7 @@ def test_what_was_committed_is_continued_by_the_resource_and_by_one_made_anew(on
     visits.judge()
 
 
-def test_the_second_resource_on_a_table_waits_and_says_for_whom(on_volume: NewPipeline, kube: Kube) -> None:
+def test_the_second_resource_on_a_table_waits_and_names_the_first(on_volume: NewPipeline, kube: Kube) -> None:
     first, second = on_volume("first", "shared"), on_volume("second", "shared")
     first.load(seed=5)
     applied = time.time()

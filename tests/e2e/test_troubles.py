@@ -1,4 +1,4 @@
-"""What is wrong is said in conditions, answered by its class, and over as soon as its cause is."""
+"""Problems appear in conditions, the operator answers by their class, and they end with their cause."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.cluster.kube import Kube, Manifest, outline, wait_for
 from support.cluster.pipeline import Pipeline
 
 NewPipeline = Callable[..., Pipeline]
-# Many, so that none of them is larger for the kernel than the JVM.
+# Many, so that each is smaller than the JVM for the kernel.
 MEMORY_EATERS = """
 import os, time
 for _ in range(16):
@@ -38,34 +38,34 @@ def ready_operators(kube: Kube) -> list[Manifest]:
     ]
 
 
-def test_an_image_that_cannot_be_pulled_is_told_and_a_right_one_starts_at_once(
+def test_an_image_that_cannot_be_pulled_is_reported_and_a_right_one_starts_at_once(
     on_volume: NewPipeline, values: Manifest
 ) -> None:
     clicks = on_volume("clicks")
     clicks.load(seed=6)
-    clicks.kube.apply(clicks.manifest({"spark": {"image": "localhost:5000/nobody/made-this:1"}}))
+    clicks.kube.apply(clicks.manifest({"spark": {"image": "localhost:5000/missing/made-this:1"}}))
     said = clicks.wait_for_condition("Ready", "False", "ImagePullFailing")
     assert "made-this" in said["message"]
     repaired = time.time()
     clicks.change({"spark": {"image": values["job"]["image"]}})
     clicks.wait_for_commit(repaired, "image repaired")
 
-    # the container runs out of memory: the kernel takes the JVM, and the job says what that means
+    # the container runs out of memory: the kernel kills the JVM, and the job reports it
     (pod,) = [each for each in clicks.drivers() if each["status"]["phase"] == "Running"]
     offer_to_oom_killer(pod, "java")
     taken = time.time()
-    with pytest.raises(AssertionError):  # it ends with the container
+    with pytest.raises(AssertionError):  # the command ends with the container
         clicks.kube.execute(clicks.namespace, pod["metadata"]["name"], ["python", "-c", MEMORY_EATERS])
     clicks.wait("out of memory noticed", lambda: "OutOfMemory" in outline(clicks.get()))
     clicks.wait_for_commit(taken + clicks.took["out of memory noticed"], "out of memory")
     clicks.judge()
 
 
-def test_a_spec_that_cannot_run_is_refused_before_or_stalls_with_what_to_do(on_volume: NewPipeline) -> None:
+def test_a_spec_that_cannot_run_is_refused_or_stalls_with_advice(on_volume: NewPipeline) -> None:
     wrong = on_volume("wrong")
     with pytest.raises(AssertionError, match="exactly one of kafka, files, rate"):
         wrong.kube.apply(wrong.manifest({"source": {"rate": {"rowsPerSecond": 1}}}))
-    # the schema cannot know that Spark will not understand this
+    # the schema accepts it, but Spark does not
     wrong.load(seed=7)
     wrong.kube.apply(wrong.manifest({"transform": {"sql": "SELECT nothing FROM source"}}))
     said = wrong.wait_for_condition("Stalled", "True", "BadSpec")
@@ -88,7 +88,7 @@ def test_nothing_is_lost_with_the_checkpoint_the_operator_or_an_upgrade(
     trips.wait_for_commit(applied, "apply")
     assert checkpoint.exists()
 
-    # the operator is killed together with the driver: who comes after it finds what to do
+    # the operator is killed together with the driver: the next operator finds what to do
     (operator,) = ready_operators(kube)
     killed = time.time()
     kill_first_process(trips.drivers()[-1])
@@ -98,11 +98,11 @@ def test_nothing_is_lost_with_the_checkpoint_the_operator_or_an_upgrade(
     trips.wait_for_condition("CheckpointHealthy", "True", "Rebuilt")
     assert trips.attempt() == 2
 
-    # an upgrade that changes the operator only: the driver does not notice
+    # an upgrade of only the operator: the driver continues
     driver = trips.drivers()[-1]["metadata"]["uid"]
     before = {pod["metadata"]["name"] for pod in ready_operators(kube)}
     install(cluster, values, {"operator": {"podAnnotations": {"test": "upgrade"}}})
-    after = wait_for(lambda: ready_operators(kube), within=60, telling="an operator is ready")
+    after = wait_for(lambda: ready_operators(kube), within=60, description="an operator is ready")
     assert before.isdisjoint(pod["metadata"]["name"] for pod in after)
     upgraded = time.time()
     trips.wait_for_commit(upgraded, "upgrade")

@@ -1,5 +1,5 @@
 """Lives of the pipeline, of other writers and of the rollback command in any order, each dying at any storage call, two
-of them at the same time: hypothesis looks for the shortest row of them that goes wrong.
+of them at the same time: hypothesis searches for the shortest sequence that fails.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.run_all()
 
     @rule(kind=KINDS, dies_in=DEATHS)
-    def somebody_else_comes(self, kind: str, dies_in: int | None) -> None:
+    def another_writer_comes(self, kind: str, dies_in: int | None) -> None:
         self.spawn(kind, dies_in)
         self.run_all()
 
@@ -77,7 +77,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         finished = 0
-        while finished < 2:  # a process may be asked to stop
+        while finished < 2:  # a process may get a stop request
             process = self.spawn("process", None)
             self.run_all()
             assert isinstance(process, Process)

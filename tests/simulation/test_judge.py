@@ -1,4 +1,4 @@
-"""The judge of the simulation finds what it is there for: each test breaks the writer in one place."""
+"""The judge of the simulation finds each kind of error: each test breaks the writer in one place."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def found(*signs: str, seeds: Iterable[int] = range(SCHEDULES_MAX)) -> bool:
 
 
 def seeds_where(wanted: Callable[[Features], bool]) -> Iterable[int]:
-    """The first schedules that have what a test is about."""
+    """The first schedules with the events that a test needs."""
     return islice((seed for seed in range(10_000) if wanted(features_of(seed))), SCHEDULES_MAX)
 
 
@@ -123,6 +123,6 @@ def test_dead_letters_of_an_archived_instant_that_are_not_published_are_found(mo
     assert found("dead letters of offsets", seeds=seeds_where(lambda features: features.archives))
 
 
-def test_dead_letters_that_come_again_beside_the_first_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_letters_that_come_again_next_to_the_first_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InstantExecutor, "withdraw_letters", lambda *_: None)
     assert found("dead letters of offsets")

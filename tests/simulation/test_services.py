@@ -1,4 +1,4 @@
-"""The other writers' table services change what lies in storage, and not what the simulation's reader shows of it."""
+"""The other writers' table services change the objects in storage, but not what the simulation's reader shows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rows = Mapping[Place, Sequence[Mapping[str, Any]]]
 
 
 class Calm:
-    """A table that a pipeline has written, and nobody else is at work."""
+    """A table that a pipeline has written, without other active writers."""
 
     def __init__(self) -> None:
         self.world = World(1, Chances(), faults=0)
@@ -91,7 +91,7 @@ def test_a_log_that_the_plan_of_its_compaction_leaves_out_is_not_seen(monkeypatc
 def test_archived_instants_are_in_the_history_and_not_on_the_timeline() -> None:
     calm = Calm()
     before = read(calm.table.contents).instants.completed
-    for _ in range(6):  # how many instants it keeps is a matter of chance
+    for _ in range(6):  # how many instants it keeps is random
         calm.serve("archive")
     after = read(calm.table.contents).instants.completed
     assert after.keys() == before.keys()

@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from devcluster import embedded
 from devcluster.binaries import HELM, build, find_tool
 from devcluster.cluster import Cluster, EmbeddedCluster, choose
 from devcluster.errors import ClusterError
-from devcluster.images import TARGETS, Image, builder
+from devcluster.images.project import TARGETS, Image, builder
+from devcluster.node import embedded
 from devservers.locations import MissingDependencyError
 
 DESCRIPTION = """A real Kubernetes for tests and demos. The cluster of KUBECONFIG wins; then kind, if it is installed

@@ -13,12 +13,12 @@ from typing import Final
 
 from typing_extensions import override
 
-from devcluster import embedded
 from devcluster.binaries import find_tool
 from devcluster.commands import run, say, succeeds
 from devcluster.errors import ClusterError
-from devcluster.images import Image, builder
+from devcluster.images.project import Image, builder
 from devcluster.instance import Instance, cluster_folder, instance
+from devcluster.node import embedded
 
 REGISTRY_VARIABLE: Final = "BUCKETINGEST_REGISTRY"
 """Environment variable: registry and folder that a user's cluster pulls from, such as `registry.example/team`."""

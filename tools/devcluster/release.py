@@ -12,7 +12,7 @@ from typing import Any, Final
 from devcluster.binaries import find_tool
 from devcluster.cluster import Cluster
 from devcluster.commands import run, say
-from devcluster.images import TARGETS, builder
+from devcluster.images.project import TARGETS, builder
 from devservers.locations import PROJECT_ROOT
 
 CHART: Final = PROJECT_ROOT / "charts" / "bucketingest"

@@ -1,1 +1,1 @@
-"""The parts of the documentation site that are made from the code: the reference of BucketIngest, measured numbers."""
+"""The parts of the documentation site that are generated: the reference of BucketIngest, measured numbers."""

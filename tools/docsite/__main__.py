@@ -16,7 +16,7 @@ RESULTS: Final = tuple(ROOT / "benchmarks" / "results" / name for name in ("loca
 
 
 def stage(target: Path) -> None:
-    """Copy the pages to where the site is built from. Raises NotMeasured."""
+    """Copy the pages to the input folder of the site. Raises NotMeasured."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(ROOT / "docs", target)
     results = [case for file in RESULTS for case in json.loads(file.read_text(encoding="utf-8"))]
@@ -25,7 +25,7 @@ def stage(target: Path) -> None:
 
 
 def main() -> int:
-    """Build; the generator's exit code, for which a warning is an error."""
+    """Build; returns the generator's exit code, which treats a warning as an error."""
     try:
         stage(ROOT / "build" / "docs")
     except NotMeasured as error:

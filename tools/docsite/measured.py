@@ -1,6 +1,6 @@
-"""Fills measured numbers into pages while the site is built, so that no page can tell old ones.
+"""Fills measured numbers into pages during the build, so that no page shows old ones.
 
-A page has `<!-- measured: CASE CASE ... -->` where the table is to be.
+A page has `<!-- measured: CASE CASE ... -->` in place of the table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class NotMeasured(Exception):
 
 
 def filled(page: str, results: Sequence[dict[str, Any]]) -> str:
-    """The page with its tables. `results`: as benchmarks/results/NAME.json has them. Raises NotMeasured."""
+    """The page with its tables. `results`: from benchmarks/results/NAME.json. Raises NotMeasured."""
     by_name = {result["case"]: result for result in results}
 
     def table(place: re.Match[str]) -> str:
@@ -30,12 +30,12 @@ def filled(page: str, results: Sequence[dict[str, Any]]) -> str:
 
 
 def _number(value: float) -> str:
-    """Without digits that nobody reads."""
+    """Without digits that no reader needs."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
 def _table(results: Sequence[dict[str, Any]]) -> str:
-    lines = ["| case | bucketingest | beside it |", "| --- | --- | --- |"]
+    lines = ["| case | bucketingest | compared with |", "| --- | --- | --- |"]
     for result in results:
         ours, peer = (f"{_number(result[side]['median'])} {result['unit']}" for side in ("ours", "peer"))
         lines.append(f"| `{result['case']}` | {ours} | {peer} ({result['peer']['name']}) |")

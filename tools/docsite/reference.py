@@ -1,6 +1,6 @@
-"""The reference of BucketIngest as Markdown, made from the same schema as the CustomResourceDefinition.
+"""The reference of BucketIngest as Markdown, generated from the schema of the CustomResourceDefinition.
 
-`python -m docsite.reference` prints what is checked in as `docs/reference.md`.
+`python -m docsite.reference` prints `docs/reference.md`.
 """
 
 from __future__ import annotations

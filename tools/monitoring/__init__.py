@@ -1,4 +1,4 @@
-"""Alerts and dashboards of bucketingest as one typed model, from which the files for Prometheus and Grafana are made.
+"""Alerts and dashboards of bucketingest as one typed model, which generates the files for Prometheus and Grafana.
 
-`python -m monitoring` writes them to `charts/bucketingest/files/`, where they are checked in.
+`python -m monitoring` writes them to `charts/bucketingest/files/`.
 """

@@ -1,4 +1,4 @@
-"""`python -m monitoring`: write every generated file, or with `--check` say which differ from what is checked in."""
+"""`python -m monitoring`: write every generated file, or with `--check` name the checked-in files that differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER: Final = Path(__file__).resolve().parents[2] / "charts" / "bucketingest" 
 
 
 def contents() -> dict[str, str]:
-    """Name of a file in the chart's `files/` → what it holds."""
+    """Name of a file in the chart's `files/` → its content."""
     return {
         "rules.yaml": prometheus_files.rules_yaml(),
         "grafana-alerts.yaml": grafana_rules.rules_yaml(),
@@ -25,9 +25,9 @@ def contents() -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or compare; 1 if something differs."""
+    """Write or compare; 1 if `--check` finds a difference."""
     parser = argparse.ArgumentParser(prog="monitoring", description="Write rules, alerts and dashboards.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not as it should be")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file differs")
     check = parser.parse_args(arguments).check
     differing = []
     for name, text in contents().items():

@@ -1,4 +1,4 @@
-"""The alerts. Each has a runbook page, a rule test that shows it firing and silent, and one person it is meant for."""
+"""The alerts. Each has a runbook page, and a rule test in which it fires and stays silent."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _INFLIGHT: Final = (
 
 
 def _limit(metric: str) -> str:
-    """A limit of the resource, as its last driver knew it: while no driver runs it still holds."""
+    """A limit of the resource, from its last driver: it also applies while no driver runs."""
     return f"max {_BY} (last_over_time({metric}[1d]))"
 
 
 _VERDICT: Final = 'max by (namespace, name, verdict) (bucketingest_job_info{verdict="%s"})'
 _PLANNED: Final = "SpecChanged|RestartAsked|Suspended|Deleted|Completed|TableTaken|SpecInvalid"
-"""Ends of attempts that somebody wanted."""
+"""Planned ends of attempts."""
 
 PROMISES: Final = (
     Alert(
@@ -30,8 +30,8 @@ PROMISES: Final = (
         latency_burns(FAST, inline=False),
         "2m",
         f"{_WHO}: commits come later than slo.commitLatency",
-        "So many commits took longer than slo.commitLatency that 2 % of what 30 days allow is gone in an hour, or 5 % "
-        "in six. Rows become visible later than promised; none is lost.",
+        "Too many commits took longer than slo.commitLatency: they used 2 % of the error budget of 30 days in an hour, "
+        "or 5 % in six hours. Rows become visible later than promised; none is lost.",
         latency_burns(FAST, inline=True),
     ),
     Alert(
@@ -40,8 +40,8 @@ PROMISES: Final = (
         latency_burns(SLOW, inline=False),
         "15m",
         f"{_WHO}: too many commits take longer than slo.commitLatency",
-        "At this rate more than 1 % of the commits of 30 days come later than slo.commitLatency: 10 % of what they may "
-        "is gone within three days.",
+        "At this rate more than 1 % of the commits of 30 days take longer than slo.commitLatency: 10 % of the error "
+        "budget is used within three days.",
         latency_burns(SLOW, inline=True),
     ),
     Alert(
@@ -50,8 +50,8 @@ PROMISES: Final = (
         freshness_burns(FAST, inline=False),
         "2m",
         f"{_WHO}: the table is older than slo.freshness",
-        "There is input, and for too much of the last hour, or of the last six, the last commit was older than "
-        "slo.freshness. Readers see old rows; none is lost.",
+        "Input waits, and the last commit was older than slo.freshness for too much of the last hour, or of the last "
+        "six hours. Readers see old rows; none is lost.",
         freshness_burns(FAST, inline=True),
     ),
     Alert(
@@ -71,9 +71,9 @@ HEALING: Final = (
         Severity.CRITICAL,
         f"{_INFLIGHT} > on (namespace, name) {_limit('bucketingest_inflight_age_limit_seconds')}",
         "2m",
-        f"{_WHO}: an instant is inflight for {{{{ $value | humanizeDuration }}}}",
-        "The open instant is older than health.maxInflightAge, and the operator has not taken it back: its rows are "
-        "not visible, and other writers of the table may be held up.",
+        f"{_WHO}: an instant has been inflight for {{{{ $value | humanizeDuration }}}}",
+        "The open instant is older than health.maxInflightAge, and the operator has not rolled it back: its rows are "
+        "not visible, and it may block other writers of the table.",
     ),
     Alert(
         "BucketIngestCommitsLate",
@@ -83,8 +83,8 @@ HEALING: Final = (
         f'max {_BY} (bucketingest_resource_phase{{phase="Stalled"}}) == 1',
         "5m",
         f"{_WHO}: no commit for {{{{ $value | humanizeDuration }}}} while input waits",
-        "There is input, and the last commit is older than health.maxCommitLag. The operator has restarted the driver "
-        "for that, or tries to, and it has not helped.",
+        "Input waits, and the last commit is older than health.maxCommitLag. The operator has restarted the driver, or "
+        "tries to, and that has not helped.",
     ),
     Alert(
         "BucketIngestStalled",
@@ -92,8 +92,8 @@ HEALING: Final = (
         f'max {_BY} (bucketingest_resource_condition{{condition="Stalled"}}) == 1',
         "1m",
         f"{_WHO} is stalled: the operator waits for a person",
-        "The operator has given up: a restart would end the same way, or too many attempts have failed. Nothing is "
-        "ingested, or the driver goes on with the spec before, until somebody changes something.",
+        "The operator has stopped trying: a restart would fail again, or too many attempts have failed. Until a person "
+        "acts, nothing is ingested, or the driver continues with the previous spec.",
     ),
     Alert(
         "BucketIngestNotReady",
@@ -102,8 +102,8 @@ HEALING: Final = (
         f'max {_BY} (bucketingest_resource_phase{{phase=~"Suspended|Completed|Stalled"}}) == 1',
         "15m",
         f"{_WHO} has not been ready for 15 minutes",
-        "It is neither suspended nor stalled, and still no driver ingests: the pod does not start, executors do not "
-        "come, or attempts fail and are repeated.",
+        "It is neither suspended nor stalled, but no driver ingests: the pod or the executors do not start, or "
+        "attempts fail repeatedly.",
     ),
     Alert(
         "BucketIngestRestartStorm",
@@ -111,8 +111,8 @@ HEALING: Final = (
         f'sum {_BY} (increase(bucketingest_restarts_total{{class!~"{_PLANNED}"}}[30m])) > 3.5',
         "0s",
         f"{_WHO}: {{{{ $value | humanize }}}} failed attempts in 30 minutes",
-        "Attempts fail one after the other. Each start costs the time in which nothing is committed; after "
-        "restart.maxFailures within restart.window the operator stops trying.",
+        "Attempts fail one after the other. During each start nothing is committed; after restart.maxFailures within "
+        "restart.window the operator stops trying.",
     ),
     Alert(
         "BucketIngestRollbackFailed",
@@ -120,8 +120,8 @@ HEALING: Final = (
         f'sum {_BY} (increase(bucketingest_rollback_jobs_total{{result="failed"}}[1h])) > 0.5',
         "0s",
         f"{_WHO}: a rollback Job has failed",
-        "The instant of a driver that was stopped could not be taken back. The next start tries again; until then "
-        "other writers of the table may be held up.",
+        "The instant of a stopped driver could not be rolled back. The next start tries again; until then it may block "
+        "other writers of the table.",
     ),
     Alert(
         "BucketIngestCheckpointRebuilt",
@@ -131,23 +131,23 @@ HEALING: Final = (
         f'sum {_BY} (increase(bucketingest_rollback_jobs_total{{result="succeeded"}}[1h])) > 0.5\n)\n'
         f"and on (namespace, name) max {_BY} (bucketingest_running_seconds) < 1800",
         "0s",
-        f"{_WHO} started from a table and a checkpoint that did not fit: {{{{ $labels.verdict }}}}",
-        "rebuilt: Spark's checkpoint was lost or damaged and was made anew from the table. rewound: rows that were in "
-        "the table, or in an instant that never completed, were ingested again. No row is lost or doubled; something "
-        "else on the storage is wrong.",
+        f"{_WHO} started with a checkpoint that did not match the table: {{{{ $labels.verdict }}}}",
+        "rebuilt: Spark's checkpoint was lost or damaged and was rebuilt from the table. rewound: rows that were in "
+        "the table, or in an instant that never completed, were ingested again. No row is lost or doubled, but find "
+        "out why the checkpoint did not match.",
         labels=("namespace", "name", "verdict"),
     ),
 )
 
 TABLE: Final = (
     Alert(
-        "BucketIngestCommitsTakenBack",
+        "BucketIngestCommitsRolledBack",
         Severity.WARNING,
         f"sum {_BY} (increase(bucketingest_position_losses_total[1h])) > 0.5",
         "0s",
-        f"{_WHO}: another writer took completed commits back",
-        "The rows were ingested again. It happens when a writer that works alone (Hudi's default) writes a table that "
-        "has other writers; readers may have seen the table go back.",
+        f"{_WHO}: another writer rolled back completed commits",
+        "The rows were ingested again. The usual cause is a writer in Hudi's default single-writer mode on a table "
+        "with several writers. Readers may have seen an older state of the table.",
     ),
     Alert(
         "BucketIngestLockContention",
@@ -156,9 +156,9 @@ TABLE: Final = (
         f"(sum {_BY} (increase(bucketingest_lease_wait_seconds_total[15m])) > 60)\nor\n"
         f'(sum {_BY} (increase(bucketingest_restarts_total{{class="TableLocked"}}[30m])) > 1.5)',
         "10m",
-        f"{_WHO} waits for a table that others hold",
-        "More than a tenth of its time goes to waiting for the table's lock, or it waits for the lease that another "
-        "job holds. Commits come later for it.",
+        f"{_WHO} waits for a table that other writers hold",
+        "It waits for the table's lock for more than a tenth of its time, or for the lease that another job holds. "
+        "Commits are late because of that.",
     ),
     Alert(
         "BucketIngestBucketSkew",
@@ -167,7 +167,7 @@ TABLE: Final = (
         f"sum {_BY} (rate(bucketingest_rows_total[30m])) > 100",
         "1h",
         f"{_WHO}: the busiest bucket gets {{{{ $value | humanize }}}} times its share of the rows",
-        "One task writes most of the rows while the others wait: more executors will not make it faster.",
+        "One task writes most of the rows while the others wait: more executors do not help.",
     ),
     Alert(
         "BucketIngestDeadLetters",
@@ -175,8 +175,8 @@ TABLE: Final = (
         f"sum {_BY} (increase(bucketingest_dead_letters_total[30m])) > 0.5",
         "0s",
         f"{_WHO}: {{{{ $value | humanize }}}} rows became dead letters in 30 minutes",
-        "Rows that do not decode, or have no record key, are in the dead-letter table, each with the reason, and not "
-        "in the table.",
+        "Rows that do not decode, or have no record key, are not in the table, but in the dead-letter table, with the "
+        "reason.",
     ),
     Alert(
         "BucketIngestManyDeadLetters",
@@ -195,9 +195,9 @@ OPERATOR: Final = (
         Severity.CRITICAL,
         "absent(bucketingest_operator_leader == 1)",
         "3m",
-        "no operator of bucketingest leads",
-        "Drivers that run go on ingesting; one that fails is not restarted, and nobody sees that one is stuck. Alerts "
-        "on resources are blind meanwhile.",
+        "no operator of bucketingest is the leader",
+        "Running drivers continue to ingest. A driver that fails is not restarted, a stuck one is not noticed, and "
+        "alerts on resources do not work.",
         labels=(),
     ),
     Alert(
@@ -205,9 +205,9 @@ OPERATOR: Final = (
         Severity.WARNING,
         "sum(increase(bucketingest_operator_reconcile_errors_total[15m])) > 5",
         "15m",
-        "the operator of bucketingest fails again and again",
-        "Passes over resources end with an error, so these are not healed. The usual cause is an API server that "
-        "denies or does not answer.",
+        "the operator of bucketingest fails repeatedly",
+        "Passes over resources end with an error, so the operator does not repair these. The usual cause is an API "
+        "server that denies requests or does not answer.",
         labels=(),
     ),
 )

@@ -1,4 +1,4 @@
-"""How generated YAML looks: every text whole, long expressions as blocks, and a first line that says whence."""
+"""The format of generated YAML: no wrapped texts, long expressions as blocks, and a first line with the origin."""
 
 from __future__ import annotations
 

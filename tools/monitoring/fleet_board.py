@@ -1,4 +1,4 @@
-"""The fleet: which resource is sick, and of what, on one screen."""
+"""The fleet: which resource has a problem, and which one, on one screen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW: Final = Row(
     (
         Panel(
             "Resources",
-            "BucketIngests that the operator looks after.",
+            "BucketIngests that the operator watches.",
             (Query("max(bucketingest_operator_resources)"),),
             kind="stat",
             width=4,
@@ -31,7 +31,7 @@ NOW: Final = Row(
         ),
         Panel(
             "Ready",
-            "Rows of these become visible as promised.",
+            "Resources whose rows become visible in time.",
             (Query(f"count({condition('Ready', _WHO)} == 1) or vector(0)"),),
             kind="stat",
             width=4,
@@ -65,17 +65,17 @@ NOW: Final = Row(
             height=4,
         ),
         Panel(
-            "Operator leads",
+            "Operator is leader",
             "Operators that hold the Lease; there must be one.",
             (Query("sum(bucketingest_operator_leader)"),),
             kind="stat",
             width=4,
             height=4,
-            words={"0": "nobody", "1": "yes"},
+            words={"0": "no leader", "1": "yes"},
         ),
         Panel(
-            "Which one is sick",
-            "The worst first. Trouble: 100 stalled, 10 not ready, 1 commits late. A click on a name shows why.",
+            "Resources by trouble",
+            "The worst first. Trouble: 100 stalled, 10 not ready, 1 commits late. Click a name to see why.",
             (
                 Query(trouble(_WHO), "trouble"),
                 Query(phase_number(_WHO), "phase"),
@@ -98,7 +98,7 @@ NOW: Final = Row(
         ),
         _each(
             "Phases",
-            "What each resource was doing.",
+            "Phase of each resource over time.",
             phase_number(_WHO),
             kind="states",
             width=24,
@@ -180,7 +180,7 @@ OPERATOR: Final = Row(
     (
         Panel(
             "A pass over one resource",
-            "Time from what is seen to what is done.",
+            "Duration of a pass, from observation to actions.",
             tuple(
                 Query(quantile(share, "bucketingest_operator_reconcile_seconds", ""), f"p{share * 100:.0f}")
                 for share in (0.5, 0.99)
@@ -197,7 +197,7 @@ OPERATOR: Final = Row(
         ),
         Panel(
             "Actions",
-            "What the operator did, by result.",
+            "Actions of the operator, by result.",
             (
                 Query(
                     "sum by (action, result) (increase(bucketingest_operator_actions_total[$__rate_interval]))",
@@ -212,7 +212,7 @@ OPERATOR: Final = Row(
 FLEET: Final = Board(
     UID,
     "bucketingest: fleet",
-    "All BucketIngests: which one is sick, and of what.",
+    "All BucketIngests: which one has a problem, and which one.",
     {"namespace": "label_values(bucketingest_resource_info, namespace)"},
     (NOW, COMMITS, FAILURES, OPERATOR),
     many=True,

@@ -1,4 +1,4 @@
-"""The dashboards as Grafana's JSON, built with Grafana's own SDK so that its types check what is written."""
+"""The dashboards as Grafana's JSON, built with Grafana's own SDK so that its types are checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from monitoring.resource_board import RESOURCE
 
 BOARDS: Final = (FLEET, RESOURCE)
 _DATASOURCE: Final = model.DataSourceRef(type_val="prometheus", uid="$datasource")
-_WORD_COLOURS: Final = {**COLOURS, "yes": "green", "no": "orange", "unknown": "#8F8F8F", "nobody": "red"} | {
+_WORD_COLOURS: Final = {**COLOURS, "yes": "green", "no": "orange", "unknown": "#8F8F8F", "no leader": "red"} | {
     "True": "green",
     "False": "red",
     "Unknown": "#8F8F8F",
@@ -28,7 +28,7 @@ _Builder = timeseries.Panel | stat.Panel | statetimeline.Panel | table.Panel
 
 
 def dashboard_json(board: Board) -> str:
-    """The dashboard's file. The same board makes the same text."""
+    """The dashboard's file. Equal boards make equal texts."""
     return JSONEncoder(sort_keys=True, indent=2).encode(_dashboard(board).build()) + "\n"
 
 

@@ -1,6 +1,6 @@
-"""The alerts as Grafana-managed rules, for those who evaluate them in Grafana, and the file that removes them again.
+"""The alerts as Grafana-managed rules, for evaluation in Grafana, and the file that deletes them.
 
-Grafana keeps a provisioned rule when its file goes; only a file with `deleteRules` takes it away. Format: Grafana's
+Grafana keeps a provisioned rule after its file is deleted; only a file with `deleteRules` deletes it. Format: Grafana's
 file provisioning, apiVersion 1. There `$labels` in annotations stays as it is, and `${NAME}` becomes an environment
 variable.
 """
@@ -22,7 +22,7 @@ _ORGANISATION: Final = 1
 
 
 def rule_uid(alert: Alert) -> str:
-    """The same for all time, or a renamed rule would leave the old one behind; at most 40 characters."""
+    """Depends only on the alert's name: Grafana keeps the rule of a renamed alert; at most 40 characters."""
     return f"bucketingest-{hashlib.sha256(alert.name.encode()).hexdigest()[:12]}"
 
 
@@ -60,7 +60,7 @@ def _rule(alert: Alert) -> dict[str, Any]:
     return {
         "uid": rule_uid(alert),
         "title": alert.name,
-        # Prometheus fires for whatever an expression returns; Grafana for what is not 0, and a result may be 0.
+        # Prometheus fires for every result; Grafana only for one that is not 0, and a result may be 0.
         "condition": "B",
         "data": [
             _query("A", DATASOURCE, {"expr": alert.standalone, "instant": True, "intervalMs": 1000}),
@@ -88,5 +88,5 @@ def _query(ref_id: str, datasource: str, model: dict[str, Any]) -> dict[str, Any
 
 
 def _in_grafana(template: str) -> str:
-    """Grafana's `$value` is a text that names everything; the number is the query's."""
+    """Grafana's `$value` is a text with all values; the number is the query's."""
     return template.replace("$value", "$values.A.Value")

@@ -1,4 +1,4 @@
-"""What an alert, a recorded series and a panel are, so that every file that needs them is made from the same ones."""
+"""Alerts, recorded series and panels: all generated files are made from these types."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from enum import StrEnum
 from typing import Final, Literal
 
 DOCS_URL: Final = "https://bucketingest.dev/docs"
-"""Where the documentation site is; the chart replaces it by `monitoring.docsUrl`."""
+"""Address of the documentation site; the chart replaces it by `monitoring.docsUrl`."""
 OF_RESOURCE: Final = ("namespace", "name")
-"""Labels that say whose a series is."""
+"""Labels that name the resource of a series."""
 
 
 class Severity(StrEnum):
-    """Who is to look, and when."""
+    """How urgent an alert is."""
 
     CRITICAL = "critical"
-    """Somebody now: readers wait for rows, or soon will."""
+    """A person must act now: readers wait for rows, or soon will."""
     WARNING = "warning"
-    """Somebody in working hours."""
+    """A person must act in working hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedSeries:
-    """A series that Prometheus computes at each evaluation, because alerts over days would be slow otherwise."""
+    """A series that Prometheus computes at each evaluation, because alerts over days would otherwise be slow."""
 
     name: str
     expr: str
@@ -36,10 +36,10 @@ class Alert:
 
     Attributes:
         expr: PromQL that may use recorded series.
-        inline: The same without recorded series, for Grafana-managed rules; `expr` where it uses none.
-        wait: How long it must hold, as Prometheus writes durations; "0s": at once.
+        inline: The same without recorded series, for Grafana-managed rules; empty if `expr` uses none.
+        wait: How long it must hold, as a Prometheus duration; "0s": fires immediately.
         summary: One line, with `{{ $labels.… }}`.
-        description: What is the case and what it means for readers.
+        description: What happened and what it means for readers.
         labels: Labels that the result has; templates may use no others.
     """
 
@@ -75,7 +75,7 @@ Kind = Literal["timeseries", "stat", "table", "states"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query of a panel. `legend` as Grafana writes it: `{{name}}`; in a table it is the column's title."""
+    """One query of a panel. `legend` in Grafana's syntax: `{{name}}`; in a table it is the column's title."""
 
     expr: str
     legend: str = ""
@@ -86,7 +86,7 @@ class Panel:
     """One panel. `width` of 24 columns; `steps`: (from this value, colour) after the first, which is green.
 
     Attributes:
-        needs: What a pipeline must have so that there is data.
+        needs: The source that a pipeline must have so that there is data.
     """
 
     title: str
@@ -115,7 +115,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One dashboard. `variables`: label → query that lists its values, in the order in which they are asked."""
+    """One dashboard. `variables`: label → query that lists its values, in the order of the dashboard."""
 
     uid: str
     title: str
@@ -130,5 +130,5 @@ METRIC: Final = re.compile(r"(?<![\w:])bucketingest_[a-z_]+\b(?!:)")
 
 
 def metrics_of(expr: str) -> set[str]:
-    """Names of the metrics that an expression reads, recorded series not among them."""
+    """Names of the metrics that an expression reads, without recorded series."""
     return set(METRIC.findall(expr))

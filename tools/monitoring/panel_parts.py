@@ -1,4 +1,4 @@
-"""What the panels of both dashboards are made of: words and colours of phases, and expressions that they share."""
+"""Parts of the panels of both dashboards: words and colours of phases, and common expressions."""
 
 from __future__ import annotations
 

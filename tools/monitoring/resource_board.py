@@ -1,4 +1,4 @@
-"""One resource: why it is sick."""
+"""One resource: what is wrong with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitoring.slo import GOOD, TOTAL
 
 _WHO: Final = 'namespace="$namespace", name="$name"'
 _EITHER: Final = '__name__=~"bucketingest_resource_info|bucketingest_job_info"'
-"""A job on one machine has no operator, and half of the panels all the same."""
+"""A job on one machine has no operator, but half of the panels still work."""
 
 
 def _of(metric: str) -> str:
@@ -30,8 +30,8 @@ def _quantiles(title: str, description: str, histogram: str, *more: Query) -> Pa
 NOW: Final = Row(
     "Now",
     (
-        _stat("Phase", "The state in one word.", phase_number(_WHO), words=PHASE_WORDS),
-        _stat("Ready", "Rows become visible as promised.", condition("Ready", _WHO), words=YES_NO),
+        _stat("Phase", "The current phase.", phase_number(_WHO), words=PHASE_WORDS),
+        _stat("Ready", "Rows become visible in time.", condition("Ready", _WHO), words=YES_NO),
         _stat(
             "Last commit",
             "Time since the last completed instant.",
@@ -58,7 +58,7 @@ NOW: Final = Row(
         ),
         Panel(
             "Phase and conditions",
-            "What was the case when.",
+            "Phase and conditions over time.",
             (
                 Query(phase_number(_WHO), "phase"),
                 Query(f"({condition('Stalled', _WHO)} != bool 1) - 2", "not Stalled"),
@@ -85,12 +85,12 @@ COMMITS: Final = Row(
             Query(_of("bucketingest_slo_commit_latency_seconds"), "slo.commitLatency"),
         ),
         _quantiles(
-            "The commit itself",
-            "Decision and completed file; without the writing of rows.",
+            "Commit duration",
+            "Decision and completed file, without the writing of rows.",
             "bucketingest_commit_duration_seconds",
         ),
         Panel(
-            "Input that waits",
+            "Waiting input",
             "Age of the oldest input that is not committed, and time without a commit.",
             (
                 Query(_of("bucketingest_lag_seconds"), "oldest input"),
@@ -101,7 +101,7 @@ COMMITS: Final = Row(
         ),
         Panel(
             "Open instant",
-            "Its age. Beyond the limit it is taken back.",
+            "Its age. Above the limit the operator rolls it back.",
             (
                 Query(_of("bucketingest_inflight_age_seconds"), "age"),
                 Query(_of("bucketingest_inflight_age_limit_seconds"), "health.maxInflightAge"),
@@ -117,8 +117,8 @@ COMMITS: Final = Row(
             ),
         ),
         Panel(
-            "Taken back",
-            "Instants written again, and commits that other writers took back.",
+            "Rolled back",
+            "Instants written again, and commits that other writers rolled back.",
             (
                 Query(f"sum(increase(bucketingest_rollbacks_total{{{_WHO}}}[$__rate_interval]))", "written again"),
                 Query(f"sum(increase(bucketingest_position_losses_total{{{_WHO}}}[$__rate_interval]))", "by others"),
@@ -178,7 +178,7 @@ WRITERS: Final = Row(
     (
         Panel(
             "Skew",
-            "Rows of the busiest bucket and of the busiest write task, by the mean of all. 1 is even.",
+            "Rows of the busiest bucket and of the busiest write task, divided by the mean. 1 is even.",
             (
                 Query(_of("bucketingest_bucket_skew_ratio"), "buckets, since the start"),
                 Query(_of("bucketingest_skew_ratio"), "tasks, last micro-batch"),
@@ -186,7 +186,7 @@ WRITERS: Final = Row(
         ),
         Panel(
             "Rows by bucket",
-            "Of the buckets with the most rows.",
+            "The buckets with the most rows.",
             (
                 Query(
                     f"sum by (bucket) (rate(bucketingest_bucket_rows_total{{{_WHO}}}[$__rate_interval]))",
@@ -198,7 +198,7 @@ WRITERS: Final = Row(
         ),
         Panel(
             "Buffers of a write task",
-            "The most that one held in the last micro-batch, and its budget.",
+            "The largest in the last micro-batch, and the budget.",
             (
                 Query(_of("bucketingest_buffer_bytes"), "held"),
                 Query(_of("bucketingest_buffer_limit_bytes"), "table.memoryPerTask"),
@@ -211,8 +211,8 @@ WRITERS: Final = Row(
             (Query(_of("bucketingest_executors"), "executors"),),
         ),
         Panel(
-            "Waiting for others",
-            "Share of the time that goes to waiting for the table's lock and its lease.",
+            "Waiting for other writers",
+            "Share of the time spent waiting for the table's lock and its lease.",
             (
                 Query(f"sum(rate(bucketingest_lock_wait_seconds_total{{{_WHO}}}[$__rate_interval]))", "lock"),
                 Query(f"sum(rate(bucketingest_lease_wait_seconds_total{{{_WHO}}}[$__rate_interval]))", "lease"),
@@ -227,7 +227,7 @@ ATTEMPTS: Final = Row(
     (
         Panel(
             "Attempt and epoch",
-            "Number of the attempt by the operator's count, and by the table's.",
+            "Number of the attempt in the operator, and in the table.",
             (Query(_of("bucketingest_attempt"), "attempt"), Query(_of("bucketingest_epoch"), "epoch")),
         ),
         Panel(
@@ -238,7 +238,7 @@ ATTEMPTS: Final = Row(
         ),
         Panel(
             "Starts",
-            "How table and checkpoint stood to each other when the driver started.",
+            "Whether table and checkpoint matched when the driver started.",
             (Query(f"max by (verdict) (bucketingest_job_info{{{_WHO}}})", "{{verdict}}"),),
         ),
     ),

@@ -1,7 +1,7 @@
-"""Service levels as burn rates: how fast a pipeline uses up what it may miss of its promise, over several windows.
+"""Service levels as burn rates: how fast a pipeline uses its error budget, over several windows.
 
-A promise holds for 99 % of 30 days. An alert asks two windows at once: the long one shows that it matters, the short
-one that it is still going on, so that the alert ends soon after its cause. Factors and windows are those of Google's
+An objective must be met for 99 % of 30 days. An alert uses two windows: the long one shows that the problem matters,
+the short one that it continues, so that the alert ends soon after its cause. Factors and windows are from Google's
 "The Site Reliability Workbook", chapter 5.
 """
 
@@ -15,7 +15,7 @@ from monitoring.model import RecordedSeries
 OBJECTIVE: Final = 0.99
 BUDGET: Final = 1 - OBJECTIVE
 COMMITS_MIN: Final = 3
-"""So many bad commits at least: of few commits a single slow one, such as the first after a start, is a large share."""
+"""Minimum of bad commits: among few commits a single slow one, such as the first after a start, is a large share."""
 WINDOWS: Final = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
 _BY: Final = "by (namespace, name)"
 
@@ -25,7 +25,7 @@ GOOD: Final = "bucketingest_slo_commits_good_total"
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """One pair of windows: burning `factor` times as fast as the budget allows, over both."""
+    """One pair of windows: in both, the budget burns `factor` times as fast as allowed."""
 
     long: str
     short: str
@@ -33,7 +33,7 @@ class Burn:
 
     @property
     def limit(self) -> str:
-        """The share of bad events that this is."""
+        """The corresponding share of bad events."""
         return f"{self.factor * BUDGET:.4g}"
 
 
@@ -78,7 +78,7 @@ RECORDED: Final = (
 
 
 def latency_burns(burns: tuple[Burn, ...], *, inline: bool) -> str:
-    """True while commits are late often enough; without recorded series if `inline`."""
+    """True while too many commits are late; without recorded series if `inline`."""
     share = (lambda window: f"({late_commits(window)})") if inline else late_commits_recorded
     parts = []
     for burn in burns:
@@ -91,7 +91,7 @@ def latency_burns(burns: tuple[Burn, ...], *, inline: bool) -> str:
 
 
 def freshness_burns(burns: tuple[Burn, ...], *, inline: bool) -> str:
-    """True while the table is stale for long enough; without recorded series if `inline`."""
+    """True while the table is stale for too long; without recorded series if `inline`."""
     share = stale_time if inline else stale_time_recorded
     return "\nor\n".join(
         f"({share(burn.long)} > {burn.limit} and {share(burn.short)} > {burn.limit})" for burn in burns

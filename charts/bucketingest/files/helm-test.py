@@ -1,4 +1,4 @@
-"""Run by `helm test` with the operator's identity: each line says what was found; the first that is wrong ends it."""
+"""`helm test` runs this with the operator's identity: it prints each result, and ends at the first failure."""
 
 import json
 import os
@@ -43,8 +43,8 @@ for verb, resource, group in (
     ("create", "roles", "rbac.authorization.k8s.io"),
 ):
     may(verb, resource, group)
-print("the operator may do what it must")
-for _ in range(15):  # right after an upgrade the Service may still lead to the pod before
+print("the operator has its rights")
+for _ in range(15):  # right after an upgrade the Service may still use the previous pod
     try:
         with urllib.request.urlopen(f"{os.environ['OPERATOR']}/readyz", timeout=2) as answer:
             print(f"the operator answers: {answer.status}")

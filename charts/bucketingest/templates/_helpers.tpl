@@ -45,11 +45,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- toYaml (mustMergeOverwrite $given (dict "image" $image)) -}}
 {{- end -}}
 
-{{/* The rules of bucketingest_operator.kube.rights; a test holds them in sync, docs/operator.md says what each is for. */}}
+{{/* The rules of bucketingest_operator.kube.rights; a test keeps them in sync, docs/operator.md explains each. */}}
 {{- define "bucketingest.namespacedRules" -}}
 - {apiGroups: [bucketingest.dev], resources: [bucketingests], verbs: [get, list, watch, patch]}
 - {apiGroups: [bucketingest.dev], resources: [bucketingests/status], verbs: [update]}
-# A driver is given these verbs by a Role, and nobody can give what they lack.
+# The operator gives a driver these verbs by a Role, and can only give rights that it has.
 - {apiGroups: [""], resources: [pods], verbs: [create, delete, deletecollection, get, list, patch, watch]}
 - {apiGroups: [""], resources: [configmaps], verbs: [create, delete, list, watch]}
 - {apiGroups: [""], resources: [services], verbs: [create, delete]}

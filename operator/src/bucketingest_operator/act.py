@@ -1,4 +1,4 @@
-"""Carries a plan out, action by action, up to the first that fails. Doing any of it twice does it once."""
+"""Carries out a plan, action by action, up to the first that fails. An action that is repeated has no second effect."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ _EVENT_MESSAGE_MAX: Final = 1024
 
 
 class NotLeader(BucketIngestError):
-    """The lease was lost: what is left of the plan is another operator's."""
+    """The lease was lost: another operator carries out the rest."""
 
 
 class Actor:
-    """Carries plans out.
+    """Carries out plans.
 
     Args:
         api: The API server.
         settings: How jobs' pods are made.
-        may_act: Asked before each action.
-        count: Told of each action's name and how it went: `done`, `failed`.
-        identity: Of this process, for events.
+        may_act: Called before each action.
+        count: Called with each action's name and its result: `done`, `failed`.
+        identity: This process, for events.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Actor:
         Args:
             resource: As it was observed.
             actions: What to do.
-            wrote: Told of each action that wrote to the resource, and what it is now.
+            wrote: Called with each action that wrote to the resource, and with the resource as it is now.
 
         Raises:
             NotLeader: The lease is lost.
@@ -103,23 +103,23 @@ class Actor:
                 wrote(action, written)
 
     async def _do(self, resource: Resource, action: Action, version: str) -> Object | None:
-        """Carry out one action; the resource as it left it, where it wrote it."""
+        """Carry out one action. Returns the resource if the action wrote it."""
         match action:
             case WriteStatus():
                 return await self._write_status(resource, action)
             case AddFinalizer():
                 return await self._finalizers(resource, version, [*resource.finalizers, FINALIZER])
             case RemoveFinalizer():
-                return await self._let_go(resource, version)
-            case StartAttempt(number, told, wanted):
+                return await self._remove_finalizer(resource, version)
+            case StartAttempt(number, attempt_input, wanted):
                 await self._create(
-                    Manifests(wanted, resource.namespace, resource.uid, self._settings).attempt(number, told)
+                    Manifests(wanted, resource.namespace, resource.uid, self._settings).attempt(number, attempt_input)
                 )
             case CreateRollback(number, wanted):
                 made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
                 await self._create([made.service_account(), made.rollback_job(number)])
             case EmitEvent():
-                await self._tell(resource, action)
+                await self._emit_event(resource, action)
             case _:
                 await self._remove(resource, action)
         return None
@@ -136,7 +136,7 @@ class Actor:
             case DeleteRollback(number):
                 await self._delete(JOBS, where, names.rollback(number))
             case DeleteAttempt(number):
-                # The ConfigMap last: while it is there, the next pass sees that the attempt is not swept yet.
+                # The ConfigMap last: while it exists, the next pass sees that the attempt still has to be cleaned up.
                 await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
                 await self._delete(PODS, where, names.driver(number))
                 await self._delete(JOBS, where, names.rollback(number))
@@ -161,7 +161,7 @@ class Actor:
         metadata: dict[str, Any] = {"resourceVersion": version, "uid": resource.uid, "finalizers": finalizers}
         return await self._api.patch(BUCKET_INGESTS, resource.namespace, resource.name, {"metadata": metadata})
 
-    async def _let_go(self, resource: Resource, version: str) -> Object | None:
+    async def _remove_finalizer(self, resource: Resource, version: str) -> Object | None:
         try:
             return await self._finalizers(
                 resource, version, [each for each in resource.finalizers if each != FINALIZER]
@@ -171,14 +171,14 @@ class Actor:
 
     async def _create(self, manifests: list[Object]) -> None:
         for each in manifests:
-            with suppress(AlreadyExists):  # by an earlier pass: names are made from the resource's UID and the attempt
+            with suppress(AlreadyExists):  # an earlier pass made it: names depend on the resource's UID and the attempt
                 await self._api.create(BY_NAME[each["kind"]], each["metadata"]["namespace"], each)
 
     async def _delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
         with suppress(NotFound):
             await self._api.delete(kind, namespace, name, now=now)
 
-    async def _tell(self, resource: Resource, event: EmitEvent) -> None:
+    async def _emit_event(self, resource: Resource, event: EmitEvent) -> None:
         names = Names(resource.name, resource.uid)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         content: Object = {
@@ -211,7 +211,7 @@ class Actor:
         except AlreadyExists:
             pass
         except ApiError as error:
-            # People are told by the status too, and a namespace that is being deleted takes no events.
+            # The status says it too, and a namespace that is being deleted accepts no events.
             if error.code != 403:
                 raise
             if not error.namespace_terminating:

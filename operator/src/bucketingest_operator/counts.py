@@ -1,4 +1,4 @@
-"""Counters of one resource: what was restarted and rolled back, and what its drivers have done one after the other."""
+"""Counters of one resource: restarts, rollbacks, and the rows and commits of all its drivers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROLLBACKS: Final = {"RolledBack": "succeeded", "RollbackFailed": "failed"}
 
 @dataclass(slots=True)
 class Counts:
-    """Counters since this operator began to lead, or since the resource was made."""
+    """Counters since this operator became leader, or since the resource was created."""
 
     restarts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RESTART_CLASSES, 0))
     rollbacks: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_ROLLBACKS.values(), 0))
@@ -33,10 +33,10 @@ class Counts:
     _instant: str | None = None
 
     def note_status(self, before: Status, after: Status) -> None:
-        """Count what a status that was just written says for the first time."""
-        over = {each.number for each in before.attempts or () if each.ended_at is not None}
+        """Count what is new in a status that was just written."""
+        ended = {each.number for each in before.attempts or () if each.ended_at is not None}
         for attempt in after.attempts or ():
-            if attempt.ended_at is not None and attempt.number not in over and _counts(attempt):
+            if attempt.ended_at is not None and attempt.number not in ended and _counts(attempt):
                 self.restarts[attempt.outcome or ""] += 1
         was, now = _clean(before), _clean(after)
         if now is not None and now.reason in _ROLLBACKS and (was is None or was.reason != now.reason):
@@ -46,9 +46,9 @@ class Counts:
         """Count what a driver has done since its last report.
 
         Args:
-            pod: UID of the driver pod: totals of another begin at zero.
+            pod: UID of the driver pod: the totals of another pod start at zero.
             report: Its report.
-            status: As it is: the commit it names was counted before.
+            status: The current status: its last commit is already counted.
             from_its_start: The pod is younger than this process, so all of its first report is new.
         """
         before = self._report if pod == self._pod else None

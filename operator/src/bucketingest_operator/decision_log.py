@@ -1,4 +1,4 @@
-"""What was decided from what, as JSON: written by the operator, read by whoever asks why, and decided once more."""
+"""The decision log: observation and plan as JSON, so that `diagnose --replay` can repeat a decision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bucketingest_operator.decide.plan import (
     WriteStatus,
 )
 from bucketingest_operator.decide.spec_changes import digest
-from bucketingest_operator.observation import AttemptTold, Observation
+from bucketingest_operator.observation import AttemptInput, Observation
 
 EVENT: Final = "decision"
 """The `event` of the log line of a pass whose plan acts; with `namespace`, `name`, `observation` and `plan`."""
@@ -60,7 +60,7 @@ def encode_observation(seen: Observation) -> dict[str, Any]:
 
 
 def decode_observation(content: Mapping[str, Any]) -> Observation:
-    """The observation of JSON values. Raises pydantic's ValidationError where they are none."""
+    """The observation of JSON values. Raises pydantic's ValidationError if they are not an observation."""
     return _OBSERVATION.validate_json(json.dumps(content))
 
 
@@ -75,7 +75,7 @@ def encode_plan(plan: Plan) -> dict[str, Any]:
 
 
 def decode_plan(content: Mapping[str, Any], seen: Observation) -> Plan:
-    """The plan of JSON values, for the observation that it was made from. Raises ValueError where they are none."""
+    """The plan of JSON values, for the observation that it was made from. Raises ValueError if they are not a plan."""
     return Plan(
         tuple(_decode(each, seen) for each in content["actions"]),
         _STATUS.validate_python(content["status"]),
@@ -94,7 +94,7 @@ def _decode(content: Mapping[str, Any], seen: Observation) -> Action:
     fields = {name: value for name, value in content.items() if name != "action"}
     name = content["action"]
     if name not in _ACTIONS:
-        raise ValueError(f"There is no action {name}: the log is of another version of the operator.")
+        raise ValueError(f"There is no action {name}: another version of the operator wrote the log.")
     if name in {"StartAttempt", "CreateRollback"}:
         wanted = seen.resource.wanted
         fields["wanted"] = None if wanted is None else wanted.to_document()
@@ -102,10 +102,10 @@ def _decode(content: Mapping[str, Any], seen: Observation) -> Action:
 
 
 def without_secrets(seen: Observation) -> Observation:
-    """The observation with the secrets of the spec hidden: nobody should write them there, and some do.
+    """The observation with the secrets of the spec hidden: they do not belong there, but some users write them there.
 
-    Digests of the spec in what attempts were told are exchanged for those of the spec without them, so that an equal
-    spec stays equal.
+    In the attempts' inputs, the digest of the spec becomes that of the spec without secrets, so that an equal spec
+    stays equal.
     """
     wanted = seen.resource.wanted
     if wanted is None:
@@ -119,15 +119,15 @@ def without_secrets(seen: Observation) -> Observation:
         return replace(seen, resource=replace(seen.resource, wanted=None, problems=problems))
     before, after = digest(wanted), digest(hidden)
 
-    def exchanged(told: AttemptTold) -> AttemptTold:
-        return replace(told, spec_digest=after) if told.spec_digest == before else told
+    def exchanged(each: AttemptInput) -> AttemptInput:
+        return replace(each, spec_digest=after) if each.spec_digest == before else each
 
-    told = {number: exchanged(each) for number, each in seen.told.items()}
-    return replace(seen, resource=replace(seen.resource, wanted=hidden), told=told)
+    inputs = {number: exchanged(each) for number, each in seen.inputs.items()}
+    return replace(seen, resource=replace(seen.resource, wanted=hidden), inputs=inputs)
 
 
 def _hidden(wanted: BucketIngest) -> BucketIngest | None:
-    """The spec without secrets: itself if it has none, None when it cannot be written without them."""
+    """The spec without secrets: itself if it has none, None if it cannot be written without them."""
     document = wanted.to_document()
     redact = Redactor(secrets_in(*_text_maps(document["spec"])))
     spec = _each_text(document["spec"], redact)

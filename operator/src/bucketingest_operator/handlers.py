@@ -1,4 +1,4 @@
-"""Kopf's part: it finds the BucketIngests and watches them. It writes nothing to them: finalizer, status are ours."""
+"""Kopf's part: it finds the BucketIngests and watches them. It writes nothing: we write finalizer and status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.peering.standalone = True
-    # Namespaces are named one by one, and the CRD is there: no right is needed to look for new ones.
+    # Namespaces are listed in the options, and the CRD exists: no right is needed to look for new ones.
     settings.scanning.disabled = True
     settings.watching.connect_timeout = 5
     settings.watching.server_timeout = 300
@@ -29,7 +29,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.watching.chunk_size = 500
     settings.networking.request_timeout = 60
     settings.networking.connect_timeout = 5
-    # After these it gives up, and we end: better begun anew than blind.
+    # After these Kopf gives up, and the operator exits: a restart is better than an operator that sees no changes.
     settings.networking.error_backoffs = (1, 1, 2, 3, 5, 8)
     settings.queueing.idle_timeout = 1
     settings.process.ultimate_exiting_timeout = None
@@ -37,9 +37,9 @@ def kopf_settings() -> kopf.OperatorSettings:
 
 
 def watching_registry(event: Callable[[str | None, Object], None]) -> kopf.OperatorRegistry:
-    """Handlers of what happens to BucketIngests.
+    """Handlers of watch events of BucketIngests.
 
-    An event handler is a mere onlooker to Kopf: it adds no finalizer and keeps no state in annotations for it.
+    For an event handler, Kopf adds no finalizer and keeps no state in annotations.
 
     Args:
         event: Called with None, ADDED, MODIFIED or DELETED, and the resource.
@@ -52,18 +52,18 @@ def watching_registry(event: Callable[[str | None, Object], None]) -> kopf.Opera
 
     @kopf.on.event(API_GROUP, API_VERSION, "bucketingests", registry=registry)
     async def watched(event: kopf.RawEvent, **_: Any) -> None:
-        told(event["type"], dict(event["object"]))
+        handle(event["type"], dict(event["object"]))
 
-    told = event
+    handle = event
     return registry
 
 
 class KopfThread:
-    """Runs Kopf in a thread with an event loop of its own: it takes every task of its loop for its own.
+    """Runs Kopf in a thread with its own event loop: Kopf treats every task of its loop as its own.
 
     Args:
-        event: Called in the loop of the caller, as in `watching_registry`.
-        namespaces: To be watched; none of them is the whole cluster.
+        event: Called in the caller's loop, as in `watching_registry`.
+        namespaces: Namespaces to watch; empty: the whole cluster.
     """
 
     def __init__(self, event: Callable[[str | None, Object], None], namespaces: Sequence[str]) -> None:
@@ -72,26 +72,26 @@ class KopfThread:
         self._namespaces = namespaces
         self._stop: Callable[[], None] | None = None
         self._started = False
-        self._begun, self._ended = asyncio.Event(), asyncio.Event()
+        self._watching, self._ended = asyncio.Event(), asyncio.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="kopf", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start to watch."""
         self._started = True
         self._thread.start()
 
     async def ended(self) -> None:
-        """Wait until Kopf has ended, which it does by itself only because of an error. Raises that error."""
+        """Wait until Kopf has ended. It ends by itself only because of an error. Raises that error."""
         await self._ended.wait()
         if self._error is not None:
             raise self._error
 
     async def stop(self) -> None:
-        """End the watching, if it has begun."""
+        """Stop watching, if it has started."""
         if not self._started:
             return
-        await self._begun.wait()
+        await self._watching.wait()
         if self._stop is not None:
             self._stop()
         await self._ended.wait()
@@ -99,17 +99,17 @@ class KopfThread:
     def _run(self) -> None:
         try:
             asyncio.run(self._watch())
-        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits for it
+        except BaseException as error:  # noqa: BLE001 - `ended` raises it
             self._error = error
         finally:
-            for event in (self._begun, self._ended):
+            for event in (self._watching, self._ended):
                 self._loop.call_soon_threadsafe(event.set)
 
     async def _watch(self) -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
         def end() -> None:
-            # The loop is closed when Kopf has ended meanwhile.
+            # The loop is closed if Kopf has ended in the meantime.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(stop.set)
 
@@ -117,13 +117,13 @@ class KopfThread:
             self._loop.call_soon_threadsafe(self._event, kind, body)
 
         self._stop = end
-        self._loop.call_soon_threadsafe(self._begun.set)
+        self._loop.call_soon_threadsafe(self._watching.set)
         await kopf.operator(
             registry=watching_registry(hand_over),
             settings=kopf_settings(),
             clusterwide=not self._namespaces,
             namespaces=list(self._namespaces),
             standalone=True,
-            # A flag of this loop: Kopf would wait for one of threads in a thread, which nothing can end.
+            # A flag of this loop: Kopf would wait for a threading flag in a thread, which nothing can end.
             stop_flag=stop,
         )

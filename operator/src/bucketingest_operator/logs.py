@@ -17,7 +17,7 @@ LogFormat = Literal["json", "text"]
 _QUIET: Final = {
     "aiohttp": logging.WARNING,
     "asyncio": logging.ERROR,
-    # Kopf tells each event of each object; what fails of ours is told by us.
+    # Kopf logs each event of each object; the operator logs its own failures.
     "kopf": logging.WARNING,
     "kopf.objects": logging.ERROR,
     "kopf._core.reactor.running": logging.ERROR,
@@ -66,7 +66,7 @@ def _formatter(*, as_json: bool) -> logging.Formatter:
 
 
 def _without_secrets(redact: Redactor) -> Processor:
-    """What servers and libraries say may repeat a URL or an option with its password."""
+    """Messages of servers and libraries may repeat a URL or an option with its password."""
 
     def clean(value: Any) -> Any:
         if isinstance(value, str):
@@ -78,21 +78,21 @@ def _without_secrets(redact: Redactor) -> Processor:
         return value
 
     def process(_logger: Any, _name: str, event: EventDict) -> EventDict:
-        # A decision has none, and must stay as it is in order to be made once more.
+        # A decision has no secrets, and must stay as it is so that it can be replayed.
         return {name: value if name in _DECISION else clean(value) for name, value in event.items()}
 
     return process
 
 
 def _rename(_logger: Any, _name: str, event: EventDict) -> EventDict:
-    """`name` is the resource's, which a record of the standard library has no room for."""
+    """`name` is the resource's name; a record of the standard library already uses that key."""
     if "resource" in event:
         event["name"] = event.pop("resource")
     return event
 
 
 def _brief(_logger: Any, _name: str, event: EventDict) -> EventDict:
-    """A person at a terminal reads what was decided, not all that was seen."""
+    """A person at a terminal reads the decision, not the whole observation."""
     if "observation" in event:
         event["plan"] = ", ".join(each["action"] for each in event["plan"]["actions"])
         del event["observation"]

@@ -27,13 +27,13 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bucketingest-operator",
         description="Runs BucketIngest resources of a Kubernetes cluster.",
-        epilog=f"Each option can be given by an environment variable too: --log-format by {PREFIX}LOG_FORMAT.",
+        epilog=f"An environment variable can set each option too: {PREFIX}LOG_FORMAT sets --log-format.",
     )
     parser.add_argument(
         "--namespace",
         action="append",
         metavar="NAMESPACE",
-        help="watch only this namespace; may be repeated, or be a list with commas; default: the whole cluster",
+        help="watch only this namespace; may be repeated, or be a comma-separated list; default: the whole cluster",
     )
     parser.add_argument(
         "--job-settings", metavar="FILE", default=env.get("JOB_SETTINGS"), help="YAML with settings of all jobs"
@@ -48,7 +48,7 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         "--leader-election-namespace",
         metavar="NAMESPACE",
         default=env.get("LEADER_ELECTION_NAMESPACE"),
-        help="where the Lease is (default: the namespace of this pod)",
+        help="namespace of the Lease (default: the namespace of this pod)",
     )
     parser.add_argument("--log-format", choices=["json", "text"], default=env.get("LOG_FORMAT", "json"))
     parser.add_argument("--debug", action="store_true", default=env.get("DEBUG", "").lower() in {"1", "true"})
@@ -56,7 +56,7 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
 
 
 def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> argparse.Namespace:
-    """Options of the command line, and of the environment where the command line has none."""
+    """Options of the command line, else of the environment."""
     env = {name.removeprefix(PREFIX): value for name, value in environment.items() if name.startswith(PREFIX) and value}
     parser = _parser(env)
     options = parser.parse_args(arguments)
@@ -72,13 +72,13 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> a
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the operator. 0 after SIGTERM or SIGINT, 2 for wrong options, 1 when a part of it has failed."""
+    """Run the operator. 0 after SIGTERM or SIGINT, 2 for wrong options, 1 after a failure."""
     options = parse_options(sys.argv[1:] if arguments is None else arguments, os.environ)
     configure_logs(options.log_format, debug=options.debug)
     try:
         settings = JobSettings() if options.job_settings is None else load_settings(options.job_settings)
     except BucketIngestError as error:
-        log.error("wrong job settings", extra={"error": str(error)})  # noqa: TRY400 - it is the user's, not ours
+        log.error("wrong job settings", extra={"error": str(error)})  # noqa: TRY400 - a user's mistake needs no traceback
         return 2
     lease_namespace = options.leader_election_namespace or own_namespace() or "default"
     try:

@@ -1,4 +1,4 @@
-"""What one pass of the operator saw, as plain values: the only input of its decisions, so that those can be tested."""
+"""What one pass of the operator observed, as plain values: the only input of its decisions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from bucketingest.spec.errors import Problem
 from bucketingest.spec.job_report import ProgressReport, TerminationReport
@@ -15,7 +17,7 @@ from bucketingest.spec.status import Status
 
 FINALIZER: Final = f"{API_GROUP}/driver"
 PAUSE_ANNOTATION: Final = f"{API_GROUP}/pause"
-"""`true`: the operator only watches; it starts and stops nothing but what a deletion needs."""
+"""`true`: the operator only watches; it starts and stops only what a deletion needs."""
 RESTART_ANNOTATION: Final = f"{API_GROUP}/restart"
 """Any new value restarts the driver gracefully, and ends a stall."""
 
@@ -25,9 +27,9 @@ class Resource:
     """The BucketIngest as the API server has it.
 
     Attributes:
-        wanted: The resource parsed; None when it cannot be used, and then `problems` says why.
-        status: As the operator wrote it; empty when there is none or it cannot be read.
-        version: `metadata.resourceVersion`. A status is written on the condition that it is still this.
+        wanted: The parsed resource; None if it cannot be used, and then `problems` says why.
+        status: As the operator wrote it; empty if there is none or it cannot be read.
+        version: `metadata.resourceVersion`. A status is written only if the version is still this one.
     """
 
     namespace: str
@@ -44,26 +46,26 @@ class Resource:
     status: Status = field(default_factory=Status)
 
     @property
-    def begun(self) -> bool:
+    def started(self) -> bool:
         """Whether it has had an attempt."""
         return bool(self.status.attempt)
 
     @property
     def paused(self) -> bool:
-        """Whether a person asked the operator to keep its hands off."""
+        """Whether a person asked the operator only to watch."""
         return self.annotations.get(PAUSE_ANNOTATION, "").lower() == "true"
 
     @property
     def nonce(self) -> str:
-        """The value that a new restart is asked with; "" when none ever was."""
+        """The newest value of the restart annotation; "" without one."""
         return self.annotations.get(RESTART_ANNOTATION, "")
 
 
 class PodState(Enum):
-    """How far a driver pod is. Only what `OVER` holds can never run again: the pod has restartPolicy Never.
+    """The state of a driver pod. Only a pod in a state of `ENDED` can never run again: it has restartPolicy Never.
 
-    SUCCEEDED and FAILED are to be reported once every container has terminated, or none ever started: a node may set
-    the pod's phase before.
+    SUCCEEDED and FAILED mean that every container has terminated, or none ever started: a node may set the pod's phase
+    earlier.
     """
 
     PENDING = "pending"
@@ -72,11 +74,11 @@ class PodState(Enum):
     FAILED = "failed"
 
 
-OVER: Final = frozenset({PodState.SUCCEEDED, PodState.FAILED})
+ENDED: Final = frozenset({PodState.SUCCEEDED, PodState.FAILED})
 
 
 class PodReason(Enum):
-    """Why a pod does not start, or how it ended, as far as Kubernetes says."""
+    """Why a pod does not start, or how it ended, as far as Kubernetes reports it."""
 
     NONE = "none"
     IMAGE_PULL = "image pull"
@@ -90,14 +92,14 @@ class PodReason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptTold:
-    """What an attempt was started with: annotations of its ConfigMap and of its pod."""
+class AttemptInput:
+    """What an attempt was started with: kept as annotations of its ConfigMap and of its pod."""
 
     spec_digest: str
     fixed_digest: str
     nonce: str
     failures: tuple[datetime, ...] = ()
-    """Ends of the failed attempts before it that count for the circuit breaker."""
+    """When earlier attempts that count for the circuit breaker failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +107,9 @@ class Driver:
     """One driver pod.
 
     Attributes:
-        terminating: It has a deletion timestamp, and is still there: its process may run.
-        node_gone: The node it was on is no longer a part of the cluster, so nothing of it can run.
-        exit_code: Of the job's container; None while it runs or when it is not known.
+        terminating: It has a deletion timestamp, and still exists: its process may run.
+        node_gone: Its node is no longer a part of the cluster, so its process cannot run.
+        exit_code: Of the job's container; None while it runs or if it is not known.
     """
 
     attempt: int
@@ -124,12 +126,12 @@ class Driver:
 
     @property
     def can_run(self) -> bool:
-        """Whether a process of it may be alive, now or later."""
-        return self.state not in OVER
+        """Whether its process may run, now or later."""
+        return self.state not in ENDED
 
 
 class JobState(Enum):
-    """How far a rollback Job is."""
+    """The state of a rollback Job."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -159,11 +161,11 @@ class Executors:
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """The last try to read `/progress` of the newest attempt.
+    """The last attempt to read `/progress` of the newest driver.
 
     Attributes:
-        report: Its answer; with `unreachable_since`, the last that it ever gave, or None.
-        unreachable_since: Since when it has not answered; None when it just did.
+        report: Its newest answer; None if it has never answered.
+        unreachable_since: Since when it has not answered; None if it just answered.
     """
 
     report: ProgressReport | None = None
@@ -175,15 +177,15 @@ class Claim:
     """Another BucketIngest of the cluster that wants the same table.
 
     Attributes:
-        begun: It has had an attempt.
-        has_driver: A driver of it may still run.
+        started: It has had an attempt.
+        has_driver: Its driver may still run.
     """
 
     namespace: str
     name: str
     uid: str
     created_at: datetime
-    begun: bool = False
+    started: Annotated[bool, Field(alias="begun")] = False  # the key in decision logs
     has_driver: bool = False
 
     @property
@@ -197,17 +199,17 @@ class Observation:
     """Everything that a decision is made from.
 
     Attributes:
-        drivers: Every driver pod of this resource, by its uid, whatever its attempt.
-        told: What attempts were told, by their number, as far as their ConfigMaps are still there.
-        live: Pods and Jobs were just read from the API server, not from a cache. Without it nothing that is absent
-            counts as gone.
+        drivers: Every driver pod of this resource, by its uid, of all attempts.
+        inputs: What attempts were started with, by their number, as far as their ConfigMaps still exist.
+        live: Pods and Jobs were just read from the API server, not from a cache. Only then an absent object counts as
+            gone.
         namespace_terminating: Nothing can be created any more.
     """
 
     now: datetime
     resource: Resource
     drivers: tuple[Driver, ...] = ()
-    told: Mapping[int, AttemptTold] = field(default_factory=dict)
+    inputs: Annotated[Mapping[int, AttemptInput], Field(alias="told")] = field(default_factory=dict)
     jobs: tuple[RollbackJob, ...] = ()
     executors: Executors = Executors()
     contact: Contact = Contact()

@@ -1,4 +1,4 @@
-"""Runs passes: look, decide, act, and when to look again; one at a time for a resource, a bounded number in all."""
+"""Runs passes: observe, decide, act, and schedule the next; one at a time for a resource, a bounded number in all."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from bucketingest_operator.work_queue import WorkQueue
 log = logging.getLogger(__name__)
 
 WORKERS: Final = 48
-"""Passes at a time. They mostly wait: for the API server, and for drivers that may not answer."""
+"""Passes at the same time. They mostly wait: for the API server, and for drivers that may not answer."""
 PASS_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 8.0
 BACKOFF_CAP: Final = 60.0
 NAMESPACE_TERMINATING_SECONDS: Final = 120.0
-"""How long a namespace counts as being deleted after the API server has said so."""
+"""How long a namespace counts as being deleted after the API server reported it."""
 
 
 @dataclass(slots=True)
 class Memory:
-    """What is kept of a resource from one pass to the next. All of it may be lost."""
+    """What is kept about a resource from one pass to the next. All of it may be lost."""
 
     talk: Talk | None = None
     look_live: bool = False
@@ -47,8 +47,8 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Whom the passes tell how they went."""
+class PassMetrics:
+    """Metrics callbacks of the passes."""
 
     duration: Callable[[float], None]
     error: Callable[[], None]
@@ -58,12 +58,12 @@ class Passes:
     """Makes passes over the resources that are due.
 
     Args:
-        api: For reading a resource anew after a conflict.
+        api: For reading a resource again after a conflict.
         inventory: All resources.
-        observer: Looks.
+        observer: Makes observations.
         queue: Says which resource is due.
-        leads: Whether this process leads.
-        told: For metrics.
+        leads: Whether this process is the leader.
+        metrics: Callbacks for metrics.
     """
 
     def __init__(
@@ -74,16 +74,16 @@ class Passes:
         queue: WorkQueue,
         *,
         leads: Callable[[], bool],
-        told: Told,
+        metrics: PassMetrics,
     ) -> None:
         self._api = api
         self._inventory = inventory
         self._observer = observer
         self._queue = queue
         self._leads = leads
-        self._told = told
+        self._metrics = metrics
         self.actor: Actor | None = None
-        """Acts; without one nothing is done."""
+        """Carries out plans; set before the first pass."""
         self._busy = 0
         self._quiet = asyncio.Event()
         self._draining = False
@@ -93,22 +93,22 @@ class Passes:
         self._began = datetime.now(UTC)
 
     def memory_of(self, uid: str) -> Memory | None:
-        """What is kept of a resource; None before its first pass."""
+        """What is kept about a resource; None before its first pass."""
         return self._memories.get(uid)
 
     def forget(self, uid: str) -> None:
-        """The resource is no more."""
+        """Forget a resource that no longer exists."""
         self._memories.pop(uid, None)
         self._queue.discard(uid)
 
     async def work(self) -> None:
-        """Make passes, one after the other, for ever."""
+        """Make passes, one after the other, forever."""
         while True:
             uid = await self._queue.take()
             self._busy += 1
             try:
                 resource = self._inventory.get(uid)
-                # Whoever comes to lead looks at everything.
+                # A new leader looks at everything.
                 if resource is not None and self.may_act():
                     await self._pass(resource)
             finally:
@@ -117,11 +117,11 @@ class Passes:
                 self._quiet.set()
 
     def may_act(self) -> bool:
-        """Whether the next action may be begun."""
+        """Whether the next action may start."""
         return self._leads() and not self._draining
 
     async def drain(self) -> None:
-        """Begin no action any more, and wait for those that are under way, though not for ever."""
+        """Start no more actions, and wait, for a limited time, for those that run."""
         self._draining = True
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
@@ -139,16 +139,16 @@ class Passes:
             log.warning("stopped acting", extra={"reason": str(error)})
             return
         except (Conflict, NotFound):
-            # Somebody has changed or deleted it: nothing to tell anybody about, unless it goes on.
+            # A user or another writer changed or deleted it: not worth a report, unless it repeats.
             after = await self._read_again(resource, memory)
         except Exception as error:  # noqa: BLE001 - one resource must not stop the others; it is logged and counted
             after = self._failed(resource, memory, error)
-        self._told.duration(self._clock.time() - started)
+        self._metrics.duration(self._clock.time() - started)
         if self._inventory.get(resource.uid) is not None:
             self._queue.add(resource.uid, after)
 
     async def _look_decide_act(self, resource: Resource, memory: Memory) -> float:
-        """One pass. Seconds until the next."""
+        """One pass. Returns the seconds until the next."""
         live = memory.look_live
         seen, memory.talk = await self._observer.observe(
             resource, memory.talk, live=live, namespace_terminating=self._is_terminating(resource.namespace)
@@ -159,7 +159,7 @@ class Passes:
             memory.counts.note_report(talk.pod, talk.report, resource.status, from_its_start=young)
         plan = reconcile(seen)
         self._log(seen, plan)
-        assert self.actor is not None, "passes have begun before there is somebody to act"
+        assert self.actor is not None, "passes started before `actor` was set"
 
         def wrote(action: Action, body: Object) -> None:
             self._inventory.take(body, quiet=True)
@@ -173,7 +173,7 @@ class Passes:
         memory.look_live = plan.look_live
         if plan.look_live and not live:
             return 0
-        # Passes that began together are not to stay together.
+        # Passes that started together should not stay together.
         return plan.look_again.total_seconds() * random.uniform(0.8, 1)  # noqa: S311
 
     async def _read_again(self, resource: Resource, memory: Memory) -> float:
@@ -192,7 +192,7 @@ class Passes:
 
     def _failed(self, resource: Resource, memory: Memory, error: Exception) -> float:
         memory.failures += 1
-        self._told.error()
+        self._metrics.error()
         who = {"namespace": resource.namespace, "resource": resource.name}
         if isinstance(error, ApiError):
             if error.namespace_terminating:
@@ -209,7 +209,7 @@ class Passes:
         return namespace in self._terminating
 
     def _log(self, seen: Observation, plan: Plan) -> None:
-        """Log a decision that people may ask about: not each new commit in the status."""
+        """Log a decision that a user may ask about: not each new commit in the status."""
         before, after = seen.resource.status, plan.status
         if any(not isinstance(action, WriteStatus) for action in plan.actions) or _matters(before) != _matters(after):
             shown = without_secrets(seen)
@@ -219,7 +219,7 @@ class Passes:
                     "namespace": seen.resource.namespace,
                     "resource": seen.resource.name,
                     "observation": encode_observation(shown),
-                    # What is decided of a spec without its secrets: the same, but for the digest of the spec.
+                    # The decision for a spec without its secrets: the same, except for the digest of the spec.
                     "plan": encode_plan(plan if shown is seen else reconcile(shown)),
                 },
             )

@@ -1,4 +1,4 @@
-"""Puts the parts of the operator together, starts them in order, and ends them in order."""
+"""Builds the parts of the operator, starts them in order, and stops them in order."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_
 from bucketingest_operator.observe.observe import Copies, Observer
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
 from bucketingest_operator.observe.progress_client import ProgressClient
-from bucketingest_operator.passes import WORKERS, Passes, Told
+from bucketingest_operator.passes import WORKERS, Passes, PassMetrics
 from bucketingest_operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 300.0
-"""So often the list of BucketIngests is compared with the API server's, whatever the watch has told."""
+"""How often the list of BucketIngests is compared with the API server's, in case the watch missed a change."""
 HANGS_SECONDS: Final = 60.0
 EXECUTOR_SECONDS: Final = 1.0
-"""Executors come and go in crowds: one pass for all of them."""
+"""Many executors start and end at the same time: one pass for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Options:
     """How the operator runs.
 
     Attributes:
-        namespaces: To be watched; none of them is the whole cluster.
+        namespaces: Namespaces to watch; empty: the whole cluster.
         listen: Address of the HTTP server.
         lease_namespace: Where the Lease is.
         settings: How jobs' pods are made.
@@ -58,7 +58,7 @@ class Options:
 
 
 class Operator:
-    """The operator. `run` until it is told to stop."""
+    """The operator. It runs until `stop`."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -74,11 +74,11 @@ class Operator:
         self.port = 0
 
     def stop(self) -> None:
-        """Have `run` end in order."""
+        """Make `run` end in order."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Run until told to stop. Raises what ended a part that should run for ever."""
+        """Run until `stop`. Raises the error that ended a part that should run forever."""
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, self.stop)
@@ -126,7 +126,7 @@ class Operator:
                 raise RuntimeError(f"A part of the operator has ended: {each.get_name()}.")
         finally:
             log.info("stopping")
-            # Whoever acts ends first; the lease goes to another only when nothing acts any more.
+            # Passes end first: another operator may get the lease only when this one no longer acts.
             await passes.drain()
             await _cancel([*workers, starting, stopping])
             await leadership.release()
@@ -141,14 +141,14 @@ class Operator:
                 Mirror[ConfigSeen](api, CONFIG_MAPS, namespace, MANAGED, keep=read_config, changed=self._changed),
             )
         observer = Observer(api, progress, self._inventory, self._copies)
-        told = Told(self._metrics.took, self._metrics.failed)
-        passes = Passes(api, self._inventory, observer, self._queue, leads=lambda: leadership.held, told=told)
+        metrics = PassMetrics(self._metrics.took, self._metrics.failed)
+        passes = Passes(api, self._inventory, observer, self._queue, leads=lambda: leadership.held, metrics=metrics)
         passes.actor = Actor(
             api, self._options.settings, may_act=passes.may_act, count=self._metrics.acted, identity=str(self._identity)
         )
         return passes
 
-    # ------------------------------------------------------------------------------------------------------- what came
+    # -------------------------------------------------------------------------------------------------- watched changes
     def _event(self, kind: str | None, body: dict[str, Any]) -> None:
         if kind == "DELETED":
             self._inventory.forget(body["metadata"]["uid"])
@@ -172,7 +172,7 @@ class Operator:
         for resource in self._inventory:
             self._queue.add(resource.uid)
 
-    # ---------------------------------------------------------------------------------------------------- how it stands
+    # --------------------------------------------------------------------------------------------------- health, start
     def _ready(self) -> bool:
         return self._listed.is_set() and all(
             mirror.synced.is_set() for copies in self._copies.values() for mirror in copies.mirrors()
@@ -182,7 +182,7 @@ class Operator:
         return time.monotonic() - self._beat < HANGS_SECONDS
 
     async def _synced(self, kopf_thread: KopfThread) -> None:
-        """Wait until everything was read once. Kopf begins when there is a CRD: it looks for it only at its start."""
+        """Wait until everything was read once. Kopf starts after the CRD exists: it looks for it only at its start."""
         await self._listed.wait()
         kopf_thread.start()
         for copies in self._copies.values():
@@ -195,7 +195,7 @@ class Operator:
             await asyncio.sleep(5)
 
     async def _sweep(self, api: Api) -> None:
-        """Read all BucketIngests once before anything is decided, and again now and then: a watch may miss one."""
+        """Read all BucketIngests before the first decision, and regularly after it: a watch may miss one."""
         while True:
             known = {resource.uid: resource.version for resource in self._inventory}
             try:

@@ -1,4 +1,4 @@
-"""Which resource is to be looked at when: each at most once in the queue, and never twice at the same time."""
+"""Says when each resource is due: each is at most once in the queue, and never processed twice at the same time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import heapq
 
 
 class WorkQueue:
-    """Keys with the time at which they are due. The sooner of two times counts."""
+    """Keys with the time at which they are due. The earlier of two times counts."""
 
     def __init__(self) -> None:
         self._clock = asyncio.get_running_loop()
@@ -21,12 +21,12 @@ class WorkQueue:
 
     @property
     def overdue(self) -> float:
-        """Seconds by which the first one is late; 0 when none is."""
+        """Seconds by which the first key is late; 0 if none is late."""
         free = [due for key, due in self._due.items() if key not in self._busy]
         return max(0.0, self._clock.time() - min(free)) if free else 0.0
 
     def add(self, key: str, after: float = 0) -> None:
-        """Have a key come up so many seconds from now, if it does not come up before."""
+        """Make a key due after so many seconds, or earlier if it already is."""
         due = self._clock.time() + after
         if key in self._due and self._due[key] <= due:
             return
@@ -35,11 +35,11 @@ class WorkQueue:
         self._woken.set()
 
     def discard(self, key: str) -> None:
-        """The key is of no interest any more."""
+        """Remove a key."""
         self._due.pop(key, None)
 
     async def take(self) -> str:
-        """The next key that is due and that nobody works on. `done` must follow."""
+        """The next key that is due and that no other worker has. `done` must follow."""
         while True:
             wait = self._next()
             if isinstance(wait, str):
@@ -53,14 +53,14 @@ class WorkQueue:
                 pass
 
     def done(self, key: str) -> None:
-        """The work on a key is done. It comes up again if it was added meanwhile."""
+        """The work on a key is done. It is queued again if it was added in the meantime."""
         self._busy.discard(key)
         if key in self._due:
             heapq.heappush(self._heap, (self._due[key], key))
             self._woken.set()
 
     def _next(self) -> str | float | None:
-        """The key that is due, or the seconds until one is; None: until one is added."""
+        """The key that is due, or the seconds until one is; None if there is no key."""
         while self._heap:
             due, key = self._heap[0]
             if self._due.get(key) != due or key in self._busy:

@@ -1,4 +1,4 @@
-"""One root for every error this package raises on purpose, so that a caller can tell them from defects."""
+"""One root for every error this package raises on purpose, so that a caller can distinguish them from defects."""
 
 from typing import ClassVar
 
@@ -12,6 +12,6 @@ class BucketIngestError(Exception):
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.QUERY_FAILED
-    """How a command ends that this error ends."""
+    """Exit code of a command that this error ends."""
     quotes: ClassVar[bool] = False
-    """Whether its text is what Spark, Kafka or the JVM said: then the exit code is looked for in it first."""
+    """Whether its text quotes Spark, Kafka or the JVM: then that text decides the exit code first."""

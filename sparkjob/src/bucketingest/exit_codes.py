@@ -1,4 +1,4 @@
-"""The one table of exit codes: what a script, or an operator that sees only a code, decides by."""
+"""The one table of exit codes, for scripts and for an operator that sees only a code."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class ExitCode(IntEnum):
 
 
 class Remedy(StrEnum):
-    """Who can do something about an end."""
+    """Who can fix the cause of an exit code."""
 
     NONE = "none"
-    """There is nothing to do."""
+    """Nothing is wrong."""
     RESTART = "restart"
     """The same again, later, may help: the next start finishes or rolls back what was started."""
     PERSON = "person"
@@ -54,7 +54,7 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What an exit code means, for people, and who can do something about it."""
+    """What an exit code means, for people, and who can fix its cause."""
 
     meaning: str
     remedy: Remedy
@@ -78,26 +78,26 @@ ENDINGS: Final[dict[ExitCode, Ending]] = {
         "Spark ended the query, or did not start it, for a reason not named here", Remedy.RESTART
     ),
     ExitCode.WRITE_CONFLICT: Ending(
-        "commits failed: other writers are at work, or the input changes when read again", Remedy.RESTART
+        "commits failed: other writers are active, or the input changes when read again", Remedy.RESTART
     ),
     ExitCode.MISSING_DEPENDENCY: Ending("Java, a jar or a Python package is missing", Remedy.PERSON),
     ExitCode.WRONG_RESULT: Ending("the demo read back other rows than it wrote", Remedy.PERSON),
     ExitCode.TABLE_LOCKED: Ending("another process holds the table's lock", Remedy.RESTART),
     ExitCode.SOURCE_DATA_LOST: Ending(
-        "the source no longer has rows that the table has not: offsets aged out, a topic or a file was deleted",
+        "source data was lost before it was ingested: offsets expired, a topic or a file was deleted",
         Remedy.PERSON,
     ),
     ExitCode.SOURCE_UNAVAILABLE: Ending("the source does not answer", Remedy.RESTART),
     ExitCode.JVM_FAILED: Ending("Spark's JVM did not start, or is gone", Remedy.RESTART),
     ExitCode.OUT_OF_MEMORY: Ending("the JVM, an executor or a Python worker ran out of memory", Remedy.RESTART),
-    ExitCode.POSITION_LOST: Ending("other writers rolled this pipeline's commits back again and again", Remedy.RESTART),
+    ExitCode.POSITION_LOST: Ending("other writers repeatedly rolled this pipeline's commits back", Remedy.RESTART),
     ExitCode.STOP_DEADLINE: Ending("did not stop in time: the next start resumes", Remedy.RESTART),
     ExitCode.INSTANT_HELD: Ending(
         "rollback left instants alone that another process may still be writing; the others are done", Remedy.RESTART
     ),
     ExitCode.CHECKPOINT_STALE: Ending(
-        "Spark's checkpoint was changed while the query ran: the next start makes it anew", Remedy.RESTART
+        "Spark's checkpoint was changed while the query ran: the next start makes a new one", Remedy.RESTART
     ),
-    ExitCode.INTERRUPTED: Ending("ended at once by a second SIGINT", Remedy.RESTART),
-    ExitCode.TERMINATED: Ending("ended at once by a second SIGTERM", Remedy.RESTART),
+    ExitCode.INTERRUPTED: Ending("killed by a second SIGINT", Remedy.RESTART),
+    ExitCode.TERMINATED: Ending("killed by a second SIGTERM", Remedy.RESTART),
 }

@@ -1,4 +1,4 @@
-"""Takes secrets out of what leaves the process: messages repeat URLs, options and what servers answered."""
+"""Removes secrets from what leaves the process: messages repeat URLs, options and servers' answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
 
 
 class Redactor:
-    """Hides known secrets wherever they stand, and what looks like a secret by its name or form."""
+    """Hides known secrets wherever they are, and what looks like a secret by its name or form."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         # The longest first: one secret may hold another.
@@ -60,12 +60,12 @@ _kept: set[str] = set()
 
 
 def keep_secret(values: Iterable[str]) -> None:
-    """From now on hide these values too, in all that this process tells."""
+    """From now on hide these values too, in all output of this process."""
     _kept.update(values)
 
 
 def redacted(text: str) -> str:
-    """The text without secrets: those of the environment, those told to `keep_secret`, and what looks like one."""
+    """The text without secrets: those of the environment, those passed to `keep_secret`, and what looks like one."""
     return Redactor(secrets_in(os.environ) | _kept)(text)
 
 
@@ -102,9 +102,9 @@ def secrets_in(*sources: Mapping[str, str]) -> set[str]:
 
 
 def all_secret(options: Mapping[str, str]) -> set[str]:
-    """Values of options that come from a Secret: secret whatever they are called, as a whole and in parts. Pure.
+    """Values of options that come from a Secret: secret whatever their names are, as a whole and in parts. Pure.
 
-    Parts are what stands in quotes, as in a JAAS configuration, and the lines of a text of several, as of a key.
+    Parts are texts in quotes, as in a JAAS configuration, and the lines of a longer text, as of a key.
     """
     found: set[str] = set()
     for name, value in options.items():

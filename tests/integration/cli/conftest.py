@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.files_pipeline import FilesPipeline
+from support.jobs.files_pipeline import FilesPipeline
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the operator sees of `bucketingest run`: endpoints while it runs; how it stops, dies, and says why."""
+"""What the operator sees of `bucketingest run`: endpoints while it runs; how and why it stops or dies."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bucketingest.cli.exit_codes import ExitCode
 from bucketingest.spec.job_report import ProgressReport, TerminationReport
-from support.command_process import CommandProcess
-from support.files_pipeline import FILES, ROWS_PER_FILE, FilesPipeline
-from support.files_runs import events_of, finish_and_judge
+from support.jobs.command_process import CommandProcess
+from support.jobs.files_pipeline import FILES, ROWS_PER_FILE, FilesPipeline
+from support.jobs.files_runs import events_of, finish_and_judge
 
 TIMEOUT = 30
 
@@ -148,7 +148,7 @@ def test_past_the_deadline_it_gives_up_without_damage(pipeline: FilesPipeline) -
     finish_and_judge(pipeline)
 
 
-def test_a_jvm_that_is_killed_is_told_from_other_ends(pipeline: FilesPipeline) -> None:
+def test_a_killed_jvm_is_distinguished_from_other_ends(pipeline: FilesPipeline) -> None:
     with running(pipeline) as run:
         run.process.wait_until(lambda: run.written(2))
         os.kill(java(run.process), signal.SIGKILL)
@@ -180,7 +180,7 @@ def test_a_run_to_the_end_of_the_input_is_completed(pipeline: FilesPipeline) -> 
     assert events_of(run.process.output)[-1]["event"] == "stopped"
 
 
-def test_a_busy_address_is_told_before_anything_is_begun(pipeline: FilesPipeline, tmp_path: Path) -> None:
+def test_a_busy_address_is_reported_before_anything_is_started(pipeline: FilesPipeline, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         address = f"127.0.0.1:{busy.getsockname()[1]}"
         with CommandProcess("run", pipeline.file, "--listen", address, log=tmp_path / "log") as process:

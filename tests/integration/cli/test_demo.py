@@ -10,11 +10,11 @@ import pytest
 from bucketingest.cli.exit_codes import ExitCode
 from bucketingest.cli.main import call
 from devservers.kafka import KafkaBroker
-from support.command_process import CommandProcess, run_command
+from support.jobs.command_process import CommandProcess, run_command
 
 
 def read_all(descriptor: int, into: list[bytes]) -> None:
-    """Until nobody holds the terminal's other end."""
+    """Until no process holds the terminal's other end."""
     try:
         while data := os.read(descriptor, 65536):
             into.append(data)
@@ -25,20 +25,21 @@ def read_all(descriptor: int, into: list[bytes]) -> None:
 def test_in_a_terminal_it_shows_a_panel_and_reads_back_what_it_wrote(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ours, theirs = pty.openpty()
+    our_end, its_end = pty.openpty()
     seen: list[bytes] = []
-    reader = threading.Thread(target=read_all, args=(ours, seen))
+    reader = threading.Thread(target=read_all, args=(our_end, seen))
     reader.start()
     arguments = ("demo", "--seconds", 4, "--rows", 1000, "--directory", tmp_path)
-    with CommandProcess(*arguments, log=tmp_path / "demo.log", stderr=theirs) as process:
-        os.close(theirs)
+    with CommandProcess(*arguments, log=tmp_path / "demo.log", stderr=its_end) as process:
+        os.close(its_end)
         assert process.wait() == ExitCode.OK, process.output
         assert process.left_behind() == []
     reader.join()
-    os.close(ours)
+    os.close(our_end)
     terminal = b"".join(seen).decode()
-    for text in ("rows/s", "commit latency", "inflight instant", "Ctrl-C to stop", "committed"):
+    for text in ("rows/s", "commit latency", "inflight instant", "Ctrl-C to stop", "last commit"):
         assert text in terminal
+    assert "commit_seconds" not in terminal, "the panel shows commits, no line for each"
     assert "WARN" not in terminal
     assert "Every sensor is there once, with its newest reading." in process.output
     assert f"bucketingest inspect {tmp_path}/table" in process.output

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bucketingest.cli.exit_codes import ExitCode
-from support.command_process import CommandProcess, run_command
-from support.files_pipeline import FILES, ROWS, FilesPipeline
-from support.files_runs import events_of, finish_and_judge, received
+from support.jobs.command_process import CommandProcess, run_command
+from support.jobs.files_pipeline import FILES, ROWS, FilesPipeline
+from support.jobs.files_runs import events_of, finish_and_judge, received
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -31,7 +31,7 @@ def test_a_signal_ends_it_after_a_whole_micro_batch_and_the_next_run_continues(
     assert received(events) + received(finish_and_judge(pipeline)) == ROWS
 
 
-def test_a_second_signal_ends_it_at_once_with_all_it_started(pipeline: FilesPipeline) -> None:
+def test_a_second_signal_kills_it_with_all_it_started(pipeline: FilesPipeline) -> None:
     with CommandProcess("run", pipeline.file, log=pipeline.folder / "run.log") as process:
         process.wait_until(lambda: len(pipeline.timeline.completed) >= 2)
         process.signal(signal.SIGINT)
@@ -39,11 +39,11 @@ def test_a_second_signal_ends_it_at_once_with_all_it_started(pipeline: FilesPipe
         process.signal(signal.SIGINT)
         assert process.wait() == ExitCode.INTERRUPTED
         assert process.left_behind() == []
-    assert "ended at once" in process.output
+    assert "killed; the next start" in process.output
     finish_and_judge(pipeline)
 
 
-def test_what_ends_a_query_is_told_in_one_line(pipeline: FilesPipeline, tmp_path: Path) -> None:
+def test_what_ends_a_query_is_reported_in_one_line(pipeline: FilesPipeline, tmp_path: Path) -> None:
     pipeline.describe("SELECT id, IF(seq = 250, CAST(raise_error('odd row') AS BIGINT), seq) AS seq FROM source")
     code, output = run_command("run", pipeline.file, log=tmp_path / "run.log")
     assert code == ExitCode.QUERY_FAILED
@@ -51,7 +51,7 @@ def test_what_ends_a_query_is_told_in_one_line(pipeline: FilesPipeline, tmp_path
     assert last.startswith("error: the query ended with an error: ")
     assert "odd row" in last
     assert "Traceback" not in output
-    assert all(line.startswith("{") for line in output.splitlines()[:-1]), "only log lines besides"
+    assert all(line.startswith("{") for line in output.splitlines()[:-1]), "all other lines are log lines"
 
 
 def test_an_interpreter_that_cannot_run_tasks_is_named(

@@ -13,7 +13,7 @@ import pytest
 from bucketingest.cli.exit_codes import ExitCode
 from devservers.kafka import KafkaBroker
 from devservers.produce import produce
-from support.command_process import CommandProcess, run_command
+from support.jobs.command_process import CommandProcess, run_command
 from support.pages import ROOT, blocks, typed
 
 PAGES = ("README.md", "docs/quickstart-laptop.md")

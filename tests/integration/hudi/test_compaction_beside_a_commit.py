@@ -15,13 +15,13 @@ import pytest
 
 from bucketingest.cli.main import call
 from bucketingest.hudi.table.table import TableDefinition
-from support.crashing_storage import Crash
 from support.oracle.client import HudiOracle
 from support.oracle.expected import MergeRules
 from support.oracle.intercepted import InterceptedStorage, nothing
 from support.oracle.local_pipeline import LocalPipeline
 from support.oracle.readers import assert_read_alike
 from support.oracle.writer import HudiWriter
+from support.storage.crashing_storage import Crash
 
 pytestmark = pytest.mark.hudi
 

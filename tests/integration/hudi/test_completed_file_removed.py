@@ -15,13 +15,13 @@ import pytest
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
-from support.local_writer import LocalWriter
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
 from support.oracle.compare import assert_same_rows
 from support.oracle.expected import ExpectedTable, MergeRules
 from support.oracle.readers import assert_read_alike
 from support.oracle.writer import HudiWriter
+from support.tables.local_writer import LocalWriter
 
 pytestmark = pytest.mark.hudi
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.hudi.table.table import TableDefinition
-from support.local_writer import LocalWriter
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
 from support.oracle.compare import assert_same_rows
 from support.oracle.expected import ExpectedTable, MergeRules
 from support.oracle.writer import HudiWriter
+from support.tables.local_writer import LocalWriter
 
 pytestmark = pytest.mark.hudi
 

@@ -18,13 +18,13 @@ from bucketingest.hudi.table.table import TableDefinition, load_table
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, State
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage, open_storage
-from support.local_writer import LocalWriter
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
 from support.oracle.compare import assert_same_rows
 from support.oracle.environment import OracleError
 from support.oracle.expected import ExpectedTable, MergeRules
 from support.oracle.writer import HudiWriter
+from support.tables.local_writer import LocalWriter
 
 pytestmark = pytest.mark.hudi
 

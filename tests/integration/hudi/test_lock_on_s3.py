@@ -37,13 +37,13 @@ def lock_of(storage: Storage, owner: str) -> HudiLock:
 
 
 def test_the_lock_object_is_hudis(storage: Storage) -> None:
-    with lock_of(storage, "pipeline orders").held() as grip:
-        grip.check()
-        held = json.loads(storage.get(LOCK_PATH))
+    with lock_of(storage, "pipeline orders").held() as held:
+        held.check()
+        content = json.loads(storage.get(LOCK_PATH))
     released = json.loads(storage.get(LOCK_PATH))
-    assert list(held) == ["expired", "validUntil", "owner"]
-    assert held["owner"].startswith("pipeline orders ")
-    assert released == held | {"expired": True}
+    assert list(content) == ["expired", "validUntil", "owner"]
+    assert content["owner"].startswith("pipeline orders ")
+    assert released == content | {"expired": True}
 
 
 def test_one_writer_at_a_time_is_inside(url: str, s3_server: S3Server) -> None:
@@ -55,10 +55,10 @@ def test_one_writer_at_a_time_is_inside(url: str, s3_server: S3Server) -> None:
         lock = lock_of(open_storage(url, s3_server.options()), owner)
         try:
             for _ in range(ROUNDS):
-                with lock.held() as grip:
+                with lock.held() as held:
                     inside.append(owner)
                     assert inside == [owner]
-                    grip.check()
+                    held.check()
                     inside.remove(owner)
                     entered.append(owner)
         except BaseException as failure:  # noqa: BLE001 - told to the test's own thread
@@ -75,5 +75,5 @@ def test_one_writer_at_a_time_is_inside(url: str, s3_server: S3Server) -> None:
 
 def test_a_lock_that_a_crashed_hudi_writer_left_is_taken_when_it_expires(storage: Storage) -> None:
     storage.create(LOCK_PATH, LockContent(expired=False, valid_until_ms=0, owner="a-java-writer").encode())
-    with lock_of(storage, "ours").held() as grip:
-        grip.check()
+    with lock_of(storage, "ours").held() as held:
+        held.check()

@@ -14,12 +14,12 @@ from bucketingest.hudi.naming import LogFileName, deterministic_file_id
 from bucketingest.hudi.rollback.markers import create_marker, marked_files
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
-from support.local_writer import LocalWriter
 from support.oracle import hudi_rs
 from support.oracle.client import HudiInstant, HudiOracle
 from support.oracle.compare import assert_same_rows
 from support.oracle.environment import OracleError
 from support.oracle.writer import HudiWriter
+from support.tables.local_writer import LocalWriter
 
 pytestmark = pytest.mark.hudi
 

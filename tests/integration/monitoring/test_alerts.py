@@ -1,4 +1,4 @@
-"""Every alert as Prometheus evaluates it: fires when it should, silent when it should not."""
+"""Every alert, evaluated by Prometheus: it fires when it should, and is silent when it should be."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import yaml
 from bucketingest.spec.quantity import parse_duration
 from monitoring.alerts import ALERTS
 from monitoring.model import Alert
-from support.alert_scenarios import SCENARIOS, Scenario
-from support.promtool import promtool, rules_file
+from support.monitoring.alert_scenarios import SCENARIOS
+from support.monitoring.promtool import promtool, rules_file
+from support.monitoring.scenarios.scenario import Scenario
 
 RECORDED = re.compile(r"bucketingest:\w+:\w+")
 
@@ -26,7 +27,7 @@ def test_promtool_finds_nothing_wrong_with_the_rules() -> None:
 
 
 def only(alert: str, folder: Path) -> Path:
-    """The checked-in rules without those that the alert does not need: they would be evaluated thousands of times."""
+    """The checked-in rules that the alert needs: more would be evaluated thousands of times."""
     groups = yaml.safe_load(rules_file().read_text())["groups"]
     rules = {rule.get("record", rule.get("alert")): rule for group in groups for rule in group["rules"]}
     needed, open_ends = {alert}, [alert]
@@ -70,9 +71,9 @@ def firing(scenario: Scenario, times: Iterable[str], *, fires: bool) -> list[dic
 
 
 @pytest.mark.parametrize("scenario", [pytest.param(each, id=f"{each.alert}: {each.story}") for each in SCENARIOS])
-def test_an_alert_fires_when_it_should_and_not_else(scenario: Scenario, tmp_path: Path) -> None:
+def test_an_alert_fires_only_when_it_should(scenario: Scenario, tmp_path: Path) -> None:
     looks = [*firing(scenario, scenario.fires_at, fires=True), *firing(scenario, scenario.silent_at, fires=False)]
-    assert looks, "a scenario that is never looked at proves nothing"
+    assert looks, "a scenario needs times to check"
     tested = promtool("test", "rules", rule_test(scenario, tmp_path, promql_expr_test=looks))
     assert tested.returncode == 0, tested.stdout
 
@@ -83,8 +84,8 @@ INLINE = {alert.name: alert.inline for alert in ALERTS if alert.inline}
 @pytest.mark.parametrize(
     "scenario", [pytest.param(each, id=f"{each.alert}: {each.story}") for each in SCENARIOS if each.alert in INLINE]
 )
-def test_grafanas_expressions_say_the_same_without_recorded_series(scenario: Scenario, tmp_path: Path) -> None:
-    # What holds for a moment only is no alert yet, though the expression is true.
+def test_grafanas_expressions_give_the_same_without_recorded_series(scenario: Scenario, tmp_path: Path) -> None:
+    # What holds only for a moment is not an alert yet, although the expression is true.
     silent = [time for time in scenario.silent_at if parse_duration(time) > timedelta(minutes=20)]
     looks = [*firing(scenario, scenario.fires_at, fires=True), *firing(scenario, silent, fires=False)]
     expr = f"count by ({', '.join(scenario.labels)}) ({INLINE[scenario.alert]})"
@@ -94,8 +95,8 @@ def test_grafanas_expressions_say_the_same_without_recorded_series(scenario: Sce
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
-def test_what_an_alert_says_names_the_resource_and_is_whole(alert: Alert, tmp_path: Path) -> None:
-    """Promtool shows what it got when none is expected."""
+def test_an_alerts_text_names_the_resource_and_is_complete(alert: Alert, tmp_path: Path) -> None:
+    """Promtool shows the actual alerts if none is expected."""
     scenario = next(each for each in SCENARIOS if each.alert == alert.name and each.fires_at)
     none = [{"alertname": alert.name, "eval_time": scenario.fires_at[0], "exp_alerts": []}]
     shown = promtool("test", "rules", rule_test(scenario, tmp_path, alert_rule_test=none)).stdout

@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes a real job, and the operator's own metrics of it: no panel is empty, and no alert fires."""
+"""A real Prometheus scrapes a real job, and the operator's metrics of it: no panel is empty, and no alert fires."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from devservers.kafka import KafkaBroker
 from devservers.process import free_ports
 from devservers.produce import produce
 from devservers.prometheus import Prometheus
-from support.command_process import CommandProcess
-from support.panel_queries import without_data
-from support.promtool import rules_file
+from support.jobs.command_process import CommandProcess
+from support.monitoring.panel_queries import without_data
+from support.monitoring.promtool import rules_file
 
 NAMESPACE, NAME = "shop", "orders"
 TOPIC = "monitored"
@@ -42,7 +42,7 @@ def send(broker: KafkaBroker) -> None:
 
 
 class OfOperator:
-    """The metrics that the operator would tell of one resource, from the real job's real `/progress`."""
+    """The metrics that the operator would export for one resource, from the real job's `/progress`."""
 
     def __init__(self, document: dict[str, object], job: str) -> None:
         self.metrics = Metrics()
@@ -56,12 +56,12 @@ class OfOperator:
         self._document = document
 
     def text(self) -> bytes:
-        """What a scrape gets."""
+        """The answer to a scrape."""
         return self.metrics.text() + self._resources.text().encode()
 
     def look(self) -> None:
         """Ask the job once, as a pass does."""
-        began = time.monotonic()
+        started = time.monotonic()
         with urllib.request.urlopen(f"http://{self._job}/progress", timeout=5) as answer:
             report = ProgressReport.model_validate(json.load(answer))
         now = datetime.now(UTC).replace(microsecond=0)
@@ -80,12 +80,12 @@ class OfOperator:
         self.inventory.take({**self._document, "metadata": metadata, "status": status.to_document()})
         self.memory.counts.note_report("pod", report, status, from_its_start=True)
         self.memory.talk = Talk("pod", report, time.monotonic())
-        self.metrics.took(time.monotonic() - began)
+        self.metrics.took(time.monotonic() - started)
 
 
 @pytest.fixture
 def pipeline(kafka_broker: KafkaBroker, tmp_path: Path) -> Path:
-    """A BucketIngest with input that keeps its promises, some rows of which do not decode."""
+    """A healthy BucketIngest; some rows of its input do not decode."""
     kafka_broker.create_topic(TOPIC, partitions=2)
     send(kafka_broker)
     spec = {
@@ -121,7 +121,7 @@ def job(pipeline: Path, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.kafka
-def test_every_panel_shows_data_and_a_healthy_pipeline_alerts_nobody(
+def test_every_panel_shows_data_and_a_healthy_pipeline_fires_no_alert(
     job: str, pipeline: Path, kafka_broker: KafkaBroker
 ) -> None:
     operator = OfOperator(yaml.safe_load(pipeline.read_text()), job)
@@ -138,5 +138,5 @@ def test_every_panel_shows_data_and_a_healthy_pipeline_alerts_nobody(
             time.sleep(1)
             operator.look()
         firing = [each["labels"]["alertname"] for each in prometheus.alerts() if each["state"] == "firing"]
-        # Its rows that do not decode are told: that one is right.
+        # It has rows that do not decode: this alert is correct.
         assert set(firing) <= {"BucketIngestDeadLetters"}

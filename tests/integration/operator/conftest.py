@@ -1,4 +1,4 @@
-"""A real API server with its controllers, without a node: tests play the node, and the operator is a real process."""
+"""A real API server with controllers, without a node: tests play the node, and the operator is a real process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import decode_observation, decode_plan
-from devcluster import machine
 from devcluster.cluster import EmbeddedCluster
 from devcluster.instance import instance
+from devcluster.node import machine
 from support.cluster.kube import Kube
 from support.operator.played import PlayedNode
 from support.operator.process import OperatorProcess
@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def kube() -> Iterator[Kube]:
-    """The API of a control plane of its own: one for each process that runs tests."""
+    """The API of a control plane: one for each test process."""
     if (reason := machine.why_not()) is not None:
         message = f"NO OPERATOR TESTS: {reason}"
         if os.environ.get("CI") or os.environ.get("BUCKETINGEST_REQUIRE_CLUSTER"):
@@ -45,7 +45,7 @@ def kube() -> Iterator[Kube]:
 
 @pytest.fixture
 def scene(kube: Kube) -> Scene:
-    """A namespace of the test's own."""
+    """A namespace for one test."""
     number = next(_numbers)
     namespace = f"t{os.getpid()}-{number}"
     kube.kubectl("create", "namespace", namespace)
@@ -71,4 +71,4 @@ def start(kube: Kube, scene: Scene, tmp_path: Path) -> Iterator[Callable[..., Op
     for operator in started:
         for line in operator.lines("decision"):
             seen = decode_observation(line["observation"])
-            assert reconcile(seen) == decode_plan(line["plan"], seen), "a decision in the log cannot be made once more"
+            assert reconcile(seen) == decode_plan(line["plan"], seen), "a decision in the log cannot be replayed"

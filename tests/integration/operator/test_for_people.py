@@ -1,4 +1,4 @@
-"""`top` and `diagnose` against a real API server, and the decisions of a real operator decided once more."""
+"""`top` and `diagnose` with a real API server, and replays of a real operator's decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.operator.process import OperatorProcess
 from support.operator.scene import Scene
 
 
-def test_people_see_a_pipeline_and_what_was_decided_is_decided_again(
+def test_top_and_diagnose_show_a_pipeline_and_its_decisions_are_replayed(
     scene: Scene, start: Callable[..., OperatorProcess], tmp_path: Path
 ) -> None:
     operator = start()

@@ -1,27 +1,13 @@
-"""The operator's acts against a real API server: what it makes, what it waits for, what it never does."""
+"""The operator with a real API server: what it creates, what it waits for, what it never does."""
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Self
-
-import pytest
-
-from bucketingest.spec.job_report import InflightReport
 from support.cluster.kube import condition, wait_for
-from support.observations import termination
-from support.operator.process import OperatorProcess
-from support.operator.scene import FINALIZER, Scene
-
-Start = Callable[..., OperatorProcess]
-STUCK = InflightReport(instant="20261121115950000", age_seconds=3600)
+from support.operator.observations import termination
+from support.operator.scene import FINALIZER, STUCK, Scene, Start
 
 
-def test_a_resource_gets_its_driver_and_nothing_of_anybody_else(scene: Scene, start: Start) -> None:
+def test_a_resource_gets_its_driver_and_only_our_finalizer(scene: Scene, start: Start) -> None:
     start()
     scene.apply()
     pod = scene.driver()
@@ -31,14 +17,14 @@ def test_a_resource_gets_its_driver_and_nothing_of_anybody_else(scene: Scene, st
     assert len(made) == 6
     metadata = scene.resource()["metadata"]
     assert metadata["finalizers"] == [FINALIZER]
-    # kubectl's own is all there is: Kopf keeps nothing in the resource.
+    # Only kubectl's annotation: Kopf keeps nothing in the resource.
     assert set(metadata["annotations"]) == {"kubectl.kubernetes.io/last-applied-configuration"}
     status = scene.resource()["status"]
     assert (status["attempt"], status["attempts"][0]["pod"]) == (1, pod)
-    wait_for(lambda: "AttemptStarting" in scene.events(), within=60, telling="an event")
+    wait_for(lambda: "AttemptStarting" in scene.events(), within=60, description="an event")
 
 
-def test_a_driver_that_answers_is_told_in_status_and_metrics(scene: Scene, start: Start) -> None:
+def test_a_driver_that_answers_appears_in_status_and_metrics(scene: Scene, start: Start) -> None:
     operator = start()
     scene.apply()
     _, job = scene.run()
@@ -53,19 +39,19 @@ def test_a_driver_that_answers_is_told_in_status_and_metrics(scene: Scene, start
         assert operator.metric("bucketingest_operator_leader") == 1
         assert operator.metric("bucketingest_operator_resources") == 1
         assert (operator.metric("bucketingest_operator_actions_total", action="StartAttempt", result="done") or 0) >= 1
-        # A new operator knows at once what the old one knew.
+        # A new operator knows immediately what the old one knew.
         operator.kill()
         operator.start()
         wait_for(
             lambda: operator.metric("bucketingest_resource_phase", phase="Running", **who) == 1,
             within=60,
-            telling="the metric after a restart",
+            description="the metric after a restart",
             state=operator.log_text,
         )
         assert operator.metric("bucketingest_attempt", **who) == 1
 
 
-def test_a_driver_that_is_lost_is_followed_by_another_at_once(scene: Scene, start: Start) -> None:
+def test_after_a_lost_driver_another_starts_at_once(scene: Scene, start: Start) -> None:
     operator = start()
     scene.apply()
     pod, job = scene.run()
@@ -76,11 +62,11 @@ def test_a_driver_that_is_lost_is_followed_by_another_at_once(scene: Scene, star
     wait_for(
         lambda: operator.metric("bucketingest_restarts_total", **{"class": "DriverLost"}) == 1,
         within=60,
-        telling="the restart is counted",
+        description="the restart is counted",
     )
 
 
-def test_a_failure_is_told_and_waits_its_time(scene: Scene, start: Start) -> None:
+def test_a_failure_is_reported_and_the_next_attempt_waits(scene: Scene, start: Start) -> None:
     start()
     scene.apply()
     pod, job = scene.run()
@@ -102,7 +88,7 @@ def test_a_wrong_credential_stalls_until_a_person_changes_something(scene: Scene
     scene.driver(2)
 
 
-def test_a_stuck_driver_is_ended_waited_for_and_its_instant_taken_back_before_another_starts(
+def test_a_stuck_driver_is_stopped_and_its_instant_rolled_back_before_another_starts(
     scene: Scene, start: Start
 ) -> None:
     operator = start()
@@ -111,14 +97,14 @@ def test_a_stuck_driver_is_ended_waited_for_and_its_instant_taken_back_before_an
     with job:
         scene.await_terminating(pod)
         scene.await_condition("Ready", "False", "Stuck")
-        # Its process may still run: nothing else may, however often the operator looks.
+        # Its process may still run: nothing else may start, in any number of passes.
         passes = "bucketingest_operator_reconcile_seconds_count"
         before = operator.metric(passes) or 0
-        wait_for(lambda: (operator.metric(passes) or 0) >= before + 2, within=60, telling="two more passes")
+        wait_for(lambda: (operator.metric(passes) or 0) >= before + 2, within=60, description="two more passes")
         assert len(scene.pods()) == 1
         assert scene.pods(role="rollback") == []
         scene.node.remove(scene.namespace, pod)
-    rollback = wait_for(lambda: scene.pods(role="rollback"), within=60, telling="a rollback", state=scene.state)
+    rollback = wait_for(lambda: scene.pods(role="rollback"), within=60, description="a rollback", state=scene.state)
     assert len(scene.pods()) == 0
     name = rollback[0]["metadata"]["name"]
     scene.node.bind(scene.namespace, name)
@@ -139,7 +125,9 @@ def test_a_deletion_waits_for_the_driver_and_leaves_nothing(scene: Scene, start:
         scene.node.remove(scene.namespace, pod)
     scene.await_gone()
     wait_for(
-        lambda: operator.metric("bucketingest_resource_info") is None, within=60, telling="metrics go with the resource"
+        lambda: operator.metric("bucketingest_resource_info") is None,
+        within=60,
+        description="metrics are deleted with the resource",
     )
     wait_for(
         lambda: (
@@ -148,11 +136,11 @@ def test_a_deletion_waits_for_the_driver_and_leaves_nothing(scene: Scene, start:
             )
         ),
         within=60,
-        telling="what it owned is collected",
+        description="its objects are deleted",
     )
 
 
-def test_a_driver_on_a_node_that_is_no_more_is_not_waited_for(scene: Scene, start: Start) -> None:
+def test_a_driver_on_a_lost_node_does_not_block_a_deletion(scene: Scene, start: Start) -> None:
     start()
     node = f"lost-{scene.namespace}"
     scene.node.appear(node)
@@ -165,7 +153,7 @@ def test_a_driver_on_a_node_that_is_no_more_is_not_waited_for(scene: Scene, star
     scene.await_gone()
 
 
-def test_one_table_has_one_driver_and_the_next_comes_when_the_first_goes(scene: Scene, start: Start) -> None:
+def test_one_table_has_one_driver_and_the_next_starts_when_the_first_is_deleted(scene: Scene, start: Start) -> None:
     start()
     scene.apply("first")
     scene.driver(name="first")
@@ -188,7 +176,7 @@ def test_suspend_and_resume(scene: Scene, start: Start) -> None:
         scene.apply(suspend=True)
         scene.await_terminating(pod)
         scene.node.remove(scene.namespace, pod)
-        wait_for(lambda: scene.resource()["status"]["phase"] == "Suspended", within=60, telling="it is suspended")
+        wait_for(lambda: scene.resource()["status"]["phase"] == "Suspended", within=60, description="it is suspended")
         assert scene.pods() == []
         scene.apply(suspend=False)
         scene.driver(2)
@@ -208,109 +196,7 @@ def test_a_resource_that_was_there_before_the_operator_is_found(scene: Scene, st
     scene.driver()
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6])
-def test_an_operator_that_dies_at_any_moment_leaves_one_driver(scene: Scene, start: Start, delay: float) -> None:
-    operator = start()
-    scene.apply()
-    time.sleep(delay)
-    operator.kill()
-    operator.start()
-    pod, job = scene.run(inflight=None)
-    with job:
-        scene.await_condition("Ready", "True", within=60)
-        assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
-        scene.kube.delete(scene.namespace, "orders")
-        time.sleep(delay)
-        operator.kill()
-        operator.start()
-        scene.await_terminating(pod)
-        scene.node.remove(scene.namespace, pod)
-    scene.await_gone()
-
-
-class Mortal:
-    """An operator that is started again whenever it has died, which it does between any two of its writes."""
-
-    def __init__(self, scene: Scene, folder: Path) -> None:
-        where = ["--namespace", scene.namespace, "--leader-election-namespace", scene.namespace]
-        module = "support.operator.dying"
-        self._process = OperatorProcess(scene.kube.kubeconfig, folder / "mortal.log", *where, module=module)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._live)
-        self.deaths = 0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        if self._process.runs:
-            self._process.kill()
-
-    def _live(self) -> None:
-        self._process.start(wait=False)
-        while not self._over.wait(0.02):
-            if not self._process.runs:
-                self.deaths += 1
-                self._process.start(wait=False)
-
-
-def test_an_operator_that_dies_between_any_two_of_its_writes_gets_everything_done_once(
-    scene: Scene, tmp_path: Path
-) -> None:
-    scene.within = 120
-    with Mortal(scene, tmp_path) as operator:
-        scene.apply()
-        pod, job = scene.run(inflight=STUCK)
-        with job:
-            scene.await_terminating(pod)
-            assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
-            scene.node.remove(scene.namespace, pod)
-        rollback = wait_for(lambda: scene.pods(role="rollback"), within=120, telling="a rollback", state=scene.state)
-        assert len(rollback) == 1
-        name = rollback[0]["metadata"]["name"]
-        scene.node.bind(scene.namespace, name)
-        scene.node.end(scene.namespace, name, 0, termination(0, error_class="Ok"))
-        second, job = scene.run(2, inflight=None)
-        with job:
-            scene.await_condition("Ready", "True")
-            assert [each["metadata"]["name"] for each in scene.pods()] == [second]
-            scene.kube.delete(scene.namespace, "orders")
-            scene.await_terminating(second)
-            scene.node.remove(scene.namespace, second)
-        scene.await_gone()
-    assert operator.deaths > 10
-
-
-def test_another_operator_takes_over_from_one_that_hangs_which_then_does_nothing(scene: Scene, start: Start) -> None:
-    first, second = start("first"), start("second")
-    wait_for(lambda: first.metric("bucketingest_operator_leader") == 1, within=60, telling="the first leads")
-    assert second.metric("bucketingest_operator_leader") == 0
-    assert second.metric("bucketingest_operator_reconcile_seconds_count") == 0
-    first.send(signal.SIGSTOP)
-    wait_for(lambda: second.metric("bucketingest_operator_leader") == 1, within=60, telling="the second leads")
-    scene.apply()
-    first.send(signal.SIGCONT)
-    pod, job = scene.run(inflight=None)
-    with job:
-        scene.await_condition("Ready", "True")
-        assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
-    assert first.metric("bucketingest_operator_leader") == 0
-    assert first.metric("bucketingest_resource_info") is None
-    assert first.lines("decision") == []
-
-
-def test_an_operator_that_is_told_to_end_lets_another_lead_at_once(scene: Scene, start: Start) -> None:
-    first, second = start("first"), start("second")
-    wait_for(lambda: first.metric("bucketingest_operator_leader") == 1, within=60, telling="the first leads")
-    assert first.end() == 0
-    # its lease would last 15 s
-    wait_for(lambda: second.metric("bucketingest_operator_leader") == 1, within=12, telling="the second leads")
-
-
-def test_what_somebody_else_writes_meanwhile_is_seen(scene: Scene, start: Start) -> None:
+def test_what_another_writer_changes_in_the_meantime_is_seen(scene: Scene, start: Start) -> None:
     start()
     scene.apply()
     _, job = scene.run(inflight=None)
@@ -323,12 +209,12 @@ def test_what_somebody_else_writes_meanwhile_is_seen(scene: Scene, start: Start)
         wait_for(
             lambda: condition(scene.resource(), "Reconciling").get("reason") == "Paused",
             within=60,
-            telling="it is paused",
+            description="it is paused",
             state=scene.state,
         )
 
 
-def test_no_driver_is_made_in_a_namespace_that_goes(scene: Scene, start: Start) -> None:
+def test_no_driver_is_created_in_a_namespace_that_is_being_deleted(scene: Scene, start: Start) -> None:
     start()
     scene.apply()
     pod, job = scene.run(inflight=None)

@@ -1,4 +1,4 @@
-"""The rights that the operator names are all it needs: a whole life of a resource with them, and nothing was denied."""
+"""The operator needs only its listed rights: a resource's whole life with them, and nothing is denied."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from bucketingest.spec.job_report import InflightReport
 from bucketingest_operator.kube import rights
 from support.cluster.kube import Kube, wait_for
-from support.observations import termination
+from support.operator.observations import termination
 from support.operator.process import OperatorProcess
 from support.operator.scene import Scene
 
@@ -37,7 +37,7 @@ def bound(made: dict[str, Any], namespace: str) -> dict[str, Any]:
 def kubeconfig_of_account(
     kube: Kube, namespace: str, folder: Path, rules: tuple[rights.Rule, ...] = rights.NAMESPACED
 ) -> Path:
-    """Who has the operator's rights and no others."""
+    """A kubeconfig with only the operator's rights."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": namespace}}
     roles = [
         role("Role", "operator", namespace, (*rules, *rights.LEASE)),
@@ -52,7 +52,7 @@ def kubeconfig_of_account(
     return path
 
 
-def test_a_whole_life_needs_no_other_rights(
+def test_a_resources_whole_life_needs_no_other_rights(
     kube: Kube, scene: Scene, start: Callable[..., OperatorProcess], tmp_path: Path
 ) -> None:
     operator = start(kubeconfig=kubeconfig_of_account(kube, scene.namespace, tmp_path))
@@ -62,11 +62,11 @@ def test_a_whole_life_needs_no_other_rights(
         scene.await_condition("Ready", "False", "Stuck")
         scene.await_terminating(pod)
         scene.node.remove(scene.namespace, pod)
-    rollback = wait_for(lambda: scene.pods(role="rollback"), within=60, telling="a rollback", state=scene.state)
+    rollback = wait_for(lambda: scene.pods(role="rollback"), within=60, description="a rollback", state=scene.state)
     name = rollback[0]["metadata"]["name"]
     scene.node.bind(scene.namespace, name)
     scene.node.end(scene.namespace, name, 0, termination(0, error_class="Ok"))
-    # Attempts 2 to 4 are lost, so that what attempt 1 left is swept.
+    # Attempts 2 to 4 are lost, so that the objects of attempt 1 are deleted.
     for attempt in (2, 3):
         scene.lose(attempt, within=60)
         scene.await_condition("Ready", "False", "DriverLost", within=60)
@@ -79,7 +79,7 @@ def test_a_whole_life_needs_no_other_rights(
     wait_for(
         lambda: "-1\n" not in kube.kubectl("get", "configmap", "-n", scene.namespace, "-o", "name"),
         within=60,
-        telling="what the first attempt left is swept",
+        description="the objects of the first attempt are deleted",
     )
     scene.node.run(scene.namespace, last, "127.77.2.1", node)
     scene.kube.delete(scene.namespace, "orders")
@@ -92,7 +92,7 @@ def test_a_whole_life_needs_no_other_rights(
     assert [line for line in operator.lines() if "nodes cannot be read" in str(line.get("event"))] == []
 
 
-def test_an_operator_that_cannot_watch_ends_instead_of_being_blind(kube: Kube, scene: Scene, tmp_path: Path) -> None:
+def test_an_operator_that_cannot_watch_exits(kube: Kube, scene: Scene, tmp_path: Path) -> None:
     blind = tuple(
         {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "watch"]}
         if "bucketingests" in rule["resources"]
@@ -103,6 +103,6 @@ def test_an_operator_that_cannot_watch_ends_instead_of_being_blind(kube: Kube, s
     kubeconfig = kubeconfig_of_account(kube, scene.namespace, tmp_path, blind)
     operator = OperatorProcess(kubeconfig, tmp_path / "blind.log", *where)
     operator.start(wait=False)
-    wait_for(lambda: not operator.runs, within=60, telling="it ends", state=operator.log_text)
+    wait_for(lambda: not operator.runs, within=60, description="it ends", state=operator.log_text)
     assert operator.exit_code == 1
     assert operator.lines("the operator has failed")

@@ -14,8 +14,8 @@ import pytest
 
 from bucketingest.storage import AccessDenied, AlreadyExists, ConditionalStorage, InvalidLocation, Storage, open_storage
 from devservers.s3 import S3Server
-from support.conditional_behaviour import ConditionalBehaviour
-from support.storage_behaviour import StorageBehaviour
+from support.storage.conditional_behaviour import ConditionalBehaviour
+from support.storage.storage_behaviour import StorageBehaviour
 
 pytestmark = [pytest.mark.integration, pytest.mark.s3]
 
@@ -159,7 +159,7 @@ def test_wrong_keys_are_access_denied_and_not_shown(s3_server: S3Server, table: 
         assert s3_server.access_key not in str(caught.value)
 
 
-def test_a_missing_bucket_is_named_and_no_object_is_said_to_be_deleted(s3_server: S3Server) -> None:
+def test_a_missing_bucket_is_named_and_no_object_is_reported_as_deleted(s3_server: S3Server) -> None:
     storage = open_storage("s3://no-such-bucket-here/orders", s3_server.options())
     for call in every_call(storage):
         with pytest.raises(InvalidLocation, match="bucket or container does not exist"):

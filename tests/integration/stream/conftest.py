@@ -1,4 +1,4 @@
-"""One Spark session for all tests here, as starting a JVM is the dearest part; a folder and topics for each test."""
+"""One Spark session for all tests here, as starting a JVM is the slowest part; a folder and topics for each test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from bucketingest.stream.spark.session import build_session
 from devservers.kafka import KafkaBroker
 from devservers.locations import require
-from support.stream_runs import Lake, NewTopic, Runner, Topic
+from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.stream.errors import CheckpointLost
-from support.recorded_stream import RecordedStream
+from support.jobs.recorded_stream import RecordedStream
 
 FILES = 15
 DONE = 12
@@ -120,12 +120,12 @@ def test_every_file_is_read_once_after(damage: str, left: RecordedStream, stream
 def test_a_start_is_refused_after(damage: str, left: RecordedStream, stream: Callable[[int], DataFrame]) -> None:
     REFUSED[damage](former(left))
 
-    with pytest.raises(CheckpointLost, match="Which files are in the table cannot be told without it"):
+    with pytest.raises(CheckpointLost, match="Without it nothing says which files are in the table"):
         left.run(stream(2))
 
 
 @pytest.mark.parametrize("position", [0, 1, 8, 9, 10])
-def test_files_after_a_position_that_went_back_are_read_again(
+def test_files_after_a_position_that_was_rolled_back_are_read_again(
     position: int, left: RecordedStream, stream: Callable[[int], DataFrame]
 ) -> None:
     del left.batches[position + 1 :]
@@ -136,7 +136,7 @@ def test_files_after_a_position_that_went_back_are_read_again(
     assert left.rows == list(range(FILES))
 
 
-def test_a_table_made_anew_gets_all_files(left: RecordedStream, stream: Callable[[int], DataFrame]) -> None:
+def test_a_recreated_table_gets_all_files(left: RecordedStream, stream: Callable[[int], DataFrame]) -> None:
     left.batches.clear()
 
     assert left.run(stream(20)).verdict == "new"
@@ -145,12 +145,12 @@ def test_a_table_made_anew_gets_all_files(left: RecordedStream, stream: Callable
 
 
 @pytest.mark.parametrize("before", [0, 1, 8, 9, 10])
-def test_a_micro_batch_that_was_begun_comes_again_with_its_files(
+def test_an_unfinished_micro_batch_runs_again_with_its_files(
     before: int, stream: Callable[[int], DataFrame], left: RecordedStream
 ) -> None:
     """At the very first one, and around the entries that are compact files."""
     position = left.batches[before - 1][0] if before else None
-    left.begun = left.batches[before][0]
+    left.unfinished = left.batches[before][0]
     del left.batches[before:]
     assert left.position == position
 

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from bucketingest.write.coordinator_api import StartVerdict
-from support.recorded_stream import RecordedStream
-from support.stream_runs import NewTopic, Topic
+from support.jobs.recorded_stream import RecordedStream
+from support.jobs.stream_runs import NewTopic, Topic
 
 pytestmark = pytest.mark.kafka
 
@@ -69,7 +69,7 @@ def test_start_after_start_with_crashes_between_reads_every_offset_once(
     damage: str, recorded: RecordedStream, topic: Topic, stream: Callable[..., DataFrame]
 ) -> None:
     send(topic, *range(8))
-    recorded.run(stream(4), begin=1)  # the very first micro-batch is begun
+    recorded.run(stream(4), begin=1)  # the very first micro-batch is started
     DAMAGES[damage](Path(recorded.root))
     send(topic, *range(8, 12))
     recorded.run(stream(100, "latest"), record=1)
@@ -88,7 +88,7 @@ def test_start_after_start_with_crashes_between_reads_every_offset_once(
     assert numbers == list(range(numbers[0], numbers[0] + 3)), "Spark's numbers go on"
 
 
-def test_offsets_after_a_position_that_went_back_are_read_again_and_new_partitions_from_their_beginning(
+def test_offsets_after_a_rolled_back_position_are_read_again_and_new_partitions_from_their_beginning(
     recorded: RecordedStream, topic: Topic, stream: Callable[..., DataFrame]
 ) -> None:
     send(topic, *range(8))
@@ -103,7 +103,7 @@ def test_offsets_after_a_position_that_went_back_are_read_again_and_new_partitio
     assert end(recorded) == {"0": 4, "1": 4, "2": 1}
 
 
-def test_a_table_made_anew_is_fed_from_the_starting_offsets(
+def test_a_recreated_table_is_fed_from_the_starting_offsets(
     recorded: RecordedStream, topic: Topic, stream: Callable[..., DataFrame]
 ) -> None:
     send(topic, *range(4))
@@ -129,23 +129,23 @@ def test_a_driver_that_should_be_dead_and_its_successor_do_not_meet(
     assert recorded.rows == zombie.rows == list(range(4))
 
 
-def test_rows_that_come_between_two_starts_are_not_left_out_though_the_first_begins_at_the_latest(
+def test_rows_that_arrive_between_two_starts_are_read_though_the_first_starts_at_the_latest(
     recorded: RecordedStream, topic: Topic, stream: Callable[..., DataFrame]
 ) -> None:
     recorded.beginning = "latest"
     send(topic, *range(4))
-    recorded.run(stream(100, "latest"))  # nothing to read: it ends before its first micro-batch
+    recorded.run(stream(100, "latest"))  # nothing to read: it ends without a micro-batch
     send(topic, *range(4, 8))
     recorded.run(stream(100, "latest"))
 
     assert recorded.rows == list(range(4, 8))
 
-    recorded.batches.clear()  # the first instant is taken back
+    recorded.batches.clear()  # the first instant is rolled back
     recorded.verdict = StartVerdict.REWOUND
     recorded.run(stream(100, "latest"))
     assert recorded.rows == list(range(4, 8))
 
-    recorded.batches.clear()  # the table is made anew
+    recorded.batches.clear()  # the table is recreated
     recorded.verdict = StartVerdict.NEW
     recorded.run(stream(100, "latest"))
     assert recorded.rows == []

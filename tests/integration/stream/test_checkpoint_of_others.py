@@ -1,4 +1,4 @@
-"""Generated rows go on with the next value; a user's own query goes on, or back, in the checkpoint it has."""
+"""Generated rows continue with the next value; a user's own query continues, or is rolled back, in its checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.stream.errors import CheckpointLost
-from support.recorded_stream import RecordedStream
+from support.jobs.recorded_stream import RecordedStream
 
 FILES = 6
 
@@ -28,11 +28,11 @@ def test_generated_rows_have_every_value_once(spark: SparkSession, tmp_path: Pat
     recorded.run(stream, begin=1, once=False)
     if lost:
         shutil.rmtree(recorded.root)
-    begun = recorded.begun
-    assert begun is not None
+    unfinished = recorded.unfinished
+    assert unfinished is not None
     made = recorded.run(stream, record=2, once=False)
 
-    assert recorded.batches[2][0].same_rows_as(begun)
+    assert recorded.batches[2][0].same_rows_as(unfinished)
     assert recorded.rows == list(range(len(recorded.rows)))
     assert len(recorded.rows) >= 100
     assert made.verdict == ("rebuilt" if lost else "resumed")
@@ -79,7 +79,7 @@ def test_a_users_own_query_that_crashed_before_spark_noted_its_end_is_in_step(
 
     (tmp_path / "checkpoint" / "offsets" / "3").write_text("v1\n{")
     (tmp_path / "checkpoint" / "offsets" / ".3.crc").unlink()
-    recorded.begun = None
+    recorded.unfinished = None
     recorded.run(numbers)
 
     assert recorded.rows == list(range(FILES))

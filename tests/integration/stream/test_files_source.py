@@ -14,8 +14,8 @@ import pytest
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import CheckpointLost
+from support.jobs.stream_runs import Lake, Runner
 from support.oracle.compare import assert_same_rows
-from support.stream_runs import Lake, Runner
 
 SCHEMA = "id STRING, at TIMESTAMP, quantity INT"
 AT = "2026-01-01T12:00:00Z"
@@ -118,7 +118,7 @@ def test_without_its_checkpoint_a_file_source_is_refused_with_what_can_be_done(
     with pytest.raises(
         CheckpointLost,
         match=r'the table has the files up to \{"digest":"[0-9a-f]{32}","logOffset":0\} of the file source.s log, and '
-        r"no checkpoint is left there\. Which files are in the table cannot be told without it\. Restore the "
+        r"no checkpoint is left there\. Without it nothing says which files are in the table\. Restore the "
         r"checkpoint directories, or give the pipeline another name: then all files are ingested again, ",
     ):
         run.once(wanted)

@@ -12,7 +12,7 @@ import fastavro
 import pytest
 
 from bucketingest.spec.model import BucketIngest
-from support.stream_runs import Lake, NewTopic, Runner, Topic
+from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic
 
 pytestmark = pytest.mark.kafka
 
@@ -81,10 +81,10 @@ def test_confluents_header_is_taken_off_and_another_schemas_messages_are_dead_le
     run: Runner, lake: Lake, new_topic: NewTopic
 ) -> None:
     topic = new_topic()
-    ours, another = b"\0" + (300).to_bytes(4, "big"), b"\0" + (301).to_bytes(4, "big")
+    own, another = b"\0" + (300).to_bytes(4, "big"), b"\0" + (301).to_bytes(4, "big")
     rows = [row(number) for number in range(5)]
-    bad = [another + encoded(row(5)), encoded(row(6)), ours, ours[:3], b"\1" + ours[1:] + encoded(row(7))]
-    topic.send([(None, value) for value in [*(ours + encoded(each) for each in rows), *bad]])
+    bad = [another + encoded(row(5)), encoded(row(6)), own, own[:3], b"\1" + own[1:] + encoded(row(7))]
+    topic.send([(None, value) for value in [*(own + encoded(each) for each in rows), *bad]])
 
     run.once(resource(lake, topic, confluentSchemaId=300))
 
@@ -92,5 +92,5 @@ def test_confluents_header_is_taken_off_and_another_schemas_messages_are_dead_le
     letters = lake.letters()
     assert [(each["offset"], each["value"]) for each in letters] == list(enumerate(bad, start=5))
     assert {each["detail"] for each in letters} == {
-        "the record has not Confluent's header of schema 300, or cannot be decoded with it"
+        "the record lacks Confluent's header of schema 300, or cannot be decoded with it"
     }

@@ -9,7 +9,7 @@ import pytest
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.write.errors import RowsRejected
-from support.stream_runs import Lake, NewTopic, Runner, Topic
+from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic
 
 pytestmark = pytest.mark.kafka
 
@@ -35,15 +35,15 @@ UNDECODABLE = {
     "cut off": good(900)[:-5],
     "text for a number": good(901).replace(b"901}", b'"x"}').replace(b'"quantity": 901', b'"quantity": "x"'),
     "too large for the column": good(902).replace(b'"quantity": 902', b'"quantity": 99999999999'),
-    "a time that is none": good(903).replace(b"2026-01-01T00:00:00Z", b"yesterday"),
+    "a time that is not one": good(903).replace(b"2026-01-01T00:00:00Z", b"yesterday"),
     "an array of rows": b"[" + good(904) + b"," + good(905) + b"]",
     "a number": b"17",
     "JSON's null": b"null",
     "nothing": b"",
     "spaces": b"   ",
-    "bytes that are no text": b'{"id": "\xff\xfe", "at": "2026-01-01T00:00:00Z", "quantity": 1, "place": "here"}',
+    "bytes that are not text": b'{"id": "\xff\xfe", "at": "2026-01-01T00:00:00Z", "quantity": 1, "place": "here"}',
     "two rows in one message": good(906) + good(907),
-    "something behind the row": good(908) + b" trailing",
+    "something after the row": good(908) + b" trailing",
 }
 
 
@@ -125,7 +125,7 @@ def test_mode_fail_ends_the_run_with_the_first_bad_row_and_shows_nothing_of_the_
 
     assert str(caught.value) == (
         "1 rows cannot be written and spec.errors.mode is fail. The first: decode: the record cannot be decoded with "
-        "the schema: no json. Mend the source, or set spec.errors.mode to deadLetter"
+        "the schema: no json. Fix the source, or set spec.errors.mode to deadLetter"
     )
     assert lake.rows()["id"].to_pylist() == ["k1"]
     assert len(lake.instants()) == 1

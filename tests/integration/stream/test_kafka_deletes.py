@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from support.jobs.stream_runs import Lake, NewTopic, Runner, messages
 from support.oracle.compare import assert_same_rows
-from support.stream_runs import Lake, NewTopic, Runner, messages
 
 pytestmark = pytest.mark.kafka
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.spec.model import BucketIngest
+from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic, messages
 from support.oracle.compare import assert_same_rows
 from support.oracle.expected import MergeRules, expected_table
-from support.stream_runs import Lake, NewTopic, Runner, Topic, messages
 
 pytestmark = pytest.mark.kafka
 
@@ -95,7 +95,7 @@ def test_every_row_arrives_with_every_value_over_several_micro_batches(
     assert lake.letters() == []
 
 
-def test_a_second_run_goes_on_where_the_first_ended(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+def test_a_second_run_continues_where_the_first_ended(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
     topic = new_topic(partitions=2)
     first, second = [order(number) for number in range(60)], [order(number) for number in range(60, 90)]
     wanted = resource(lake, topic)
@@ -109,7 +109,7 @@ def test_a_second_run_goes_on_where_the_first_ended(run: Runner, lake: Lake, new
     assert_same_rows(lake.rows(), as_arrow(*first, *second), key=["order_id"])
 
 
-def test_rows_between_two_starts_are_not_left_out_though_the_first_begins_at_the_latest_and_its_checkpoint_is_gone(
+def test_rows_between_two_starts_are_read_though_the_first_starts_at_the_latest_and_its_checkpoint_is_gone(
     run: Runner, lake: Lake, new_topic: NewTopic
 ) -> None:
     topic = new_topic(partitions=2)

@@ -1,4 +1,4 @@
-"""The second entry point: a streaming DataFrame of the user's own; and generated rows."""
+"""The second entry point: a user's own streaming DataFrame; and generated rows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.foreach_batch import MicroBatchFunction
 from bucketingest.stream.spark.session import REQUIRED_CONF
 from devservers.s3 import S3Server
+from support.jobs.stream_runs import WAIT_SECONDS_MAX, Lake, finish
 from support.oracle import hudi_rs
-from support.stream_runs import WAIT_SECONDS_MAX, Lake, finish
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_users_own_dataframe_becomes_a_table_and_the_session_keeps_its_setting
     assert len(lake.instants()) == 2
 
 
-def test_a_query_with_a_state_goes_on_after_a_crash_between_the_tables_commit_and_sparks(
+def test_a_query_with_a_state_continues_after_a_crash_between_the_tables_commit_and_sparks(
     numbers: DataFrame, lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash(*_: object) -> None:
@@ -75,7 +75,7 @@ def test_a_query_with_a_state_goes_on_after_a_crash_between_the_tables_commit_an
     assert len(lake.instants()) == 2
 
 
-def test_a_stop_is_obeyed_between_micro_batches_and_the_next_run_goes_on(spark: SparkSession, lake: Lake) -> None:
+def test_a_stop_is_obeyed_between_micro_batches_and_the_next_run_continues(spark: SparkSession, lake: Lake) -> None:
     resource = lake.resource(
         {"rate": {"rowsPerSecond": 200, "keys": 50}},
         table={"recordKey": ["key"], "orderingField": "value"},
@@ -128,7 +128,7 @@ def test_a_table_on_s3_by_storage_options_with_a_local_checkpoint(
 
 
 @pytest.mark.s3
-def test_a_checkpoint_where_spark_has_no_file_system_is_said(
+def test_a_checkpoint_where_spark_has_no_file_system_is_reported(
     numbers: DataFrame, lake: Lake, s3_server: S3Server
 ) -> None:
     bucket = s3_server.create_bucket("checkpoint-too")

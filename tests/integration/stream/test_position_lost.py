@@ -1,4 +1,4 @@
-"""A table that goes back behind a running query: the query ends, whatever it is about to do, and starts anew."""
+"""A table that is rolled back behind a running query: the query ends, whatever it is about to do, and starts again."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bucketingest.stream import ingest_resource
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Commit
 from bucketingest.write.errors import PositionLost
-from support.stream_runs import WAIT_SECONDS_MAX, Lake
+from support.jobs.stream_runs import WAIT_SECONDS_MAX, Lake
 
 LOSSES = 2
 
 
-def test_a_query_without_a_pause_between_its_micro_batches_is_started_anew_each_time(
+def test_a_query_without_a_pause_between_its_micro_batches_is_started_again_each_time(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit_if_due = InstantCoordinator.commit_if_due
@@ -38,7 +38,7 @@ def test_a_query_without_a_pause_between_its_micro_batches_is_started_anew_each_
     waiting = threading.Thread(target=running.wait, daemon=True)
     waiting.start()
     started_anew = enough.wait(WAIT_SECONDS_MAX)
-    running.request_stop()  # also lets go what would wait for ever
+    running.request_stop()  # also ends what would wait for ever
     waiting.join(WAIT_SECONDS_MAX)
 
     assert started_anew

@@ -15,7 +15,7 @@ from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.write_status import WriteStatus
-from support.stream_runs import Lake, NewTopic, Runner
+from support.jobs.stream_runs import Lake, NewTopic, Runner
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_each_of_two_tasks_writes_half_of_the_file_groups(
         ("SELECT *, uuid() AS mark FROM source", False),
     ],
 )
-def test_sql_that_gives_other_rows_each_time_is_told_from_sql_that_does_not(
+def test_sql_that_gives_other_rows_each_time_is_distinguished_from_sql_that_does_not(
     spark: SparkSession, lake: Lake, new_topic: NewTopic, sql: str, repeatable: bool
 ) -> None:
     """With a kept batch time, the date is the same each time."""

@@ -1,4 +1,4 @@
-"""What is wrong with a resource is said in one sentence: where it stands, what Spark makes of it, what there is."""
+"""A wrong resource is reported in one sentence: the field, what Spark makes of it, and what is available."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.stream.errors import InvalidTransform, QueryFailed
-from support.stream_runs import Lake, Runner
+from support.jobs.stream_runs import Lake, Runner
 
 KAFKA: dict[str, Any] = {"kafka": {"bootstrapServers": "127.0.0.1:9", "topics": ["t"]}}
 FORMAT = {"type": "json", "schema": "id STRING, at TIMESTAMP"}
@@ -22,7 +22,7 @@ TABLE = {"recordKey": ["id"]}
 AVRO_FIELD = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "strng"}]}'
 COLUMNS = "columns of source: id, at"
 REFUSED: dict[str, tuple[dict[str, Any], type[BucketIngestError], list[str]]] = {
-    "a schema that is no DDL": (
+    "a schema that is not DDL": (
         {"format": {"type": "json", "schema": "id STRNG"}},
         InvalidTransform,
         [
@@ -38,7 +38,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[BucketIngestError], list[str]]] = 
     "an Avro schema of no record": (
         {"format": {"type": "avro", "schema": '"string"'}},
         InvalidTransform,
-        ["spec.format.schema: the Avro schema is no record: a row's columns are a record's fields"],
+        ["spec.format.schema: the Avro schema is not a record: a row's columns are a record's fields"],
     ),
     "an unknown column in the SQL": (
         {"transform": {"sql": "SELECT idd FROM source"}},
@@ -106,7 +106,7 @@ def test_without_connector_jars_the_message_says_how_to_get_them(tmp_path: Path)
 import sys
 from pathlib import Path
 from bucketingest.stream.errors import MissingConnector
-from support.stream_runs import Lake, Runner
+from support.jobs.stream_runs import Lake, Runner
 from bucketingest.stream.spark.session import build_session
 lake = Lake(Path(sys.argv[1]))
 kafka = {"kafka": {"bootstrapServers": "127.0.0.1:9", "topics": ["t"]}}
@@ -156,7 +156,7 @@ def test_a_directory_that_is_not_there_is_named(run: Runner, lake: Lake, tmp_pat
     )
 
 
-def test_a_broker_that_does_not_answer_is_said(run: Runner, lake: Lake) -> None:
+def test_a_broker_that_does_not_answer_is_reported(run: Runner, lake: Lake) -> None:
     kafka = {**KAFKA["kafka"], "options": {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1000"}}
     with pytest.raises(QueryFailed) as caught:
         run.once(lake.resource({"kafka": kafka}, format=FORMAT, table=TABLE))

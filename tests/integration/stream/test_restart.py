@@ -17,13 +17,13 @@ from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.instants import lifecycle
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.rows.write_status import WriteStatus
-from support.stream_runs import Lake, NewTopic, Runner, Topic, messages
+from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic, messages
 
 pytestmark = pytest.mark.kafka
 
 
 class Crash(Exception):
-    """The process is gone, as far as the code under test can tell."""
+    """The process has ended, as far as the code under test can see."""
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_crash_loses_and_doubles_nothing(
     assert ids(lake) == list(range(50))
 
 
-def test_a_micro_batch_that_was_begun_comes_again_as_it_was_without_its_checkpoint_and_with_more_rows_there(
+def test_an_unfinished_micro_batch_runs_again_as_it_was_without_its_checkpoint_and_with_more_rows_there(
     run: Runner,
     lake: Lake,
     new_topic: NewTopic,
@@ -168,7 +168,7 @@ def test_the_topic_may_have_grown_when_the_checkpoint_is_lost(run: Runner, lake:
     assert ids(lake) == list(range(60))
 
 
-def test_a_table_made_anew_is_filled_from_the_sources_beginning_whatever_checkpoints_are_there(
+def test_a_recreated_table_is_filled_from_the_sources_beginning_whatever_checkpoints_are_there(
     run: Runner, lake: Lake, new_topic: NewTopic
 ) -> None:
     topic = new_topic()

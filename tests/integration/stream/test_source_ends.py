@@ -1,4 +1,4 @@
-"""A source that lost what the table has not, or that does not answer: told apart by the exit code, nothing written."""
+"""A source that lost data before it was ingested, or does not answer: the exit code differs, nothing is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from bucketingest.cli.exit_codes import ExitCode, exit_code
 from bucketingest.errors import BucketIngestError
-from support.stream_runs import Lake, NewTopic, Runner, messages
+from support.jobs.stream_runs import Lake, NewTopic, Runner, messages
 
 pytestmark = pytest.mark.kafka
 
@@ -20,7 +20,7 @@ def rows(first: int, count: int) -> list[dict[str, Any]]:
     return [{"id": number, "seq": number} for number in range(first, first + count)]
 
 
-def test_a_topic_that_was_made_anew_is_lost_data(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+def test_a_recreated_topic_is_lost_data(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
     topic = new_topic()
     topic.send(messages(rows(0, 100), "id"))
     resource = lake.resource(topic.source(), table=TABLE, format=FORMAT)

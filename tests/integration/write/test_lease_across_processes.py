@@ -18,7 +18,7 @@ from bucketingest.lease.record import DRIFT, LeaseOwner, TableLeased
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
 from devservers.s3 import S3Server
-from support.lease_holder import ask, hear, start_holder
+from support.locks.lease_holder import ask, hear, start_holder
 
 VALIDITY = timedelta(seconds=1)
 Start = Callable[[Storage, Mapping[str, str]], subprocess.Popen[str]]
@@ -63,7 +63,7 @@ def age(storage: Storage) -> timedelta:
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """Stop it and wait until it stands."""
+    """Stop it and wait until it is stopped."""
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
 
@@ -81,7 +81,7 @@ def test_a_process_that_was_paused_past_its_lease_knows_when_it_wakes_up(on_disk
         lease.check()
 
 
-def test_the_table_of_a_killed_process_is_free_at_once_on_the_same_machine(on_disk: Storage, start: Start) -> None:
+def test_the_table_of_a_killed_process_is_free_immediately_on_the_same_machine(on_disk: Storage, start: Start) -> None:
     holder = start(on_disk, {})
     assert hear(holder) == "held"
     with pytest.raises(TableLeased):
@@ -105,7 +105,7 @@ def test_a_table_on_an_object_store_is_held_the_same_way(on_s3: Storage, s3_serv
 
 
 @pytest.mark.parametrize("place", ["on_disk", "on_s3"])
-def test_a_live_lease_is_not_taken_by_a_job_whose_clock_is_ahead_and_one_long_dead_is_at_once(
+def test_a_job_whose_clock_is_ahead_takes_no_live_lease_and_immediately_one_long_dead(
     place: str, s3_server: S3Server, request: pytest.FixtureRequest
 ) -> None:
     storage: Storage = request.getfixturevalue(place)

@@ -11,14 +11,11 @@ from support.cluster.kube import Manifest
 
 
 class NoProcessError(Exception):
-    """Processes of the pod are not to be seen from here: it runs on another machine."""
+    """The pod's processes are not visible here: it runs on another machine."""
 
 
 def kill_first_process(pod: Manifest) -> None:
-    """SIGKILL to process 1 of the pod's container: everything in it is gone at once.
-
-    Raises NoProcessError.
-    """
+    """SIGKILL to process 1 of the pod's container, which ends the container. Raises NoProcessError."""
     # The container's oldest process is its first; the pause container has a cgroup of its own.
     os.kill(_processes(pod)[0], signal.SIGKILL)
 
@@ -30,7 +27,7 @@ def stop_processes(pod: Manifest) -> None:
 
 
 def offer_to_oom_killer(pod: Manifest, command: str) -> None:
-    """Have the kernel choose this process first when the container runs out of memory. Raises NoProcessError."""
+    """Make the kernel choose this process first if the container runs out of memory. Raises NoProcessError."""
     chosen = [pid for pid in _processes(pod) if command in Path(f"/proc/{pid}/cmdline").read_text()]
     for pid in chosen:
         Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
@@ -41,7 +38,7 @@ def _processes(pod: Manifest) -> list[int]:
     container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
     found = sorted(_in_cgroup(container))
     if not found:
-        raise NoProcessError(f"no process of container {container} is to be seen on this machine")
+        raise NoProcessError(f"no process of container {container} is visible on this machine")
     return [pid for _, pid in found]
 
 
@@ -53,4 +50,4 @@ def _in_cgroup(container: str) -> Iterator[tuple[int, int]]:
             if container in (folder / "cgroup").read_text():
                 yield int((folder / "stat").read_text().rpartition(")")[2].split()[19]), int(folder.name)
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # it has ended in the meantime

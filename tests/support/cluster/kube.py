@@ -1,4 +1,4 @@
-"""What tests ask a cluster, and do to it, through its API."""
+"""Queries and changes of a cluster by tests, through its API."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Kube:
         self._custom = client.CustomObjectsApi(self._client)
 
     def apply(self, *manifests: Manifest) -> None:
-        """As a user does it: `kubectl apply`. Raises AssertionError with what kubectl said."""
+        """`kubectl apply`, as a user does. Raises AssertionError with kubectl's output."""
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """What kubectl prints. Raises AssertionError with what it said when it failed."""
+        """The output of kubectl. Raises AssertionError with its output if it fails."""
         command = [find_tool("kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
         assert not done.returncode, f"kubectl {' '.join(arguments[:4])}: {done.stdout}{done.stderr}"
@@ -53,7 +53,7 @@ class Kube:
         return _plain(found)
 
     def create(self, manifest: Manifest) -> None:
-        """Create a BucketIngest: faster than `apply`, where time is measured."""
+        """Create a BucketIngest: faster than `apply`, for measurements."""
         namespace = manifest["metadata"]["namespace"]
         self._custom.create_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, manifest)
 
@@ -81,7 +81,7 @@ class Kube:
         return self.kubectl("exec", "--namespace", namespace, pod, "--", *command)
 
     def logs(self, namespace: str, pod: str, lines: int = 40) -> str:
-        """The end of what a pod printed; words where there is nothing."""
+        """The end of a pod's log; the reason if there is none."""
         try:
             return str(self._core.read_namespaced_pod_log(pod, namespace, tail_lines=lines))
         except ApiException as error:
@@ -99,11 +99,11 @@ def _plain(found: object) -> Manifest:
     return found
 
 
-def wait_for(what: Callable[[], T], *, within: float, telling: str, state: Callable[[], str] = str) -> T:
-    """The first true answer. Raises AssertionError, with `state`, when there was none in time."""
+def wait_for(what: Callable[[], T], *, within: float, description: str, state: Callable[[], str] = str) -> T:
+    """The first true answer of `what`. Raises AssertionError, with `state`, if there is none in time."""
     deadline = time.monotonic() + within
     while not (answer := what()):
-        assert time.monotonic() < deadline, f"not within {within:g} s: {telling}\n{state()}"
+        assert time.monotonic() < deadline, f"not within {within:g} s: {description}\n{state()}"
         time.sleep(POLL_SECONDS)
     return answer
 
@@ -115,7 +115,7 @@ def condition(resource: Manifest | None, kind: str) -> dict[str, str]:
 
 
 def outline(resource: Manifest | None) -> str:
-    """The status in few lines, for a message."""
+    """The status in a few lines, for a message."""
     if resource is None:
         return "there is no such resource"
     status = resource.get("status") or {}

@@ -1,4 +1,4 @@
-"""What a person at a terminal does: run a command with a kubeconfig, look into the file it wrote."""
+"""Actions of a user at a terminal: run a command with a kubeconfig, read the file it wrote."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def bucketingest(kubeconfig: Path, *arguments: str) -> str:
-    """What the command prints on stdout. Raises AssertionError with what it said when it failed."""
+    """The command's stdout. Raises AssertionError with its stderr if it fails."""
     done = subprocess.run(
         [sys.executable, "-m", "bucketingest.cli.main", *arguments],
         env={**os.environ, "KUBECONFIG": str(kubeconfig)},

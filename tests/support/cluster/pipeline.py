@@ -1,4 +1,4 @@
-"""One pipeline under test: its topic under load, its BucketIngest, its table as this machine sees it, the verdict."""
+"""One pipeline under test: its topic under load, its BucketIngest, its table on this machine, the verdict."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from support.oracle import hudi_rs
 
 ROWS_PER_SECOND = 200
 START_SECONDS = 150.0
-"""What a pipeline has from one state to the next, on a machine that does other things too."""
+"""Time from one state of a pipeline to the next, on a busy machine."""
 _QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+ExitOnOutOfMemoryError"
 UID_LABEL, ROLE_LABEL, ATTEMPT_LABEL = "bucketingest.dev/uid", "bucketingest.dev/role", "bucketingest.dev/attempt"
 
 
 @dataclass
 class Pipeline:
-    """A BucketIngest from a Kafka topic of its own.
+    """A BucketIngest with its own Kafka topic.
 
     Attributes:
         table_url: As pods see the table.
         table: The same folder, as this machine sees it.
-        took: Seconds of what was waited for, to be printed.
+        took: Measured waiting times in seconds, to be printed.
     """
 
     kube: Kube
@@ -46,7 +46,7 @@ class Pipeline:
 
     @property
     def topic(self) -> str:
-        """The topic it reads: its own, also where another test had a pipeline of this name."""
+        """The topic it reads: unique, even if another test has a pipeline of this name."""
         return f"{self.name}-{self._number}"
 
     @property
@@ -67,7 +67,7 @@ class Pipeline:
                 "deleteWhen": "deleted",
                 "index": {"buckets": 2},
                 "writeTasks": 1,
-                # A driver that was killed holds the table for as long as that.
+                # A killed driver holds the table for so long.
                 "lock": {"leaseValidity": "10s", "waitTimeout": "60s"},
                 "memoryPerTask": "64Mi",
             },
@@ -78,7 +78,7 @@ class Pipeline:
                 "executor": {"instances": 1, "cores": "1", "memory": "512Mi"},
                 "conf": {
                     "spark.kubernetes.executor.request.cores": "200m",
-                    # These JVMs are young when they are killed.
+                    # These JVMs are killed soon.
                     "spark.driver.extraJavaOptions": _QUICK,
                     "spark.executor.extraJavaOptions": _QUICK,
                 },
@@ -92,7 +92,7 @@ class Pipeline:
         }
 
     def load(self, seed: int = 1) -> None:
-        """Make the topic, and send rows into it until the verdict."""
+        """Create the topic, and send rows into it until the verdict."""
         self.broker.create_topic(self.topic, partitions=PARTITIONS)
         self._traffic = Traffic(self.broker.bootstrap_servers, seed, ROWS_PER_SECOND, self.topic)
         self._traffic.start()
@@ -118,16 +118,16 @@ class Pipeline:
         return int(((self.get() or {}).get("status") or {}).get("attempt") or 0)
 
     def wait(self, what: str, true: Callable[[], Any], *, within: float = START_SECONDS) -> Any:
-        """Wait for it, and note how long it took. Raises AssertionError with all that is known."""
-        began = time.monotonic()
-        answer = wait_for(true, within=within, telling=f"{self.name}: {what}", state=self.state)
-        self.took[what] = round(time.monotonic() - began, 1)
+        """Wait for it, and note how long it took. Raises AssertionError with the state."""
+        started = time.monotonic()
+        answer = wait_for(true, within=within, description=f"{self.name}: {what}", state=self.state)
+        self.took[what] = round(time.monotonic() - started, 1)
         return answer
 
     def wait_for_commit(self, after: float, why: str, *, within: float = START_SECONDS) -> None:
-        """Wait for a commit after a moment (Unix seconds), and note how long after it came."""
+        """Wait for a commit after a time (Unix seconds), and note how long it took."""
         wait_for(
-            lambda: self.watch.first_after(after), within=within, telling=f"a commit after {why}", state=self.state
+            lambda: self.watch.first_after(after), within=within, description=f"a commit after {why}", state=self.state
         )
         seconds = (self.watch.first_after(after) or after) - after
         self.took[f"{why} -> commit"] = round(seconds, 1)
@@ -144,7 +144,7 @@ class Pipeline:
         return dict(self.wait(f"{kind}={value} {reason}".rstrip(), so, within=within))
 
     def judge(self) -> None:
-        """Send no more, wait until all is in the table, and fail unless every row is there exactly once."""
+        """Stop sending, wait until all rows are in the table, and fail unless every row is there exactly once."""
         assert self._traffic is not None, "loaded"
         self._traffic.finish()
         ends = self._traffic.ends
@@ -163,7 +163,7 @@ class Pipeline:
         self.wait("pods gone", lambda: not self.kube.pods(self.namespace, {UID_LABEL: uid}))
 
     def state(self) -> str:
-        """Everything that helps to understand a failure."""
+        """The state that explains a failure."""
         resource = self.get()
         lines = [outline(resource)]
         lines += [

@@ -16,8 +16,8 @@ _written = 0
 
 
 async def _call_or_die(self: Api, method: str, path: str, **more: Any) -> Object:
-    """One write that has an effect is all that this process does."""
-    global _written  # noqa: PLW0603 - it is the life of the process
+    """This process ends after one write that has an effect."""
+    global _written  # noqa: PLW0603 - the state of the whole process
     writes = method != "GET" and LEASES.plural not in path
     if writes and _written:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -27,7 +27,7 @@ async def _call_or_die(self: Api, method: str, path: str, **more: Any) -> Object
 
 
 def _has_effect(method: str, body: Object, answer: Object) -> bool:
-    """Whether anything is otherwise than before: what is done in vain is done again by the next process."""
+    """Whether a write changed anything: the next process repeats a write without an effect."""
     if method == "DELETE":
         return answer.get("items") != []
     versions = [(each.get("metadata") or {}).get("resourceVersion") for each in (body, answer)]

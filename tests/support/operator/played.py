@@ -1,4 +1,4 @@
-"""Plays what a control plane alone lacks: a node on which pods run, and jobs in them that answer over HTTP."""
+"""Plays what a control plane lacks: a node on which pods run, and their jobs, which answer over HTTP."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PlayedNode:
         self._core.delete_node(name)
 
     def bind(self, namespace: str, pod: str, node: str = NODE) -> None:
-        """The scheduler's part."""
+        """Assign a pod to a node, like the scheduler."""
         body = {"metadata": {"name": pod}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
         self._core.create_namespaced_binding(namespace, body, _preload_content=False)
 
@@ -72,7 +72,7 @@ class PlayedNode:
         )
 
     def remove(self, namespace: str, pod: str) -> None:
-        """A pod that was asked to end has ended, and its node lets it go."""
+        """A terminating pod has ended, and its node removes it."""
         self._core.delete_namespaced_pod(pod, namespace, grace_period_seconds=0)
 
     def set_status(self, namespace: str, pod: str, status: Manifest) -> None:

@@ -1,4 +1,4 @@
-"""The operator as a process of its own, which tests start, ask, freeze and kill."""
+"""The operator as a separate process, which tests start, query, freeze and kill."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TESTS = Path(__file__).parents[2]
 
 
 class OperatorProcess:
-    """One operator. A context manager: it is ended with SIGTERM when the context is left."""
+    """One operator. A context manager that ends it with SIGTERM."""
 
     def __init__(self, kubeconfig: Path, log: Path, *arguments: str, module: str = "bucketingest_operator") -> None:
         self._kubeconfig = kubeconfig
@@ -42,7 +42,7 @@ class OperatorProcess:
             self.end()
 
     def start(self, *, wait: bool = True) -> None:
-        """Start it, again if it was started before; `wait` until it knows all there is."""
+        """Start it, also again; `wait` until it is ready."""
         skipped = self._log.stat().st_size if self._log.exists() else 0
         command = [sys.executable, "-m", self._module, "--listen", "127.0.0.1:0", *self._arguments]
         with self._log.open("ab") as log:
@@ -54,7 +54,7 @@ class OperatorProcess:
             self.wait_until_ready(skipped)
 
     def wait_until_ready(self, skipped: int = 0) -> None:
-        """Wait until it knows all there is. Raises AssertionError with its log."""
+        """Wait until it is ready. Raises AssertionError with its log."""
         deadline = time.monotonic() + READY_SECONDS
         while True:
             assert self.runs, f"the operator has ended:\n{self.log_text()}"
@@ -72,7 +72,7 @@ class OperatorProcess:
 
     @property
     def runs(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -86,7 +86,7 @@ class OperatorProcess:
         return requests.get(f"http://127.0.0.1:{self._port}{path}", timeout=10)
 
     def metric(self, name: str, /, **labels: str) -> float | None:
-        """The sum of a metric's samples with these labels; None when there is none."""
+        """The sum of a metric's samples with these labels; None without samples."""
         values = [
             sample.value
             for family in text_string_to_metric_families(self.get("/metrics").text)
@@ -102,7 +102,7 @@ class OperatorProcess:
         self._process.wait(10)
 
     def end(self) -> int:
-        """SIGTERM; its exit code. Raises subprocess.TimeoutExpired when it does not end."""
+        """Send SIGTERM; returns its exit code. Raises subprocess.TimeoutExpired if it does not end."""
         assert self._process is not None
         self.send(signal.SIGTERM)
         try:
@@ -123,7 +123,7 @@ class OperatorProcess:
         return [line for line in found if event is None or line.get("event") == event]
 
     def log_text(self) -> str:
-        """The end of its log, decisions in one word."""
+        """The end of its log, without the contents of decisions."""
         short = [
             {name: value for name, value in line.items() if name not in {"observation", "plan"}}
             for line in self.lines()
@@ -140,5 +140,5 @@ def _parsed(line: str) -> dict[str, Any]:
 
 
 def decisions(process: OperatorProcess, name: str) -> Sequence[dict[str, Any]]:
-    """What it decided about a resource."""
+    """Its decisions about a resource."""
     return [line for line in process.lines("decision") if line["name"] == name]

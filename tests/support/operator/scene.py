@@ -1,18 +1,23 @@
-"""One namespace with BucketIngests, and what tests of the operator ask and do there."""
+"""One namespace with BucketIngests, with the checks and actions of operator tests."""
 
 from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bucketingest.spec.job_report import ProgressReport
+from bucketingest.spec.job_report import InflightReport, ProgressReport
 from support.cluster.kube import Kube, Manifest, condition, outline, wait_for
-from support.observations import report
+from support.operator.observations import report
 from support.operator.played import PlayedJob, PlayedNode
+from support.operator.process import OperatorProcess
 
 FINALIZER = "bucketingest.dev/driver"
+Start = Callable[..., OperatorProcess]
+STUCK = InflightReport(instant="20261121115950000", age_seconds=3600)
+
 _PROCESS = 100 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 """Tests run in several processes, and all drivers have the same port: each process has addresses of its own."""
 _addresses = itertools.count(2)
@@ -26,7 +31,7 @@ class Scene:
     node: PlayedNode
     namespace: str
     within: float = 40.0
-    """Seconds to wait for anything; what the operator waits for itself is longer only where a test says so."""
+    """Seconds to wait for anything; a test sets more if the operator itself waits longer."""
     paths: dict[str, str] = field(default_factory=dict)
 
     def apply(self, name: str = "orders", **spec: Any) -> None:
@@ -65,11 +70,11 @@ class Scene:
             ]
             return names[0] if names else ""
 
-        telling = f"a driver pod of attempt {attempt} of {name}"
-        return wait_for(find, within=within or self.within, telling=telling, state=lambda: self.state(name))
+        description = f"a driver pod of attempt {attempt} of {name}"
+        return wait_for(find, within=within or self.within, description=description, state=lambda: self.state(name))
 
     def lose(self, attempt: int, name: str = "orders", within: float | None = None) -> None:
-        """Have the driver pod of an attempt vanish, once the operator has noted it: before, the pod is made again."""
+        """Remove the driver pod of an attempt, once it is in the status: before, the operator creates it again."""
         pod = self.driver(attempt, name, within)
 
         def noted() -> bool:
@@ -77,12 +82,12 @@ class Scene:
             attempts = found.get("status", {}).get("attempts", [])
             return any(each["number"] == attempt and "startedAt" in each for each in attempts)
 
-        telling = f"the start of attempt {attempt} is noted"
-        wait_for(noted, within=within or self.within, telling=telling, state=lambda: self.state(name))
+        description = f"the start of attempt {attempt} is noted"
+        wait_for(noted, within=within or self.within, description=description, state=lambda: self.state(name))
         self.node.remove(self.namespace, pod)
 
     def run(self, attempt: int = 1, name: str = "orders", **changes: Any) -> tuple[str, PlayedJob]:
-        """Wait for the driver pod of an attempt, and have it run a well job; the job is to be entered as a context."""
+        """Wait for the driver pod of an attempt, and run a healthy job in it; enter the job as a context."""
         pod = self.driver(attempt, name)
         ip = f"127.77.{_PROCESS}.{next(_addresses)}"
         job = PlayedJob(ip, self.well(name, **changes))
@@ -90,7 +95,7 @@ class Scene:
         return pod, job
 
     def well(self, name: str = "orders", **changes: Any) -> ProgressReport:
-        """What a well job of this namespace answers."""
+        """The answer of a healthy job of this namespace."""
         return report(name=name, namespace=self.namespace, pipeline=f"{self.namespace}/{name}", **changes)
 
     def await_condition(
@@ -103,26 +108,26 @@ class Scene:
             wanted = found.get("status") == value and reason in {None, found.get("reason")}
             return found if wanted else {}
 
-        telling = f"{kind}={value} {reason or ''}"
-        return wait_for(find, within=within or self.within, telling=telling, state=lambda: self.state(name))
+        description = f"{kind}={value} {reason or ''}"
+        return wait_for(find, within=within or self.within, description=description, state=lambda: self.state(name))
 
     def await_terminating(self, pod: str) -> None:
-        """Wait until somebody has asked a pod to end."""
+        """Wait until a pod is being deleted."""
         wait_for(
             lambda: any(
                 each["metadata"]["name"] == pod and "deletionTimestamp" in each["metadata"] for each in self.pods()
             ),
             within=self.within,
-            telling=f"{pod} is asked to end",
+            description=f"{pod} is being deleted",
             state=self.state,
         )
 
     def await_gone(self, name: str = "orders") -> None:
-        """Wait until the BucketIngest is no more."""
+        """Wait until the BucketIngest is gone."""
         wait_for(
             lambda: self.kube.resource(self.namespace, name) is None,
             within=self.within,
-            telling=f"{name} is gone",
+            description=f"{name} is gone",
             state=lambda: self.state(name),
         )
 
@@ -131,6 +136,6 @@ class Scene:
         return [str(each["reason"]) for each in self.kube.events(self.namespace, name)]
 
     def state(self, name: str = "orders") -> str:
-        """All there is, for a message."""
+        """Resource and pods, for a message."""
         pods = [(pod["metadata"]["name"], pod["status"].get("phase")) for pod in self.pods(name)]
         return f"{outline(self.kube.resource(self.namespace, name))}\npods {pods}"

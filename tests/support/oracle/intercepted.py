@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from bucketingest.storage.interface import Data, Storage
-from support.crashing_storage import Crash, CrashingStorage
+from support.storage.crashing_storage import Crash, CrashingStorage
 
 _NEVER: Final = -1
 _COMPLETED: Final = re.compile(r"\.hoodie/timeline/\d+_\d+\.deltacommit")

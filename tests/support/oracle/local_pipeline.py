@@ -15,8 +15,8 @@ from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.errors import InstantAborted, PositionLost
 from support.oracle.expected import ExpectedTable, MergeRules
-from support.table_runs import Attempt, TestTable, offsets
-from support.write_plans import write
+from support.tables.table_runs import Attempt, TestTable, offsets
+from support.tables.write_plans import write
 
 TRIES_MAX = 5
 

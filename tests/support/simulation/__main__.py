@@ -17,7 +17,7 @@ _ALL_STEPS = 100_000
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 1 if a schedule ended wrong."""
+    """Exit code 1 if a schedule failed."""
     parser = argparse.ArgumentParser(prog="simulate", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many schedules, of seeds 0, 1, ...")
     parser.add_argument("--first", type=int, default=0, help="the first seed")

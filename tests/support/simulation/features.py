@@ -55,7 +55,7 @@ class Features:
 
 
 def draw_features(rng: random.Random) -> Features:
-    """What a seed says."""
+    """The features of a seed."""
     theme = rng.choice(_THEMES)
     compacts = theme in {"compaction", "services", "both"}
     services: list[Service] = ["schedule", "compact"] if compacts else []
@@ -69,12 +69,12 @@ def draw_features(rng: random.Random) -> Features:
         services.append("add column")
     edits = _draw_edits(rng) if theme in {"edits", "both"} else ()
     if compacts and {"sql", "deletes"} & set(edits):
-        # What the former name deleted is forgotten with a compaction, and its rows come again elsewhere.
+        # A compaction forgets what the former name deleted, and its rows come again elsewhere.
         edits = tuple(edit for edit in edits if edit != "name")
     return Features(
         services=tuple(services),
         visits=rng.choice((3, 6, 10)) if services else 0,
-        # What such a scheduler leaves out of a pipeline that has another name by now, only the old name would notice.
+        # If such a scheduler leaves out rows of a renamed pipeline, only the old name would notice.
         schedules_without_lock=compacts and rng.random() < 0.4 and "name" not in edits,
         edits=edits,
         sql_uses_time=theme == "time" or (theme == "both" and rng.random() < 0.3),

@@ -22,6 +22,6 @@ def run_all(seeds: range, workers: int) -> Iterator[Verdict]:
 
 
 def run_quietly(seed: int, steps_shown: int = 60) -> Verdict:
-    """One schedule, without a word about retries."""
+    """One schedule, without log output about retries."""
     stamina.instrumentation.set_on_retry_hooks([])
     return run_schedule(seed, steps_shown=steps_shown)

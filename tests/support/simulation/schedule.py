@@ -1,4 +1,4 @@
-"""One schedule: what a seed says happens, run to its end, and judged."""
+"""One schedule: the events of a seed, run to their end, and judged."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from support.simulation.world import Actor, Chances, World
 _FAULTS_MAX: Final = 24
 _PROCESSES_MAX: Final = 40
 _CALM_AFTER: Final = 20
-"""Processes after which no more faults happen: then one must get through."""
+"""Processes after which no more faults happen: then one must succeed."""
 _LAST_STARTS: Final = 2
-"""How often the pipeline starts once more when all is done: it finds what there is to sweep."""
+"""How often the pipeline starts once more at the end: it sweeps late files."""
 _FAILURES_MAX: Final = 4
 """How many processes in a row may fail without any fault."""
 
@@ -63,18 +63,18 @@ _COUNTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a schedule."""
+    """The result of a schedule."""
 
     seed: int
     kind: str
     violations: list[str]
     steps: list[str]
     counts: Counter[str]
-    """How often what happened."""
+    """How often each event happened."""
 
     @property
     def report(self) -> str:
-        """For a person: what is wrong, how it came, how to see it again."""
+        """For a person: what is wrong, the steps before it, how to reproduce it."""
         return "\n".join(
             [
                 f"seed {self.seed} ({self.kind}): {len(self.violations)} violations",
@@ -92,12 +92,12 @@ def run_schedule(seed: int, *, steps_shown: int = 60) -> Verdict:
 
 
 def features_of(seed: int) -> Features:
-    """What happens in the schedule of a seed."""
+    """The events in the schedule of a seed."""
     return draw_features(random.Random(seed))
 
 
 class Schedule:
-    """The pipeline's processes come and go, other writers visit, until the input is in the table; then it is judged."""
+    """Processes of the pipeline run, other writers visit, until the input is in the table; then it is judged."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -110,7 +110,7 @@ class Schedule:
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
         self._around = Surroundings(self._world, self._table, letters, rows)
         self._routes = Routes()
-        # Of few rows, two queries send none to the same file group: then nothing tells that they differ.
+        # Of few rows, two queries send none to the same file group: then no file shows that they differ.
         self._batch_rows = rng.choice(((1, 4), (3, 6), (4, 9)) if features.is_fixed else ((1, 2), (1, 3), (3, 6)))
         self._spec = JobSpec(
             transform=Transform("time" if features.sql_uses_time else "key"),
@@ -150,7 +150,7 @@ class Schedule:
                     for found in check_end(self._ended()):
                         world.violation(found)
                 if not world.violations and self._features.topic_made_anew:
-                    self._make_topic_anew()
+                    self._recreate_topic()
             finally:
                 world.end()
         steps = [f"{step:6} {actor:28} {what:14} {detail}" for step, actor, what, detail in world.log]
@@ -180,7 +180,7 @@ class Schedule:
         return Objects(url, lambda: (self._world.steps, self._world.now()), self._world.violation)
 
     def _between_turns(self) -> None:
-        """What the world around does: starts the pipeline anew, lets other writers come, looks at the table."""
+        """What happens around the actors: starts the pipeline again, lets other writers visit, checks the table."""
         rng, current = self._world.rng, self._current
         self._visitors.between_turns()
         if current is None or current.done:
@@ -192,7 +192,7 @@ class Schedule:
             current.doomed = True
             self._start_process(edited=1.0)
         elif current.wakes_at > self._world.steps and rng.random() < 0.5:
-            self._start_process()  # it is taken for dead, and is not
+            self._start_process()  # it counts as dead, but is alive
         elif self._extra_restarts and rng.random() < 0.01:
             self._extra_restarts -= 1
             self._start_process()
@@ -202,7 +202,7 @@ class Schedule:
             self._look()
 
     def _start_process(self, *, edited: float = 0.3) -> None:
-        """The pipeline starts anew, so likely with an edited spec."""
+        """The pipeline starts again; `edited`: the probability of an edited spec."""
         world = self._world
         if self._processes and world.faults_left <= 0 and self._processes[-1].ended:
             self._failed_in_calm += 1
@@ -245,8 +245,8 @@ class Schedule:
             self._world.violation(found)
 
     def _come_to_rest(self) -> None:
-        """Every request has landed, nobody is left; services finish what is due, and one more process finds what there
-        is to sweep.
+        """Every request has taken effect, no actor is left; services finish scheduled work, and one more process sweeps
+        late files.
         """
         world = self._world
         world.land_late(all_of_them=True)
@@ -262,9 +262,9 @@ class Schedule:
                 world.violation(f"a start after all is done fails: {last.ended}")
             if world.violations:
                 return
-            starts += last.finished  # it may have been stopped
+            starts += last.finished  # it may have been asked to stop
 
-    def _make_topic_anew(self) -> None:
+    def _recreate_topic(self) -> None:
         world, before = self._world, self._table.contents
         process = NewTopicProcess("new topic", self._around, self._routes, self._limits(), self._spec)
         process.new_end = world.rng.randrange(1, len(self._around.rows))
@@ -274,7 +274,7 @@ class Schedule:
         done = read(self._table.contents).instants.completed.keys() - read(before).instants.completed.keys()
         if not isinstance(process.error, RangeConflict | PositionLost) or done:
             world.violation(
-                f"the topic was made anew with {process.new_end} rows, and its rows were taken for rows that the table "
+                f"the topic was created again with {process.new_end} rows, and they were taken for rows that the table "
                 f"has: ended with {process.ended}, committed {sorted(done)}"
             )
 

@@ -24,7 +24,7 @@ DEFINITION: Final = TableDefinition("orders", ("id",), ("region",), "at", bucket
 def draw_rows(rng: random.Random, count: int, *, growing: bool = False) -> list[Row]:
     """Rows at offsets 0, 1, ...: most keys once, some again and again, some deleted, some late, a few without a key.
 
-    `growing`: of a key that is ever deleted no row is late, because a compaction forgets the deletion that hides it.
+    `growing`: a key that is ever deleted has no late row, because a compaction forgets the deletion that hides it.
     """
     rows = []
     for offset in range(count):

@@ -71,7 +71,7 @@ class JobSpec:
             case "dead letters":
                 return replace(self, dead_letters=1 - self.dead_letters)
             case "name":
-                return replace(self, pipeline=f"{self.pipeline}-anew")
+                return replace(self, pipeline=f"{self.pipeline}-renamed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Work:
     transform: Transform
     timestamp_ms: int
     fingerprint: str
-    """Of all but the range that decides rows and bytes, the columns that the table had included."""
+    """Fingerprint of all that decides rows and bytes, also the table's columns, except the range."""
 
     def rows(self, source: Sequence[Row]) -> list[Row]:
         """The rows of the source's range as they are put into the table."""

@@ -1,7 +1,7 @@
-"""The objects of a simulated store: one dictionary behind every actor's view, and a watch over what must not change.
+"""The objects of a simulated store: one dictionary behind every actor's view, with checks of what must not change.
 
-Strongly consistent, as today's object stores are. What deviates from that (a listing that is no snapshot, a request
-that lands late) is the business of the views.
+Strongly consistent, as today's object stores are. What deviates from that (a listing that is not a snapshot, a request
+that takes effect late) is simulated by the views.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StoredObject:
 
 
 class Objects:
-    """Path -> object, with create-if-absent. `violation` is told what no writer may ever do."""
+    """Path -> object, with create-if-absent. `violation` is called for what no writer may ever do."""
 
     def __init__(self, url: str, clock: Callable[[], tuple[int, datetime]], violation: Callable[[str], None]) -> None:
         self.url = url
@@ -62,14 +62,14 @@ class Objects:
         return found.content
 
     def info(self, path: str) -> ObjectInfo:
-        """What a listing tells. Raises NotFound."""
+        """What a listing shows. Raises NotFound."""
         self.get(path)
         return info(path, self.objects[path])
 
     def create(self, path: str, content: bytes) -> None:
         """Create if absent. Raises AlreadyExists."""
         if path in self.objects:
-            raise AlreadyExists(f"{self.url}/{path}: the name is taken; somebody else created it first")
+            raise AlreadyExists(f"{self.url}/{path}: the name is taken; another writer created it first")
         match = _COMPLETED.fullmatch(path)
         if match is not None:
             first = self._completed.setdefault(match[1], path)
@@ -99,14 +99,14 @@ class Objects:
 
     def _check_change(self, path: str, what: str) -> None:
         match = _COMPLETED.fullmatch(path)
-        if match is not None and not (what == "deleted" and self._is_taken_back(match[1])):
+        if match is not None and not (what == "deleted" and self._may_delete_completed(match[1])):
             self._violation(f"a completed instant was {what}: {path}")
         if what == "overwritten" and _DECISION.fullmatch(path):
             self._violation(f"a decision was {what}: {path}")
 
-    def _is_taken_back(self, instant: str) -> bool:
-        """Whether its pipeline may delete its completed file: a rollback or a compaction of others made it void, or it
-        is archived and the oldest on the timeline.
+    def _may_delete_completed(self, instant: str) -> bool:
+        """Whether its pipeline may delete its completed file: another writer's rollback or compaction made it void, or
+        it is archived and the oldest on the timeline.
         """
         marked = any((match := _TAKEN_BACK.fullmatch(path)) and match[1] == instant for path in self.objects)
         table = read_instants(self.contents)

@@ -1,7 +1,7 @@
 """One actor's view of a simulated store: the storage interface with every fault that a real store can show.
 
 Not simulated, because the interface rules it out: a half-written object (`create` and `put` are atomic on every store
-that is accepted). A bulk deletion is not atomic, and stops in its middle.
+that is accepted). A bulk deletion is not atomic, and may stop in the middle.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from support.simulation.store import Objects, StoredObject, info
 from support.simulation.world import Actor, Killed, World
 
 _STALE_STEPS: Final = 40
-"""How old a change is at most that a stale listing does not show."""
+"""Greatest age of a change that a stale listing does not show."""
 
 _DANGEROUS: Final = re.compile(
     r"/(decision|intent/\d+|ledger/\d+|\d+_\d+\.deltacommit|\.[^/]+\.log\.\d+_0-0-0"
@@ -184,7 +184,7 @@ class View:
             self._do(what, path, effect)
 
     def _land(self, what: str, path: str, effect: Callable[[], None]) -> None:
-        """A request that was under way for long takes effect, unless newer instants were archived long before."""
+        """A delayed request takes effect, unless newer instants were archived long before."""
         match = _ON_TIMELINE.match(path)
         if match is None or match[1] > self._objects.archived_up_to:
             self._do_unheard(what, path, effect)

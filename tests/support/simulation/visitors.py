@@ -1,4 +1,4 @@
-"""The other writers of a schedule: when they come, and what they come for."""
+"""The other writers of a schedule: when they visit, and what they do."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from support.simulation.writers.table_services import Service, TableServices
 from support.simulation.writers.visit import Others, Visit
 
 _LAST: Final[tuple[Service, ...]] = ("compact", "clean")
-"""What is scheduled is run in the end, so that nothing that a compaction left out is shown any more."""
+"""Scheduled compactions are run at the end, so rows that one left out are no longer visible."""
 
 
 class Visitors:
-    """Everybody but the pipeline."""
+    """All actors except the pipeline."""
 
     def __init__(self, world: World, table: Objects, features: Features, rng: random.Random) -> None:
         self.others = Others()
@@ -37,7 +37,7 @@ class Visitors:
         self._names = iter(range(1, 1000))
 
     def between_turns(self) -> None:
-        """Whoever comes now."""
+        """Starts the writers that visit now."""
         rng = self._world.rng
         chance = 0.4 if self._world.watched else 0.05
         if self._visits and rng.random() < chance:
@@ -48,7 +48,7 @@ class Visitors:
             self._serve(self._choice())
 
     def come_to_rest(self) -> None:
-        """Nobody comes any more, but services finish what is due."""
+        """No more visits, but services finish scheduled work."""
         self._visits = self._services_visits = 0
         if self._features.services:
             self._serve([service for service in _LAST if service in self._features.services])

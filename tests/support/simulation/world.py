@@ -1,7 +1,7 @@
 """Actors that take turns at storage calls, under a simulated clock, all of it decided by one seed.
 
 Each actor is ordinary blocking code on a thread of its own. Only one runs at any moment: an actor hands the baton back
-to the world at a storage call, and the world's random numbers say when and to whom it goes next. So equal seeds give
+to the world at a storage call, and the world's random numbers choose when it goes to which actor. So equal seeds give
 equal schedules, and any two actors can be interleaved between any two storage calls.
 """
 
@@ -25,7 +25,7 @@ _DANGER: Final = 0.25
 
 
 class Killed(BaseException):
-    """The process is gone. No code under test may catch it."""
+    """The process dies. No code under test may catch it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Chances:
     late: float = 0.0
     """The request fails or its process dies, and its effect comes later."""
     stall: float = 0.0
-    """The actor does not run for a while: the others go on, a new attempt may be started."""
+    """The actor does not run for a while: the others continue, a new attempt may be started."""
     switch: float = 0.02
-    """Another actor's turn."""
+    """Another actor gets its turn."""
     stale_list: float = 0.0
     """A listing of data files or markers misses new objects, or shows deleted ones."""
     torn_list: float = 0.0
@@ -76,7 +76,7 @@ class World:
         self.counts: Counter[str] = Counter()
         """How often each kind of step was noted."""
         self.watched = False
-        """Whether the last actor stopped where others hurt most."""
+        """Whether the last actor stopped where a change by another actor is most dangerous."""
         self._leapt = timedelta(0)
         self._actors: list[Actor] = []
         self._late: list[tuple[int, str, Callable[[], None]]] = []
@@ -88,11 +88,11 @@ class World:
         return _START + self._leapt + self.steps * _STEP
 
     def forward(self) -> float:
-        """Seconds by a clock that nobody sets."""
+        """Seconds by a clock that cannot be set."""
         return (self._leapt + self.steps * _STEP).total_seconds()
 
     def leap(self, time: timedelta) -> bool:
-        """Let time pass, unless somebody is stalled or something is under way, which would not outlive it."""
+        """Let time pass, unless an actor is stalled or a request is delayed: neither would last so long."""
         if self._late or len(self._actors) > 1 or any(actor.wakes_at > self.steps for actor in self._actors):
             return False
         self._leapt += time
@@ -105,7 +105,7 @@ class World:
         self.log.append((self.steps, actor, what, detail))
 
     def violation(self, what: str) -> None:
-        """Something that must never be is."""
+        """Record a state that must never occur."""
         self.violations.append(what)
         self.note("checker", "VIOLATION", what)
 
@@ -143,7 +143,7 @@ class World:
         self._actors.clear()
 
     def land_late(self, *, all_of_them: bool = False) -> None:
-        """Let requests that were under way take effect."""
+        """Let delayed requests take effect."""
         due = [entry for entry in self._late if all_of_them or entry[0] <= self.steps]
         self._late = [entry for entry in self._late if entry not in due]
         for _, what, effect in due:
@@ -189,7 +189,7 @@ class World:
 
     @contextmanager
     def atomically(self, actor: Actor) -> Iterator[None]:
-        """Nobody else has a turn within."""
+        """No other actor has a turn within."""
         actor.atomic += 1
         try:
             yield

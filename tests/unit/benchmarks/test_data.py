@@ -34,7 +34,7 @@ def test_another_input_has_the_same_keys_in_the_same_partitions(tmp_path: Path) 
     assert not first["price"].equals(second["price"])
 
 
-def test_with_fewer_keys_than_rows_each_key_comes_as_often(tmp_path: Path) -> None:
+def test_with_fewer_keys_than_rows_each_key_is_equally_frequent(tmp_path: Path) -> None:
     write_input(ORDERS, tmp_path / "in", rows=1000, seed=0, keys=100)
     counts = pq.read_table(tmp_path / "in")["order_id"].value_counts().field("counts")
     assert counts.to_pylist() == [10] * 100

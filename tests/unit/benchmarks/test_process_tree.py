@@ -35,7 +35,7 @@ def test_the_peak_stays_when_memory_is_given_back() -> None:
         assert 0 < pss_bytes(process.pid) < size
 
 
-def test_a_process_that_is_gone_has_no_memory() -> None:
+def test_an_ended_process_has_no_memory() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     assert (peak_rss_bytes(process.pid), pss_bytes(process.pid), process_tree(process.pid)) == (0, 0, [])

@@ -1,4 +1,4 @@
-"""The clock beside a driver: when the stages of its start ended."""
+"""The stopwatch of a driver: when the stages of its start ended."""
 
 from __future__ import annotations
 

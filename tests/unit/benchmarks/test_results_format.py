@@ -69,7 +69,9 @@ def test_a_side_whose_summary_is_not_that_of_its_runs_is_refused(field: str, val
         ("speed", 1, "not permitted"),
     ],
 )
-def test_a_case_that_contradicts_itself_or_has_another_form_is_refused(field: str, value: object, message: str) -> None:
+def test_a_case_that_contradicts_itself_or_has_another_format_is_refused(
+    field: str, value: object, message: str
+) -> None:
     document: dict[str, Any] = case().model_dump() | {field: value}
     with pytest.raises(ValidationError, match=message):
         Case.model_validate(document)
@@ -81,7 +83,7 @@ def test_what_is_saved_is_loaded_again(tmp_path: Path) -> None:
     assert isinstance(json.loads((tmp_path / "new" / "results.json").read_text()), list)
 
 
-def test_a_case_measured_anew_replaces_its_former_result_and_leaves_the_others(tmp_path: Path) -> None:
+def test_a_case_measured_again_replaces_its_result_and_keeps_the_others(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     save_cases(path, [case("a"), case("b")])
     assert save_cases(path, [case("a", ours=[800.0, 900.0, 850.0])]) == load_cases(path)

@@ -1,4 +1,4 @@
-"""The table of the commit benchmarks: what is not made up must be as in a table that was really written."""
+"""The table of the commit benchmarks: except for the simulated parts it must equal a table that was really written."""
 
 from __future__ import annotations
 

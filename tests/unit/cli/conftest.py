@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.cli.main import call
-from support.commands import Command, Ended
+from support.jobs.commands import Command, Ended
 
 RESOURCE = """\
 apiVersion: bucketingest.dev/v1alpha1

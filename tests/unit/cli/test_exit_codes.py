@@ -33,7 +33,7 @@ from bucketingest.write.errors import (
 
 
 def query_failed(text: str, because: str = "") -> QueryFailed:
-    """As a query ends: one line for people, and what Spark said behind it."""
+    """As a query ends: one line for people, and what Spark said after it."""
     return QueryFailed(f"the query ended with an error: {text}", details=because)
 
 

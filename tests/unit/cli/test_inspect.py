@@ -1,4 +1,4 @@
-"""`inspect` on tables that Hudi wrote, on damaged ones, and on what is no table."""
+"""`inspect` on tables that Hudi wrote, on damaged ones, and on what is not a table."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -16,8 +16,8 @@ from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.journal import Journal
-from support.commands import Command
-from support.fixtures import unpack_fixture
+from support.jobs.commands import Command
+from support.tables.fixtures import unpack_fixture
 
 OLD = format_time(datetime.now(UTC) - timedelta(hours=2))
 YOUNG = format_time(datetime.now(UTC) - timedelta(seconds=5))
@@ -25,7 +25,7 @@ YOUNG = format_time(datetime.now(UTC) - timedelta(seconds=5))
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
-    """An empty table of ours."""
+    """An empty table of bucketingest."""
     storage = open_storage(str(tmp_path / "orders"))
     create_table(storage, TableDefinition("orders", ("id",), ("region",), "ts", buckets=4))
     return storage
@@ -97,7 +97,7 @@ def test_a_hanging_instant_with_a_heartbeat_is_left_alone(command: Command, stor
     storage.put(f".hoodie/.heartbeat/{OLD}", b"")
     (pending,) = report_of(command, storage)["pending"]
     assert pending["heartbeat_age"] < 60
-    assert "signs of life" in pending["advice"]
+    assert "heartbeat is recent" in pending["advice"]
 
 
 def test_the_limit_can_be_chosen(command: Command, storage: Storage) -> None:
@@ -111,7 +111,7 @@ def test_a_pending_compaction_is_hudis_business(command: Command, storage: Stora
     assert "never touches it" in pending["advice"]
 
 
-def test_leftovers_files_being_written_and_unmarked_partitions_are_told(command: Command, tmp_path: Path) -> None:
+def test_leftovers_files_being_written_and_unmarked_partitions_are_reported(command: Command, tmp_path: Path) -> None:
     table = unpack_fixture("java_v9_avro", tmp_path)
     gone = table / "eu" / f".00000000-0000-0000-0000-000000000000-0_{YOUNG}.log.1_0-0-0"
     gone.write_bytes(b"12345")
@@ -136,7 +136,7 @@ def test_two_file_groups_of_one_bucket_are_named(command: Command, tmp_path: Pat
     assert "00000000-0000-0000-0000-000000000000-0" in finding
 
 
-def test_a_metadata_table_is_told_with_the_remedy(command: Command, storage: Storage, tmp_path: Path) -> None:
+def test_a_metadata_table_is_reported_with_the_remedy(command: Command, storage: Storage, tmp_path: Path) -> None:
     with (tmp_path / "orders/.hoodie/hoodie.properties").open("a") as properties:
         properties.write("hoodie.table.metadata.partitions=files\n")
     (finding,) = report_of(command, storage)["findings"]
@@ -153,11 +153,11 @@ def test_pipelines_are_known_by_their_claims(command: Command, storage: Storage)
 
 
 @pytest.mark.parametrize("path", ["", "nowhere"])
-def test_what_is_no_table_is_named(command: Command, tmp_path: Path, path: str) -> None:
+def test_a_path_that_is_not_a_table_is_named(command: Command, tmp_path: Path, path: str) -> None:
     ended = command("inspect", tmp_path / path)
     assert ended.code == ExitCode.TABLE_REFUSED
     assert ended.err == (
-        f"error: {(tmp_path / path)} is no Hudi table: .hoodie/hoodie.properties is missing; check the path\n"
+        f"error: {(tmp_path / path)} is not a Hudi table: .hoodie/hoodie.properties is missing; check the path\n"
     )
 
 
@@ -173,6 +173,6 @@ def test_an_unknown_kind_of_storage_is_bad_input(command: Command) -> None:
     assert "cannot open hdfs:// storages" in ended.err
 
 
-def test_the_lease_of_the_table_is_no_pipeline(command: Command, storage: Storage) -> None:
+def test_the_lease_of_the_table_is_not_a_pipeline(command: Command, storage: Storage) -> None:
     TableLease.acquire(storage, LeaseOwner("shop/orders"), wait=timedelta(0)).release()
     assert report_of(command, storage)["pipelines"] == []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bucketingest.cli.logs import LogFormat, configure_logs
+from bucketingest.cli.logs import LogFormat, configure_logs, without_routine
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def logging_as_before() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("chosen", [LogFormat.JSON, LogFormat.AUTO])
-def test_a_line_is_one_json_object_where_nobody_looks(chosen: LogFormat, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_is_one_json_object_outside_a_terminal(chosen: LogFormat, capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(chosen)
     logging.getLogger("bucketingest.stream.foreach_batch").info("committed", extra={"instant": "20261121", "rows": 5})
     captured = capsys.readouterr()
@@ -68,15 +68,15 @@ def test_no_secret_is_in_a_traceback_its_causes_notes_or_fields(
     except ValueError as error:
         options = {"kafka.sasl.jaas.config": "odd", "deep": [{"api.key": "hunter44"}], "error": error}
         log.exception("failed", extra={"options": options, "reason": error})
-    told = capsys.readouterr().err
-    assert "ValueError" in told
-    assert "ConnectionError" in told
+    output = capsys.readouterr().err
+    assert "ValueError" in output
+    assert "ConnectionError" in output
     for secret in ("hunter22", "hunter33", "hunter44", "of-the-environment", local, '"odd"', "'odd'"):
-        assert secret not in told, secret
+        assert secret not in output, secret
 
 
 @pytest.mark.parametrize("chosen", [LogFormat.JSON, LogFormat.TEXT])
-def test_a_thread_that_ends_with_an_error_is_told_without_secrets(
+def test_a_thread_that_ends_with_an_error_is_logged_without_secrets(
     chosen: LogFormat, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logs(chosen)
@@ -87,10 +87,10 @@ def test_a_thread_that_ends_with_an_error_is_told_without_secrets(
     thread = threading.Thread(target=fail, name="beats")
     thread.start()
     thread.join()
-    told = capsys.readouterr().err
-    assert "a thread ended with an error" in told
-    assert "beats" in told
-    assert "hunter22" not in told
+    output = capsys.readouterr().err
+    assert "a thread ended with an error" in output
+    assert "beats" in output
+    assert "hunter22" not in output
 
 
 def test_text_has_every_field_and_no_colours_outside_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,5 +112,20 @@ def test_debug_lines_of_ours_are_shown_on_request_and_others_never(
     logging.getLogger("bucketingest.spark").debug("detail")
     logging.getLogger("bucketingest.spark").info("news")
     logging.getLogger("py4j.clientserver").error("noise")
-    logging.getLogger("somebody.else").info("noise")
+    logging.getLogger("another.library").info("noise")
     assert len(capsys.readouterr().err.splitlines()) == lines
+
+
+@pytest.mark.parametrize(
+    ("debug", "shown"), [(False, ["cannot", "afterwards"]), (True, ["routine", "cannot", "afterwards"])]
+)
+def test_routine_lines_are_left_out_while_a_panel_shows_the_same(
+    debug: bool, shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs(LogFormat.JSON, debug=debug)
+    logger = logging.getLogger("bucketingest.routine")
+    with without_routine(logger):
+        logger.info("routine")
+        logger.warning("cannot")
+    logger.info("afterwards")
+    assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == shown

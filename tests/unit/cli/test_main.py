@@ -1,4 +1,4 @@
-"""The command line itself: help, version, usage errors, and how every error is told."""
+"""The command line itself: help, version, usage errors, and how every error is reported."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 import bucketingest.cli.validate
 from bucketingest.cli.exit_codes import ENDINGS, ExitCode
 from bucketingest.storage import StorageUnavailable
-from support.commands import Command
+from support.jobs.commands import Command
 
 
 def test_help_names_every_command_and_every_exit_code(command: Command) -> None:
@@ -30,7 +30,7 @@ def test_no_command_shows_the_help(command: Command) -> None:
     assert "Usage" in ended.out + ended.err
 
 
-def test_the_version_is_told(command: Command) -> None:
+def test_the_version_is_shown(command: Command) -> None:
     assert command("--version").out.startswith("bucketingest ")
 
 
@@ -89,7 +89,7 @@ def test_a_defect_shows_its_traceback_and_has_a_code_of_its_own(
     assert "error: ZeroDivisionError" in ended.err
 
 
-def test_ctrl_c_before_anything_runs_is_told_without_a_traceback(
+def test_ctrl_c_before_anything_runs_is_reported_without_a_traceback(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(_files: object) -> None:

@@ -1,4 +1,4 @@
-"""Flags of `run`, as they are typed or stand in the environment."""
+"""Flags of `run`, as they are typed or set in the environment."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from bucketingest.cli.errors import BadOption
 from bucketingest.cli.exit_codes import ExitCode
 from bucketingest.cli.options import Address, RunOptions, parse_address
-from support.commands import Command
+from support.jobs.commands import Command
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_an_address(text: str, address: Address) -> None:
 @pytest.mark.parametrize(
     "text", ["", "9808", "host", "host:", "host:http", "host:-1", "host:65536", "::1:9808", "host:٣"]
 )
-def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
+def test_what_is_not_an_address_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(BadOption, match=r"--listen: .* is not an address such as 0\.0\.0\.0:9808"):
         parse_address(text)
 

@@ -7,12 +7,12 @@ import typer
 
 from bucketingest.cli import main, plugins
 from bucketingest.cli.exit_codes import ExitCode
-from support.commands import Command
+from support.jobs.commands import Command
 
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
-    """The command line without what tests before have added to it."""
+    """The command line without what earlier tests have added to it."""
     own = [each for each in main.app.registered_commands if each.callback.__module__ == "bucketingest.cli.main"]
     monkeypatch.setattr(main.app, "registered_commands", own)
     return main.app
@@ -47,7 +47,7 @@ def test_a_command_whose_packages_are_missing_says_so_when_it_is_run(
     assert ended.err == "error: far: the Python package no_such_package is missing\n"
 
 
-def test_nobody_can_take_the_name_of_a_command_of_ours(
+def test_no_package_can_take_the_name_of_our_commands(
     app: typer.Typer, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(monkeypatch, validate="no_such_package.cli:validate")
@@ -56,7 +56,7 @@ def test_nobody_can_take_the_name_of_a_command_of_ours(
     assert "no such file" in command("validate", "nowhere.yaml").err
 
 
-def test_a_command_of_ours_does_not_look_for_others(
+def test_our_own_command_does_not_look_for_others(
     app: typer.Typer, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(**_: str) -> list[EntryPoint]:
@@ -66,7 +66,7 @@ def test_a_command_of_ours_does_not_look_for_others(
     assert command("--debug", "validate", "nowhere.yaml").code == ExitCode.BAD_INPUT
 
 
-def test_without_other_packages_there_are_only_ours(
+def test_without_other_packages_there_are_only_our_commands(
     app: typer.Typer, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(monkeypatch)

@@ -26,7 +26,7 @@ from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.journal import Journal
-from support.commands import Command
+from support.jobs.commands import Command
 
 PIPELINE = "shop/orders"
 NOW = datetime.now(UTC)
@@ -36,7 +36,7 @@ TEN_MINUTES_AGO = (NOW - timedelta(minutes=10)).timestamp()
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
-    """A table with an instant of ours and one of another writer, both pending and long dead, and a completed one."""
+    """A table with our own instant and one of another writer, both pending and long dead, and a completed one."""
     storage = open_storage(str(tmp_path / "orders"))
     create_table(storage, TableDefinition("orders", ("id",), ("region",), "ts", buckets=4))
     for instant, extra in ((OURS, {"bucketingest.pipeline": PIPELINE}), (FOREIGN, {}), (DONE, {})):
@@ -57,11 +57,11 @@ def paths(storage: Storage) -> dict[str, bytes]:
 
 
 def records(text: str) -> list[dict[str, Any]]:
-    """The JSON log lines of stderr; what is not one is left out."""
+    """The JSON log lines of stderr; other lines are left out."""
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
-def test_it_takes_back_what_is_ours_and_says_what_it_left(command: Command, storage: Storage) -> None:
+def test_it_rolls_back_our_instants_and_says_what_it_left(command: Command, storage: Storage) -> None:
     ended = command("rollback", storage.url)
     assert ended.code == ExitCode.OK, ended.err
     assert ended.out == ""
@@ -97,16 +97,16 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(command: Command, storage:
 def test_json_has_plan_and_result(command: Command, storage: Storage) -> None:
     planned = json.loads(command("rollback", storage.url, "--dry-run", "--json").out)
     assert planned["dry_run"] is True
-    ours, foreign = planned["instants"]
-    assert (ours["instant"], ours["state"], ours["step"], ours["left"]) == (OURS, "INFLIGHT", "roll back", None)
-    assert (ours["done"], ours["rollback"], len(ours["files"])) == (None, None, 1)
+    own, foreign = planned["instants"]
+    assert (own["instant"], own["state"], own["step"], own["left"]) == (OURS, "INFLIGHT", "roll back", None)
+    assert (own["done"], own["rollback"], len(own["files"])) == (None, None, 1)
     assert (foreign["step"], foreign["left"], foreign["pipeline"]) == ("nothing", "not asked for", None)
     result = json.loads(command("rollback", storage.url, "--json").out)["instants"][0]
-    assert (result["done"], result["deleted"]) == ("roll back", ours["files"])
+    assert (result["done"], result["deleted"]) == ("roll back", own["files"])
     assert Timeline.load(storage).find(result["rollback"], "rollback") is not None
 
 
-def test_another_writers_instant_goes_by_name(command: Command, storage: Storage) -> None:
+def test_another_writers_instant_is_rolled_back_by_name(command: Command, storage: Storage) -> None:
     assert command("rollback", storage.url, "--instant", FOREIGN).code == ExitCode.OK
     assert [instant.request_time for instant in Timeline.load(storage).pending] == [OURS]
     again = command("rollback", storage.url, "--instant", FOREIGN, "--json")
@@ -145,7 +145,7 @@ def test_an_unknown_instant_is_refused(command: Command, storage: Storage) -> No
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026", "202611210817130041"])
-def test_what_is_no_instant_time_is_a_wrong_command_line(command: Command, storage: Storage, text: str) -> None:
+def test_what_is_not_an_instant_time_is_a_wrong_command_line(command: Command, storage: Storage, text: str) -> None:
     ended = command("rollback", storage.url, "--instant", text)
     assert ended.code == ExitCode.BAD_INPUT
     assert "17 digits" in ended.err
@@ -171,11 +171,11 @@ def test_a_table_that_a_job_holds_is_left_unless_forced(command: Command, storag
         assert f"the table is held by pipeline {PIPELINE}" in ended.err
         forced = command("rollback", storage.url, "--force")
         assert forced.code == ExitCode.OK
-        assert "goes on although the table is held" in forced.err
+        assert "continuing although the table is held" in forced.err
     assert Timeline.load(storage).find(OURS) is None
 
 
-def test_the_command_lets_the_table_go(command: Command, storage: Storage) -> None:
+def test_the_command_releases_the_table(command: Command, storage: Storage) -> None:
     assert command("rollback", storage.url).code == ExitCode.OK
     TableLease.acquire(storage, LeaseOwner(PIPELINE), wait=timedelta(0)).release()
 
@@ -190,7 +190,7 @@ def test_after_a_rollback_heartbeats_still_count(command: Command, storage: Stor
     assert command("rollback", storage.url).code == ExitCode.INSTANT_HELD
 
 
-def test_the_driver_that_is_fenced_out_learns_by_whom(command: Command, storage: Storage) -> None:
+def test_a_driver_that_is_fenced_out_names_the_rollback(command: Command, storage: Storage) -> None:
     journal = Journal(storage, PIPELINE)
     epoch = journal.claim_epoch("a driver")
     assert command("rollback", storage.url).code == ExitCode.OK
@@ -198,7 +198,7 @@ def test_the_driver_that_is_fenced_out_learns_by_whom(command: Command, storage:
         journal.check_epoch(epoch)
 
 
-def test_what_is_no_table_is_told(command: Command, tmp_path: Path) -> None:
+def test_what_is_not_a_table_is_reported(command: Command, tmp_path: Path) -> None:
     ended = command("rollback", tmp_path)
     assert ended.code == ExitCode.TABLE_REFUSED
     assert ended.err.startswith("error: ")
@@ -212,7 +212,7 @@ def test_a_table_with_a_metadata_table_is_refused(command: Command, storage: Sto
     assert "metadata table is on" in ended.err
 
 
-def test_a_pending_rollback_without_a_plan_is_told(command: Command, storage: Storage) -> None:
+def test_a_pending_rollback_without_a_plan_is_reported(command: Command, storage: Storage) -> None:
     time = format_time(NOW - timedelta(minutes=1))
     create_requested(storage, time, "rollback", b"")
     ended = command("rollback", storage.url)
@@ -224,7 +224,7 @@ def test_a_pending_rollback_without_a_plan_is_told(command: Command, storage: St
     ("option", "message"),
     [("durable", "must be of the form NAME=VALUE"), ("=x", "must be of the form NAME=VALUE"), ("colour=red", "colour")],
 )
-def test_a_wrong_storage_option_is_told_without_its_value(
+def test_a_wrong_storage_option_is_reported_without_its_value(
     command: Command, storage: Storage, option: str, message: str
 ) -> None:
     ended = command("rollback", storage.url, "--storage-option", option)
@@ -243,11 +243,11 @@ def test_hudis_lock_is_taken_as_the_command_line_says(command: Command, storage:
     assert "must be one of auto, storage, fileSystem, none" in ended.err
     ended = command("rollback", storage.url, "--lock", "storage")
     assert ended.code == ExitCode.TABLE_REFUSED
-    assert "needs a store that can compare and swap" in ended.err
+    assert "needs compare-and-swap" in ended.err
     assert command("rollback", storage.url, "--lock", "fileSystem").code == ExitCode.OK
 
 
-def test_in_a_terminal_a_table_tells(command: Command, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_terminal_a_table_is_shown(command: Command, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollback_command, "Console", lambda: Console(force_terminal=True, width=200))
     planned = command("rollback", storage.url, "--dry-run").out
     for text in (OURS, "deltacommit INFLIGHT", PIPELINE, "roll back", "not asked for", "nothing was changed"):
@@ -257,7 +257,7 @@ def test_in_a_terminal_a_table_tells(command: Command, storage: Storage, monkeyp
     assert "Nothing to roll back" in command("rollback", storage.url).out
 
 
-def test_help_tells_every_option(command: Command) -> None:
+def test_help_shows_every_option(command: Command) -> None:
     out = command("rollback", "--help").out
     for option in ("--instant", "--force", "--dry-run", "--json", "--lock", "--storage-option"):
         assert option in out

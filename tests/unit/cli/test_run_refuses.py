@@ -8,8 +8,8 @@ from py4j.protocol import Py4JJavaError
 from bucketingest.cli.exit_codes import ExitCode
 from bucketingest.hudi.table.table import TableDefinition, create_table
 from bucketingest.storage import StorageUnavailable, open_storage
-from support.commands import Command
-from support.fixtures import unpack_fixture
+from support.jobs.commands import Command
+from support.tables.fixtures import unpack_fixture
 
 PROPERTIES = ".hoodie/hoodie.properties"
 
@@ -37,13 +37,13 @@ def table(resource_file: Path) -> Path:
     ("line", "said"),
     [
         ("hoodie.table.metadata.partitions=files", "metadata table is on"),
-        ("bucketingest.bucket.count=8", "bucketingest.bucket.count=8, asked for 4"),
+        ("bucketingest.bucket.count=8", "bucketingest.bucket.count=8, the spec has 4"),
         ("hoodie.table.version=6", "upgrade it with Hudi's upgrade_table procedure"),
         ("hoodie.table.type=COPY_ON_WRITE", "hoodie.table.type=COPY_ON_WRITE, it must be MERGE_ON_READ"),
         ("hoodie.table.checksum=1", "hoodie.table.checksum=1, but database and table name give"),
-        ("hoodie.table.recordkey.fields=id", "recordkey.fields=id, but the record key asked for: value"),
+        ("hoodie.table.recordkey.fields=id", "recordkey.fields=id, but the spec's record key: value"),
         ("hoodie.table.partition.fields=dt", "hoodie.table.partition.fields=dt"),
-        ("hoodie.table.ordering.fields=ts", "but the ordering field asked for: timestamp"),
+        ("hoodie.table.ordering.fields=ts", "but the spec's ordering field: timestamp"),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(
@@ -63,7 +63,7 @@ def test_a_torn_properties_file_is_refused(command: Command, resource_file: Path
     (table / PROPERTIES).write_text("hoodie.table.name=orders\n")
     ended = command("run", resource_file)
     assert ended.code == ExitCode.TABLE_REFUSED
-    assert "has no hoodie.table.type: the file is torn, restore it" in ended.err
+    assert "has no hoodie.table.type: the file is torn; restore it" in ended.err
 
 
 def test_a_table_of_hudis_in_version_6_is_refused_with_all_reasons(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bucketingest.cli.exit_codes import ExitCode
-from support.commands import Command
+from support.jobs.commands import Command
 
 PRELUDE = """
 import logging, os, signal, sys, threading, time
@@ -74,7 +74,7 @@ def test_without_a_signal_it_is_completed(tmp_path: Path) -> None:
     assert (ended.code, ended.message["errorClass"], ended.message["remedy"]) == (0, "Completed", "none")
 
 
-def test_a_second_signal_ends_it_at_once_and_says_so(tmp_path: Path) -> None:
+def test_a_second_signal_kills_it_and_says_so(tmp_path: Path) -> None:
     ended = run(
         tmp_path,
         """
@@ -104,7 +104,7 @@ def test_past_the_deadline_it_gives_up_whatever_the_main_thread_waits_for(tmp_pa
     )
     assert (ended.code, ended.killed) == (ExitCode.STOP_DEADLINE, True)
     assert (ended.message["errorClass"], ended.message["remedy"]) == ("StopDeadline", "restart")
-    assert "after 0.2 s" in ended.message["message"]
+    assert "within 0.2 s" in ended.message["message"]
 
 
 def test_past_the_deadline_with_all_committed_it_has_succeeded(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_signal_while_nothing_runs_yet_ends_it_there(tmp_path: Path) -> None:
     """,
     )
     assert (ended.code, ended.out) == (0, "")
-    assert ended.message["message"] == "stopped before anything was begun"
+    assert ended.message["message"] == "stopped before anything was started"
 
 
 def test_a_signal_while_something_is_started_waits_for_it(tmp_path: Path) -> None:
@@ -168,10 +168,10 @@ def test_a_signal_while_something_is_started_waits_for_it(tmp_path: Path) -> Non
     """,
     )
     assert (ended.code, ended.out) == (0, "started\n")
-    assert ended.message["message"] == "stopped before anything was begun"
+    assert ended.message["message"] == "stopped before anything was started"
 
 
-def test_a_failure_is_told_with_its_class_and_without_secrets(tmp_path: Path) -> None:
+def test_a_failure_is_reported_with_its_class_and_without_secrets(tmp_path: Path) -> None:
     ended = run(
         tmp_path,
         """
@@ -234,7 +234,7 @@ def test_orphans_are_reaped_and_own_children_are_not(tmp_path: Path) -> None:
     script = """
 import ctypes, os, subprocess, sys
 from bucketingest.cli.process.orphans import reap_orphans
-ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans become ours, as process 1's do
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans become its children, as process 1's do
 pipe = subprocess.PIPE
 reading, writing = os.pipe()
 script = f"(cat <&{reading}; exit 3) & echo $!; exec cat"

@@ -93,7 +93,7 @@ def test_it_says_where_the_job_was(tmp_path: Path, progress: Progress) -> None:
     TerminationReport.model_validate(json.loads(file.read_bytes()))
 
 
-def test_who_comes_first_knows_why(tmp_path: Path) -> None:
+def test_the_first_message_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "message"
     termination = Termination(file, Redactor(), lambda: None)
     termination.write(ExitCode.STOP_DEADLINE, "too late")
@@ -120,7 +120,7 @@ def test_without_a_path_it_is_kubernetes_own_file_where_there_is_one(
     assert termination_path(tmp_path / "other") == tmp_path / "other"
 
 
-def test_a_command_beside_the_containers_own_process_does_not_say_how_the_container_ended(
+def test_a_command_next_to_the_containers_own_process_does_not_say_how_the_container_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = tmp_path / "termination-log"

@@ -7,7 +7,7 @@ import pytest
 
 from bucketingest.cli.exit_codes import ExitCode
 from bucketingest.cli.process.java import java_version
-from support.commands import Command
+from support.jobs.commands import Command
 
 
 def test_a_valid_file_is_summed_up(command: Command, resource_file: Path) -> None:
@@ -81,7 +81,7 @@ def test_without_java_a_package_to_install_is_named(
 
 @pytest.mark.parametrize(
     ("version", "said"),
-    [('openjdk version "11.0.2" 2019-01-15', "is Java 11, Spark needs 17 or newer"), ("hello", "says nothing known")],
+    [('openjdk version "11.0.2" 2019-01-15', "is Java 11, Spark needs 17 or newer"), ("hello", "shows no version")],
 )
 def test_a_java_that_will_not_do_is_named(
     command: Command, resource_file: Path, monkeypatch: pytest.MonkeyPatch, version: str, said: str

@@ -1,4 +1,4 @@
-"""What the job's image starts, with the variables that Spark 4.2 gives an executor's container."""
+"""What the job's image starts, with the variables that Spark 4.2 sets for an executor's container."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_an_executor_is_a_jvm_with_the_options_in_their_order_also_with_spaces(p
     assert words[:4] == ["tini", "-s", "--", "java"]
     assert words[4:16] == [f"-Doption={number} and more" for number in range(12)]
     assert words[16:20] == ["-Xms512m", "-Xmx512m", "-cp", "/spark/conf:/spark/jars/*"]
-    told = dict(zip(words[21::2], words[22::2], strict=True))
-    assert told == {
+    given = dict(zip(words[21::2], words[22::2], strict=True))
+    assert given == {
         "--driver-url": EXECUTOR["SPARK_DRIVER_URL"],
         "--executor-id": "3",
         "--cores": "2",

@@ -9,7 +9,7 @@ import pytest
 from devcluster import cluster
 from devcluster.cluster import EmbeddedCluster, KindCluster, UsersCluster, choose
 from devcluster.errors import ClusterError
-from devcluster.images import Image
+from devcluster.images.project import Image
 from devcluster.instance import Instance
 
 

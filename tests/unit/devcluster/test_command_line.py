@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from devcluster import __main__ as command_line
-from devcluster.images import TARGETS, Image
+from devcluster.images.project import TARGETS, Image
 
 
 class Recorder:

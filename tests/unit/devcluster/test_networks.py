@@ -6,7 +6,7 @@ import pytest
 
 from devcluster.errors import ClusterError
 from devcluster.instance import SLOTS, Network
-from devcluster.networks import choose
+from devcluster.node.networks import choose
 
 HOME = ["default", "192.168.1.0/24", "169.254.0.0/16"]
 

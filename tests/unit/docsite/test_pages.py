@@ -1,4 +1,4 @@
-"""What README and docs say can be done: links lead somewhere, commands and options exist, examples are valid."""
+"""README and docs are correct: links have targets, commands and options exist, examples are valid."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from support.pages import ROOT, Command, anchors, blocks, commands, links, pages
 
 
 def with_commands_of_others() -> typer.Typer:
-    """`bucketingest` as it is where the operator's package is installed too; the real one stays as it is."""
+    """`bucketingest` with the commands of the operator's package; the real one is unchanged."""
     everything = typer.Typer()
     everything.registered_commands = [*app.registered_commands]
     add_commands(everything)
@@ -59,7 +59,7 @@ def of(program: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_targets(page: Path) -> None:
     for link in links(page):
         if re.match(r"[a-z]+:", link):
             continue
@@ -73,10 +73,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("command", of("make"))
-def test_make_knows_what_it_is_to_do(command: Command) -> None:
+def test_make_targets_exist(command: Command) -> None:
     targets = [word for word in command.words if "=" not in word and not word.startswith("-")]
     assert set(targets) <= TARGETS
-    outer = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}  # of the make that may run this test
+    outer = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}  # set by the make that may run this test
     done = subprocess.run(
         ["make", "--dry-run", *command.words],
         cwd=ROOT,
@@ -99,7 +99,7 @@ def test_commands_of_bucketingest_and_their_options_exist(command: Command) -> N
 
 
 @pytest.mark.parametrize("command", [pytest.param(each, id=shown) for shown, each in SHOWN.items()])
-def test_files_that_a_command_names_are_there(command: Command) -> None:
+def test_files_that_a_command_names_exist(command: Command) -> None:
     for word in command.words:
         if re.match(r"(examples|charts|crds|docs)/", word):
             assert list(ROOT.glob(word)), word
@@ -137,7 +137,7 @@ def test_examples_are_valid(code: str) -> None:
         BucketIngest.model_validate(merged(copy.deepcopy(BASE), {"spec": document}))
 
 
-def test_the_reference_is_what_the_model_makes() -> None:
+def test_the_reference_is_generated_from_the_model() -> None:
     assert (ROOT / "docs" / "reference.md").read_text() == reference(), "run: make crds"
 
 

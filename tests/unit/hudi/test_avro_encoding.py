@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bucketingest.hudi.avro.encoding import encode_rows
 from bucketingest.hudi.errors import SchemaError
 from bucketingest.hudi.table.schema import arrow_to_avro
-from support.arrow_values import arrow_types, as_given, to_arrow, to_avro, values
+from support.tables.arrow_values import arrow_types, as_given, to_arrow, to_avro, values
 
 
 def encoded(table: pa.Table, *, framed: bool = False) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The sign of life of an instant whose tasks run for long."""
+"""The heartbeat of an instant while its tasks run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from bucketingest.hudi.timeline.beating import beating
 from bucketingest.hudi.timeline.heartbeat import last_beat
 from bucketingest.storage import Storage, open_storage
-from support.flaky_storage import FlakyStorage
+from support.storage.flaky_storage import FlakyStorage
 
 INSTANT = "20261121080000000"
 AT_ONCE = timedelta(0)

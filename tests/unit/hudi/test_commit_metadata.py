@@ -14,7 +14,7 @@ from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata, WrittenFile
 from bucketingest.hudi.timeline.ocf import encode_datum, read_record
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from support.fixtures import HUDI_FIXTURES, unpack_fixture
+from support.tables.fixtures import HUDI_FIXTURES, unpack_fixture
 
 SECOND_COMMIT = ".hoodie/timeline/20261121081714512_20261121081715521.deltacommit"
 
@@ -90,7 +90,7 @@ def test_parts_of_a_commit_of_hudis_are_read_as_the_whole_is(tmp_path: Path) -> 
     assert len(CommitMetadata.decode_files(data, "here")) == 6
 
 
-def test_the_extra_metadata_is_read_without_the_write_stats_of_ours() -> None:
+def test_the_extra_metadata_is_read_without_our_write_stats() -> None:
     stat = WriteStat(file_id="a", path="b", partition_path="eu", log_files=("c",))
     data = CommitMetadata(write_stats={"eu": (stat,)}, extra_metadata={"x": "y"}).encode()
     unreadable = data.replace(stat.encode(), b"\xff" * len(stat.encode()))
@@ -119,13 +119,13 @@ def test_our_write_stats_are_those_that_hudi_gives_its_log_and_base_files(tmp_pa
         partition_path = stat["partitionPath"]
         if stat["logVersion"]:
             updates = stat["numUpdateWrites"]
-            ours = WriteStat.of_log_file(partition_path, LogFileName.parse(name), size=size, updates=updates)
+            own = WriteStat.of_log_file(partition_path, LogFileName.parse(name), size=size, updates=updates)
         else:
-            ours = WriteStat.of_base_file(
+            own = WriteStat.of_base_file(
                 partition_path, BaseFileName.parse(name), size=size, inserts=stat["numInserts"]
             )
         # How long it took is all that Hudi says and we do not.
-        assert ours.to_avro() | {"runtimeStats": stat["runtimeStats"]} == stat
+        assert own.to_avro() | {"runtimeStats": stat["runtimeStats"]} == stat
 
 
 def test_deletes_are_counted_as_hudi_counts_them(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_deletes_are_counted_as_hudi_counts_them(tmp_path: Path) -> None:
         for stat in stats:
             name = LogFileName.parse((stat.path or "").rpartition("/")[2])
             size = stat.file_size_in_bytes
-            ours = WriteStat.of_log_file(stat.partition_path or "", name, size=size, deletes=stat.num_deletes)
-            assert ours == stat
+            own = WriteStat.of_log_file(stat.partition_path or "", name, size=size, deletes=stat.num_deletes)
+            assert own == stat
 
 
 def test_the_file_has_hudis_schema_and_no_codec(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_the_file_has_hudis_schema_and_no_codec(tmp_path: Path) -> None:
     assert reader.codec == "null"
     expected = json.loads((HUDI_FIXTURES / "avsc" / "HoodieCommitMetadata.avsc").read_text())
     assert json.loads(reader.metadata["avro.schema"]) == expected
-    theirs = (unpack_fixture("java_v9_avro", tmp_path) / SECOND_COMMIT).read_bytes()
-    assert json.loads(fastavro.reader(io.BytesIO(theirs)).metadata["avro.schema"]) == expected
+    hudis = (unpack_fixture("java_v9_avro", tmp_path) / SECOND_COMMIT).read_bytes()
+    assert json.loads(fastavro.reader(io.BytesIO(hudis)).metadata["avro.schema"]) == expected
 
 
 def test_equal_metadata_gives_equal_bytes() -> None:

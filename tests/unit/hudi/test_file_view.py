@@ -10,7 +10,7 @@ from bucketingest.hudi.table.file_view import FileView, build_file_view, list_da
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import ObjectInfo
-from support.fixtures import unpack_fixture
+from support.tables.fixtures import unpack_fixture
 
 T = [f"202611210817{n}0000" for n in range(10, 30)]
 FILE_ID = "00000001-0000-0000-0000-000000000000-0"

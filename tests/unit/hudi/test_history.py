@@ -1,4 +1,4 @@
-"""The archived history, as Hudi left it in a table it archived."""
+"""The archived history, as Hudi wrote it."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.timeline.history import archived_instants, archived_times
 from bucketingest.storage.factory import open_storage
-from support.fixtures import unpack_fixture
+from support.tables.fixtures import unpack_fixture
 
 
 def test_archived_instants_of_hudis_history_are_read(tmp_path: Path) -> None:

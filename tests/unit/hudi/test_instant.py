@@ -37,7 +37,7 @@ def test_a_file_name_and_its_instant_stand_for_each_other(name: str) -> None:
     "name",
     ["history", "hoodie.properties", f".{T1}.deltacommit.inflight.crc", f"{T1}.deltacommit", f"{T1}_{T2}.unheard", "x"],
 )
-def test_names_that_are_no_instants_are_left_out(name: str) -> None:
+def test_names_that_are_not_instants_are_left_out(name: str) -> None:
     assert Instant.try_parse(name) is None
 
 
@@ -66,7 +66,7 @@ def test_a_naive_datetime_has_no_instant_time() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2026", "20261321081714512", "2026112108171451x", "202611210817145120"])
-def test_text_that_is_no_time_is_refused(text: str) -> None:
+def test_text_that_is_not_a_time_is_refused(text: str) -> None:
     with pytest.raises(InvalidName, match="instant time"):
         parse_time(text)
 
@@ -92,7 +92,7 @@ def test_a_table_too_far_ahead_of_the_clock_is_refused() -> None:
     assert next_instant_time(NOW, [format_time(NOW + LIMIT)], LIMIT) == ahead
 
 
-def test_hudis_bootstrap_marks_are_no_times() -> None:
+def test_hudis_bootstrap_marks_are_not_times() -> None:
     assert next_instant_time(NOW, ["00000000000002"], LIMIT) == T1
 
 

@@ -22,7 +22,7 @@ from bucketingest.hudi.lock.hudi_lock import (
 )
 from bucketingest.hudi.lock.storage_lock import LOCK_PATH as LOCK_OBJECT
 from bucketingest.storage import Storage, open_storage
-from support.clocks import FakeClock
+from support.locks.clocks import FakeClock
 
 HUDIS = "org.apache.hudi.client.transaction.lock."
 SETTINGS = LockSettings(wait=timedelta(seconds=5))
@@ -48,7 +48,7 @@ class CountingForm:
     def try_take(self) -> CountingForm | str:
         if self.held_for > 0:
             self.held_for -= 1
-            return "somebody, until noon"
+            return "another writer, until noon"
         self.events.append("taken")
         return self
 
@@ -67,8 +67,8 @@ def test_the_lock_is_released_whatever_happens_inside() -> None:
     form = CountingForm()
 
     def fail_inside() -> None:
-        with lock_of(form, FakeClock()).held() as grip:
-            grip.check()
+        with lock_of(form, FakeClock()).held() as held:
+            held.check()
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -86,7 +86,7 @@ def test_a_thread_that_holds_the_lock_may_enter_again() -> None:
     assert form.events == ["taken", "checked", "released", "taken", "released"]
 
 
-def test_the_lock_can_be_asked_from_afar_whether_it_is_still_ours() -> None:
+def test_another_thread_can_check_whether_the_lock_is_still_held() -> None:
     form = CountingForm()
     lock = lock_of(form, FakeClock())
     lock.check()
@@ -106,7 +106,7 @@ def test_who_waits_gets_the_lock_when_it_is_free() -> None:
 def test_waiting_is_bounded_and_says_who_holds_the_lock() -> None:
     clock = FakeClock()
     with (
-        pytest.raises(LockHeld, match=r"s3://lake/orders: .*held by somebody, until noon; waited 5 s"),
+        pytest.raises(LockHeld, match=r"s3://lake/orders: .*held by another writer, until noon; waited 5 s"),
         lock_of(CountingForm(held_for=1000), clock).held(),
     ):
         pytest.fail("entered")
@@ -135,8 +135,8 @@ def test_threads_of_one_process_exclude_each_other() -> None:
 
 
 def test_without_a_lock_nothing_is_held_and_nothing_lost() -> None:
-    with NO_LOCK.held() as grip:
-        grip.check()
+    with NO_LOCK.held() as held:
+        held.check()
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def test_the_lock_is_what_the_spec_says_then_what_the_table_says(
 @pytest.mark.parametrize(
     ("place", "wanted", "properties", "reason"),
     [
-        ("disk", "storage", {}, "compare and swap"),
+        ("disk", "storage", {}, "compare-and-swap"),
         ("memory", "fileSystem", {}, "for file systems"),
-        ("disk", "auto", {PROVIDER_PROPERTY: f"{HUDIS}StorageBasedLockProvider"}, "compare and swap"),
+        ("disk", "auto", {PROVIDER_PROPERTY: f"{HUDIS}StorageBasedLockProvider"}, "compare-and-swap"),
         ("memory", "auto", {PROVIDER_PROPERTY: f"{HUDIS}ZookeeperBasedLockProvider"}, "cannot take that lock"),
         ("disk", "fileSystem", {FILE_SYSTEM_PATH_PROPERTY: "/locks"}, "/locks"),
     ],
@@ -196,11 +196,11 @@ def test_two_writers_take_turns(request: pytest.FixtureRequest, place: str, path
     def work(owner: str) -> None:
         lock = make(owner)
         for _ in range(5):
-            with lock.held() as grip:
+            with lock.held() as held:
                 inside.append(owner)
                 assert inside == [owner]
                 assert storage.exists(path)
-                grip.check()
+                held.check()
                 inside.remove(owner)
                 entered.append(owner)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from bucketingest.hudi.errors import LockLost
-from bucketingest.hudi.lock.file_lock import LOCK_PATH, FileGrip, FileLock
+from bucketingest.hudi.lock.file_lock import LOCK_PATH, FileLock, HeldFileLock
 from bucketingest.hudi.lock.process_identity import ProcessIdentity
 from bucketingest.storage import Data, Storage, open_storage
 from bucketingest.storage.local.storage import LocalStorage
-from support.clocks import FakeClock
+from support.locks.clocks import FakeClock
 
 VALIDITY = timedelta(seconds=30)
 
@@ -29,22 +29,22 @@ def lock(storage: Storage, clock: FakeClock, owner: str = "us") -> FileLock:
     return FileLock(storage, owner, VALIDITY, clock=clock.wall)
 
 
-def take(of: FileLock) -> FileGrip:
-    grip = of.try_take()
-    assert isinstance(grip, FileGrip), grip
-    return grip
+def take(of: FileLock) -> HeldFileLock:
+    held = of.try_take()
+    assert isinstance(held, HeldFileLock), held
+    return held
 
 
 def test_the_file_is_there_while_the_lock_is_held(storage: Storage, clock: FakeClock, tmp_path: Path) -> None:
-    grip = take(lock(storage, clock))
+    held = take(lock(storage, clock))
     assert (tmp_path / ".hoodie" / "lock").is_file()
-    grip.check()
+    held.check()
     assert isinstance(lock(storage, clock, "other").try_take(), str)
-    grip.release()
+    held.release()
     assert not (tmp_path / ".hoodie" / "lock").exists()
 
 
-def test_a_file_of_hudis_is_respected_for_ever(storage: Storage, clock: FakeClock) -> None:
+def test_a_file_of_hudi_is_respected_forever(storage: Storage, clock: FakeClock) -> None:
     storage.create(LOCK_PATH, b"")
     clock.advance(timedelta(days=365))
     said = lock(storage, clock).try_take()
@@ -54,7 +54,7 @@ def test_a_file_of_hudis_is_respected_for_ever(storage: Storage, clock: FakeCloc
     assert storage.get(LOCK_PATH) == b""
 
 
-def test_a_file_of_ours_is_removed_when_its_time_is_over(storage: Storage, clock: FakeClock) -> None:
+def test_our_own_file_is_removed_when_it_has_expired(storage: Storage, clock: FakeClock) -> None:
     late = take(lock(storage, clock))
     clock.advance(VALIDITY)
     assert isinstance(lock(storage, clock, "other").try_take(), str)
@@ -62,14 +62,14 @@ def test_a_file_of_ours_is_removed_when_its_time_is_over(storage: Storage, clock
     clock.advance(timedelta(seconds=3))
     other = lock(storage, clock, "other")
     assert isinstance(other.try_take(), str)
-    grip = take(other)
+    held = take(other)
     with pytest.raises(LockLost):
         late.check()
     late.release()
-    grip.check()
+    held.check()
 
 
-def test_a_file_of_a_dead_process_is_removed_at_once(
+def test_a_file_of_a_dead_process_is_removed_immediately(
     storage: Storage, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take(lock(storage, clock))
@@ -80,16 +80,16 @@ def test_a_file_of_a_dead_process_is_removed_at_once(
 
 
 def test_a_file_that_hudi_emptied_or_removed_is_lost_and_not_deleted(storage: Storage, clock: FakeClock) -> None:
-    grip = take(lock(storage, clock))
+    held = take(lock(storage, clock))
     storage.put(LOCK_PATH, b"")
     with pytest.raises(LockLost, match="another writer took"):
-        grip.check()
-    grip.release()
+        held.check()
+    held.release()
     assert storage.exists(LOCK_PATH)
     storage.delete(LOCK_PATH)
     with pytest.raises(LockLost):
-        grip.check()
-    grip.release()
+        held.check()
+    held.release()
 
 
 def test_hudi_coming_at_the_same_moment_wins(storage: Storage, clock: FakeClock) -> None:

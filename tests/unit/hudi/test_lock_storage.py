@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.hudi.errors import InvalidTable, LockLost
-from bucketingest.hudi.lock.storage_lock import CLOCK_DRIFT, LOCK_PATH, LockContent, StorageGrip, StorageLock
+from bucketingest.hudi.lock.storage_lock import CLOCK_DRIFT, LOCK_PATH, HeldStorageLock, LockContent, StorageLock
 from bucketingest.storage import ConditionalStorage, Data, StorageUnavailable, Version, open_storage
 from bucketingest.storage.object_storage import ObjectStorage
-from support.clocks import FakeClock
+from support.locks.clocks import FakeClock
 
 VALIDITY = timedelta(seconds=30)
 
@@ -30,10 +30,10 @@ def lock(storage: ConditionalStorage, clock: FakeClock, owner: str = "us") -> St
     return StorageLock(storage, owner, VALIDITY, clock=clock.wall, monotonic=clock.forward)
 
 
-def take(of: StorageLock) -> StorageGrip:
-    grip = of.try_take()
-    assert isinstance(grip, StorageGrip), grip
-    return grip
+def take(of: StorageLock) -> HeldStorageLock:
+    held = of.try_take()
+    assert isinstance(held, HeldStorageLock), held
+    return held
 
 
 def stored(storage: ConditionalStorage) -> LockContent:
@@ -49,11 +49,11 @@ def test_the_object_is_what_hudi_writes(storage: ConditionalStorage, clock: Fake
     assert content.encode() == (
         b'{"expired":false,"validUntil":1795255629939,"owner":"8e80b1c3-0764-4d7b-b129-feaba5c31eb3"}'
     )
-    grip = take(lock(storage, clock))
-    held = stored(storage)
-    assert (held.expired, held.valid_until_ms) == (False, now_ms(clock) + 30_000)
-    grip.release()
-    assert stored(storage) == LockContent(expired=True, valid_until_ms=held.valid_until_ms, owner=held.owner)
+    held = take(lock(storage, clock))
+    written = stored(storage)
+    assert (written.expired, written.valid_until_ms) == (False, now_ms(clock) + 30_000)
+    held.release()
+    assert stored(storage) == LockContent(expired=True, valid_until_ms=written.valid_until_ms, owner=written.owner)
 
 
 def test_fields_that_a_later_hudi_adds_are_tolerated() -> None:
@@ -61,7 +61,7 @@ def test_fields_that_a_later_hudi_adds_are_tolerated() -> None:
     assert LockContent.decode(content, LOCK_PATH) == LockContent(expired=True, valid_until_ms=1, owner="x")
 
 
-def test_what_is_no_lock_is_not_overwritten(storage: ConditionalStorage, clock: FakeClock) -> None:
+def test_an_object_that_is_not_a_lock_is_not_overwritten(storage: ConditionalStorage, clock: FakeClock) -> None:
     storage.create(LOCK_PATH, b"{}")
     with pytest.raises(InvalidTable, match="table_lock"):
         lock(storage, clock).try_take()
@@ -71,13 +71,13 @@ def test_what_is_no_lock_is_not_overwritten(storage: ConditionalStorage, clock: 
 def test_a_lock_that_hudi_holds_is_respected_until_it_expires(storage: ConditionalStorage, clock: FakeClock) -> None:
     until = now_ms(clock) + 10_000
     storage.create(LOCK_PATH, LockContent(expired=False, valid_until_ms=until, owner="a-java-writer").encode())
-    ours = lock(storage, clock)
+    own = lock(storage, clock)
     clock.advance(timedelta(seconds=10) + CLOCK_DRIFT)
-    said = ours.try_take()
+    said = own.try_take()
     assert isinstance(said, str)
     assert "a-java-writer, valid until 2026-11-21 09:00:10 UTC" in said
     clock.advance(timedelta(milliseconds=1))
-    take(ours).release()
+    take(own).release()
 
 
 def test_a_lock_that_hudi_released_is_free(storage: ConditionalStorage, clock: FakeClock) -> None:
@@ -87,48 +87,50 @@ def test_a_lock_that_hudi_released_is_free(storage: ConditionalStorage, clock: F
 
 
 def test_one_of_two_writers_gets_the_lock(storage: ConditionalStorage, clock: FakeClock) -> None:
-    grip = take(lock(storage, clock))
+    held = take(lock(storage, clock))
     assert isinstance(lock(storage, clock).try_take(), str)
-    grip.check()
-    grip.release()
+    held.check()
+    held.release()
 
 
 def test_a_lock_that_is_not_renewed_ends_for_us_well_before_others_take_it(
     storage: ConditionalStorage, clock: FakeClock
 ) -> None:
-    grip = take(lock(storage, clock))
+    held = take(lock(storage, clock))
     clock.advance(VALIDITY * 2 / 3)
     with pytest.raises(LockLost):
-        grip.check()
+        held.check()
     assert isinstance(lock(storage, clock).try_take(), str)
-    grip.release()
+    held.release()
 
 
 def test_a_lock_that_is_renewed_stays(storage: ConditionalStorage, clock: FakeClock) -> None:
-    grip = take(lock(storage, clock))
+    held = take(lock(storage, clock))
     for _ in range(10):
         clock.advance(VALIDITY / 3)
-        assert grip.renew()
-        grip.check()
+        assert held.renew()
+        held.check()
         assert isinstance(lock(storage, clock).try_take(), str)
-    grip.release()
+    held.release()
 
 
-def test_a_lock_that_somebody_took_is_lost_and_not_released(storage: ConditionalStorage, clock: FakeClock) -> None:
-    grip = take(lock(storage, clock))
+def test_a_lock_that_another_writer_took_is_lost_and_not_released(
+    storage: ConditionalStorage, clock: FakeClock
+) -> None:
+    held = take(lock(storage, clock))
     clock.advance(VALIDITY * 2)
     other = take(lock(storage, clock, "other"))
-    assert not grip.renew()
+    assert not held.renew()
     with pytest.raises(LockLost):
-        grip.check()
-    grip.release()
+        held.check()
+    held.release()
     other.check()
     assert not stored(storage).expired
     other.release()
 
 
 class Forgetful(ObjectStorage):
-    """Loses the answers of replaces while it is told to."""
+    """Loses the answers of replaces while `losing` is set."""
 
     losing = False
     reads = 0
@@ -150,43 +152,43 @@ def forgetful(storage: ConditionalStorage) -> Forgetful:
     return Forgetful(storage._location)
 
 
-def test_a_lock_taken_without_an_answer_is_ours_at_the_next_try(forgetful: Forgetful, clock: FakeClock) -> None:
-    ours = lock(forgetful, clock)
-    take(ours).release()
+def test_a_lock_taken_without_an_answer_is_held_at_the_next_try(forgetful: Forgetful, clock: FakeClock) -> None:
+    own = lock(forgetful, clock)
+    take(own).release()
     forgetful.losing = True
     with pytest.raises(StorageUnavailable):
-        ours.try_take()
+        own.try_take()
     forgetful.losing = False
-    grip = take(ours)
-    grip.check()
-    grip.release()
+    held = take(own)
+    held.check()
+    held.release()
 
 
-def test_a_renewal_without_an_answer_is_no_loss(forgetful: Forgetful, clock: FakeClock) -> None:
-    grip = take(lock(forgetful, clock))
+def test_a_renewal_without_an_answer_does_not_lose_the_lock(forgetful: Forgetful, clock: FakeClock) -> None:
+    held = take(lock(forgetful, clock))
     forgetful.losing = True
     with pytest.raises(StorageUnavailable):
-        grip.renew()
+        held.renew()
     forgetful.losing = False
-    assert grip.renew()
-    grip.release()
+    assert held.renew()
+    held.release()
     assert stored(forgetful).expired
 
 
 def test_a_release_that_fails_leaves_the_lock_to_expire(forgetful: Forgetful, clock: FakeClock) -> None:
-    grip = take(lock(forgetful, clock))
+    held = take(lock(forgetful, clock))
     forgetful.losing = True
-    grip.release()
+    held.release()
 
 
-def test_a_lock_that_nobody_took_meanwhile_is_taken_again_without_reading(
+def test_a_lock_that_no_writer_took_meanwhile_is_taken_again_without_reading(
     forgetful: Forgetful, clock: FakeClock
 ) -> None:
-    ours = lock(forgetful, clock)
-    take(ours).release()
+    own = lock(forgetful, clock)
+    take(own).release()
     reads = forgetful.reads
-    take(ours).release()
+    take(own).release()
     assert forgetful.reads == reads
     take(lock(forgetful, clock, "other")).release()
-    take(ours).release()
+    take(own).release()
     assert forgetful.reads > reads

@@ -15,7 +15,7 @@ from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_
 from bucketingest.hudi.log.format import BlockType, Buffer, HeaderKey
 from bucketingest.hudi.log.reader import LogContent, read_log
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
-from support.arrow_values import arrow_types, as_given, to_arrow, values
+from support.tables.arrow_values import arrow_types, as_given, to_arrow, values
 
 INSTANT = "20261121081714512"
 

@@ -8,7 +8,7 @@ from bucketingest.hudi.errors import CorruptLog
 from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block
 from bucketingest.hudi.log.reader import Delete, LogContent, read_log
 from bucketingest.hudi.table.schema import META_COLUMNS
-from support.log_files import DELETED_KEYS, JAVA_TABLES, KEYS_WITHOUT_TAGS, UPSERTED_KEYS_IN_LOGS, log_files
+from support.tables.log_files import DELETED_KEYS, JAVA_TABLES, KEYS_WITHOUT_TAGS, UPSERTED_KEYS_IN_LOGS, log_files
 
 
 def contents(table: str) -> list[LogContent]:

@@ -16,7 +16,7 @@ from bucketingest.hudi.naming import (
     join,
     parse_data_file_name,
 )
-from support.fixtures import unpack_fixture
+from support.tables.fixtures import unpack_fixture
 
 
 def test_the_file_id_of_a_bucket_is_that_of_hudis_non_blocking_mode() -> None:
@@ -63,7 +63,7 @@ def test_a_base_file_name_is_taken_apart() -> None:
         "readme.txt",
     ],
 )
-def test_other_names_are_no_data_files(name: str) -> None:
+def test_other_names_are_not_data_files(name: str) -> None:
     assert parse_data_file_name(name) is None
     with pytest.raises(InvalidName):
         LogFileName.parse(name)

@@ -6,12 +6,12 @@ import pytest
 
 from bucketingest.hudi.table.partition import ensure_partition_metadata, partition_metadata
 from bucketingest.storage.factory import open_storage
-from support.fixtures import unpack_fixture
+from support.tables.fixtures import unpack_fixture
 
 
 def test_the_mark_is_the_text_that_hudi_writes(tmp_path: Path) -> None:
-    theirs = (unpack_fixture("java_v9_avro", tmp_path) / "eu" / ".hoodie_partition_metadata").read_text()
-    assert partition_metadata("eu", "20261121081713004") == theirs
+    hudis = (unpack_fixture("java_v9_avro", tmp_path) / "eu" / ".hoodie_partition_metadata").read_text()
+    assert partition_metadata("eu", "20261121081713004") == hudis
 
 
 @pytest.mark.parametrize(("path", "depth"), [("", 0), ("us", 1), ("us/5", 2), ("region=us/d=a b", 2)])

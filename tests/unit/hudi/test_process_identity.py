@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bucketingest.hudi.lock.process_identity import ProcessIdentity
 
-TELL = """
+PRINT_IDENTITY = """
 import json
 from bucketingest.hudi.lock.process_identity import ProcessIdentity
 print(json.dumps(ProcessIdentity.own().to_json()))
@@ -17,8 +17,9 @@ print(json.dumps(ProcessIdentity.own().to_json()))
 
 def of_an_ended_process() -> ProcessIdentity:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    told = subprocess.run([sys.executable, "-c", TELL], env=environment, capture_output=True, text=True, check=True)
-    return ProcessIdentity.from_json(json.loads(told.stdout))
+    command = [sys.executable, "-c", PRINT_IDENTITY]
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return ProcessIdentity.from_json(json.loads(printed.stdout))
 
 
 def test_the_living_are_not_dead() -> None:
@@ -26,7 +27,7 @@ def test_the_living_are_not_dead() -> None:
     assert ProcessIdentity.own().is_alive()
 
 
-def test_an_id_that_another_process_has_now_is_no_sign_of_life() -> None:
+def test_an_id_that_another_process_has_now_is_not_a_sign_of_life() -> None:
     own = ProcessIdentity.own()
     other = replace(own, life=f"{own.life}0")  # the one that started then is not the one that is there
     assert other.is_dead()
@@ -40,7 +41,7 @@ def test_a_process_that_ended_is_dead() -> None:
 
 
 def test_a_process_that_ended_is_dead_also_before_its_parent_has_looked() -> None:
-    program = f"{TELL}\nimport sys\nsys.stdout.flush()\nsys.stdin.read()"
+    program = f"{PRINT_IDENTITY}\nimport sys\nsys.stdout.flush()\nsys.stdin.read()"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
         [sys.executable, "-c", program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

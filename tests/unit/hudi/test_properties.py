@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.table.properties import checksum, parse, serialise
-from support.fixtures import properties_fixture
+from support.tables.fixtures import properties_fixture
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 

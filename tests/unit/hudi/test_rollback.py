@@ -1,69 +1,34 @@
-"""Rolling back: what goes, what stays, and that a crash at any change leaves something that a second run finishes."""
+"""Rolling back: what is deleted, what stays, and that a second run finishes after a crash at any change."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from bucketingest.hudi.errors import RollbackError
-from bucketingest.hudi.naming import LogFileName, deterministic_file_id
+from bucketingest.hudi.naming import deterministic_file_id
 from bucketingest.hudi.rollback.markers import create_marker
-from bucketingest.hudi.rollback.pending import pending_rollbacks
-from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
-from bucketingest.hudi.rollback.rollback import RollbackOptions, pending_rollback, roll_back, rollbacks_of, sweep
-from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.rollback.rollback import RollbackOptions, roll_back, sweep
 from bucketingest.hudi.timeline.instant import Instant, State, format_time
-from bucketingest.hudi.timeline.ocf import read_record, write_record
-from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.hudi.timeline.ocf import read_record
+from bucketingest.hudi.timeline.timeline import Timeline, complete, create_requested, path_of
 from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import Data, Storage
-from support.crashing_storage import Crash, CrashingStorage
-
-START = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
-DONE, DONE_AT, FAILED, LIVE = (format_time(START + timedelta(seconds=n)) for n in range(4))
-NOW = START + timedelta(minutes=1)
-OPTIONS = RollbackOptions(clock=lambda: NOW)
-
-DONE_FILE = f"us/{LogFileName(deterministic_file_id(1), DONE, 1)}"
-FAILED_FILES = [
-    f"us/{LogFileName(deterministic_file_id(1), FAILED, 1)}",
-    f"us/{LogFileName(deterministic_file_id(1), FAILED, 2)}",
-    f"eu/5/{LogFileName(deterministic_file_id(0), FAILED, 1)}",
-]
-LIVE_FILE = f"us/{LogFileName(deterministic_file_id(1), LIVE, 1)}"
-
-StorageOf = Callable[[str], Storage]
-
-
-@pytest.fixture
-def new_table(request: pytest.FixtureRequest) -> StorageOf:
-    """Makes tables with a completed, a failed and a live instant."""
-    test = "".join(c if c.isalnum() else "-" for c in request.node.nodeid)
-
-    def make(name: str) -> Storage:
-        storage = open_storage(f"memory://{test}-{name}")
-        storage.create("us/.hoodie_partition_metadata", b"")
-        for instant, files in ((DONE, [DONE_FILE]), (FAILED, FAILED_FILES), (LIVE, [LIVE_FILE])):
-            heartbeat.beat(storage, instant)
-            create_requested(storage, instant)
-            create_inflight(storage, instant, content=b"inflight")
-            for path in files:
-                create_marker(storage, instant, path.rpartition("/")[0], path.rpartition("/")[2])
-                storage.create(path, b"rows")
-        complete(storage, DONE, DONE_AT, b"metadata")
-        return storage
-
-    return make
-
-
-@pytest.fixture
-def table(new_table: StorageOf) -> Storage:
-    return new_table("table")
-
-
-def paths(storage: Storage) -> set[str]:
-    return {info.path for info in storage.list("")}
+from support.storage.crashing_storage import Crash, CrashingStorage
+from support.tables.three_instants import (
+    DONE,
+    DONE_AT,
+    DONE_FILE,
+    FAILED,
+    FAILED_FILES,
+    LIVE,
+    NOW,
+    OPTIONS,
+    START,
+    StorageOf,
+    paths,
+)
 
 
 def test_a_rollback_leaves_nothing_of_the_instant_and_everything_else(table: Storage) -> None:
@@ -163,117 +128,6 @@ def test_a_second_rollback_finds_nothing_to_do(table: Storage) -> None:
     assert paths(table) == before
 
 
-def test_a_pending_rollback_of_hudis_is_resumed(table: Storage) -> None:
-    rollback_time = format_time(NOW - timedelta(seconds=10))
-    request = {
-        "partitionPath": "us",
-        "fileId": deterministic_file_id(1),
-        "latestBaseInstant": FAILED,
-        "filesToBeDeleted": [f"file:/lake/orders/{FAILED_FILES[0]}"],
-        "logBlocksToBeDeleted": {},
-    }
-    plan = {
-        "instantToRollback": {"commitTime": FAILED, "action": "deltacommit"},
-        "RollbackRequests": [request],
-        "version": 1,
-    }
-    create_requested(table, rollback_time, "rollback", write_record("HoodieRollbackPlan", plan))
-    result = roll_back(table, FAILED, OPTIONS)
-    assert result.resumed
-    assert result.rollback_time == rollback_time
-    assert not [path for path in paths(table) if FAILED in path]
-    assert Timeline.load(table).pending == (Instant(LIVE, "deltacommit", State.INFLIGHT),)
-
-
-def foreign_plan(table: Storage, seconds_ago: int, instant: str, file: str) -> str:
-    """A rollback that another writer requested; returns its time."""
-    time = format_time(NOW - timedelta(seconds=seconds_ago))
-    partition_path, _, name = file.rpartition("/")
-    plan = RollbackPlan(instant, "deltacommit", (RollbackFile(partition_path, name, file),))
-    create_requested(table, time, "rollback", plan.encode(table.absolute))
-    return time
-
-
-@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
-def test_every_pending_rollback_of_the_instant_is_finished_also_after_a_crash(
-    new_table: StorageOf, after_effect: bool
-) -> None:
-    def trapped(name: str) -> Storage:
-        table = new_table(name)
-        for seconds_ago in (20, 10):
-            foreign_plan(table, seconds_ago, FAILED, FAILED_FILES[0])
-        return table
-
-    changes = CrashingStorage(trapped("counted"), -1, after_effect=True)
-    roll_back(changes, FAILED, OPTIONS)
-    assert changes.changes > 12
-    for dies_at in range(changes.changes):
-        storage = trapped(f"dies-at-{dies_at}")
-        with pytest.raises(Crash):
-            roll_back(CrashingStorage(storage, dies_at, after_effect=after_effect), FAILED, OPTIONS)
-        roll_back(storage, FAILED, OPTIONS)
-        assert not [path for path in paths(storage) if FAILED in path]
-        assert Timeline.load(storage).pending == (Instant(LIVE, "deltacommit", State.INFLIGHT),)
-        assert [i.action for i in Timeline.load(storage).instants].count("rollback") == 2
-
-
-def test_a_rollback_of_an_instant_that_is_gone_is_finished(table: Storage) -> None:
-    roll_back(table, FAILED, OPTIONS)
-    time = foreign_plan(table, -10, FAILED, FAILED_FILES[0])
-    table.create(FAILED_FILES[0], b"late")
-    options = RollbackOptions(clock=lambda: NOW + timedelta(minutes=1))
-    result = roll_back(table, FAILED, options)
-    assert (result.rollback_time, result.resumed) == (time, True)
-    assert FAILED_FILES[0] not in paths(table)
-
-
-def test_a_plan_that_cannot_be_read_names_nothing_and_stops_nobody(table: Storage) -> None:
-    time = format_time(NOW - timedelta(seconds=10))
-    create_requested(table, time, "rollback", b"torn")
-    timeline = Timeline.load(table)
-    (found,) = pending_rollbacks(table, timeline)
-    assert (found.rollback_time, found.target, found.state) == (time, None, State.REQUESTED)
-    assert time in found.problem
-    assert rollbacks_of(table, timeline, FAILED) == ()
-    assert not roll_back(table, FAILED, OPTIONS).resumed
-
-
-def test_asking_for_rollbacks_opens_only_those_requested_after_the_instant(table: Storage) -> None:
-    class Counting(CrashingStorage):
-        def get(self, path: str) -> bytes:
-            opened.append(path)
-            return super().get(path)
-
-    opened: list[str] = []
-    roll_back(table, FAILED, OPTIONS)
-    storage = Counting(table, -1, after_effect=True)
-    newest = format_time(NOW + timedelta(hours=1))
-    assert rollbacks_of(storage, Timeline.load(storage), newest) == ()
-    assert opened == []
-    assert len(rollbacks_of(storage, Timeline.load(storage), FAILED)) == 1
-    assert len(opened) == 1
-
-
-def test_an_empty_or_foreign_plan_is_not_resumed(table: Storage) -> None:
-    create_requested(table, format_time(NOW - timedelta(seconds=10)), "rollback", b"")
-    other = {"instantToRollback": {"commitTime": LIVE, "action": "deltacommit"}, "RollbackRequests": [], "version": 1}
-    content = write_record("HoodieRollbackPlan", other)
-    create_requested(table, format_time(NOW - timedelta(seconds=9)), "rollback", content)
-    assert pending_rollback(table, Timeline.load(table), FAILED) is None
-    assert not roll_back(table, FAILED, OPTIONS).resumed
-    assert LIVE_FILE in paths(table)
-
-
-def test_who_asks_whether_an_instant_was_rolled_back_is_told(table: Storage) -> None:
-    assert rollbacks_of(table, Timeline.load(table), FAILED) == ()
-    with pytest.raises(Crash):
-        roll_back(CrashingStorage(table, 0, after_effect=True), FAILED, OPTIONS)
-    assert [i.state for i in rollbacks_of(table, Timeline.load(table), FAILED)] == [State.REQUESTED]
-    roll_back(table, FAILED, OPTIONS)
-    assert [i.state for i in rollbacks_of(table, Timeline.load(table), FAILED)] == [State.COMPLETED]
-    assert rollbacks_of(table, Timeline.load(table), LIVE) == ()
-
-
 def test_a_completed_instant_is_never_rolled_back(table: Storage) -> None:
     before = paths(table)
     with pytest.raises(RollbackError, match="is completed"):
@@ -288,7 +142,7 @@ def test_an_instant_that_completes_meanwhile_keeps_its_place_on_the_timeline(tab
 
     @contextmanager
     def lock() -> Iterator[None]:
-        # Somebody without the lock completes the instant between our two critical sections.
+        # A process without the lock completes the instant between our two critical sections.
         entered.append(1)
         if len(entered) == 2:
             complete(table, FAILED, format_time(NOW), b"metadata")
@@ -336,7 +190,7 @@ def test_late_files_are_swept_after_the_rollback(table: Storage) -> None:
     create_marker(table, FAILED, partition_path, name)
     table.create(FAILED_FILES[1], b"a stalled executor's")
     assert sweep(table, FAILED, OPTIONS) == (FAILED_FILES[1],)
-    assert not [path for path in paths(table) if FAILED in path], "its marker would stay for ever"
+    assert not [path for path in paths(table) if FAILED in path], "its marker would stay forever"
     assert sweep(table, FAILED, OPTIONS) == ()
 
 

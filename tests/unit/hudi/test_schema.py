@@ -16,8 +16,8 @@ from bucketingest.hudi.table.schema import (
     schema_json,
     with_meta_columns,
 )
-from support.arrow_values import arrow_types
-from support.log_files import JAVA_TABLES, log_files
+from support.tables.arrow_values import arrow_types
+from support.tables.log_files import JAVA_TABLES, log_files
 
 FIXTURE_COLUMNS = pa.schema(
     {
@@ -84,7 +84,7 @@ def test_a_required_column_has_the_type_without_union(kind: pa.DataType, avro: o
 
 
 @pytest.mark.parametrize(
-    ("kind", "advice"),
+    ("kind", "remedy"),
     [
         (pa.timestamp("ns"), "cast it to microseconds"),
         (pa.uint32(), "signed integer"),
@@ -96,9 +96,9 @@ def test_a_required_column_has_the_type_without_union(kind: pa.DataType, avro: o
         (pa.float16(), "cast it to float"),
     ],
 )
-def test_a_type_that_cannot_be_stored_is_refused_with_its_path_and_advice(kind: pa.DataType, advice: str) -> None:
+def test_a_type_that_cannot_be_stored_is_refused_with_its_path_and_remedy(kind: pa.DataType, remedy: str) -> None:
     nested = pa.list_(pa.struct([pa.field("inner", kind)]))
-    with pytest.raises(SchemaError, match=rf"column 'outer\.element\.inner': type .* cannot be stored; .*{advice}"):
+    with pytest.raises(SchemaError, match=rf"column 'outer\.element\.inner': type .* cannot be stored; .*{remedy}"):
         arrow_to_avro(pa.schema({"outer": nested}), table_name="t")
 
 

@@ -12,8 +12,8 @@ ADDRESS = pa.field("address", pa.struct([pa.field("city", pa.string()), pa.field
 
 
 def compared(table: list[pa.Field], incoming: list[pa.Field], *, incoming_name: str = "t") -> SchemaComparison:
-    ours, theirs = arrow_to_avro(pa.schema(table), table_name="t"), pa.schema(incoming)
-    return compare_schemas(with_meta_columns(ours), arrow_to_avro(theirs, table_name=incoming_name))
+    stored, arriving = arrow_to_avro(pa.schema(table), table_name="t"), pa.schema(incoming)
+    return compare_schemas(with_meta_columns(stored), arrow_to_avro(arriving, table_name=incoming_name))
 
 
 def test_the_same_columns_in_another_order_and_of_another_record_name_are_the_same() -> None:

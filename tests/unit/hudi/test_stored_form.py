@@ -5,7 +5,7 @@ from hypothesis import given
 from bucketingest.hudi.avro.stored_form import stored_form
 from bucketingest.hudi.errors import SchemaError
 from bucketingest.hudi.table.schema import arrow_to_avro
-from support.arrow_values import arrow_types
+from support.tables.arrow_values import arrow_types
 
 REQUIRED = pa.struct([pa.field("small", pa.int16()), pa.field("flag", pa.bool_(), nullable=False)])
 
@@ -35,7 +35,7 @@ def test_small_integers_in_lists_and_maps_are_widened_also_in_a_slice() -> None:
     assert stored["l"].type.value_type == pa.int32()
 
 
-def test_required_fields_of_a_null_struct_are_no_nulls() -> None:
+def test_required_fields_of_a_null_struct_do_not_count_as_nulls() -> None:
     fields = [pa.array([1, None, 3], pa.int16()), pa.array([True, None, False])]
     table = pa.table({"s": as_spark_sends_it(REQUIRED, fields, 0b101)})
     for part in (table, table.slice(1)):
@@ -48,14 +48,14 @@ def test_required_fields_of_a_null_struct_are_no_nulls() -> None:
 @pytest.mark.parametrize(
     "field", [pa.array([[1], None], pa.list_(pa.int8())), pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int8()))]
 )
-def test_required_lists_and_maps_of_a_null_struct_are_no_nulls(field: pa.Array) -> None:
+def test_required_lists_and_maps_of_a_null_struct_do_not_count_as_nulls(field: pa.Array) -> None:
     kind = pa.struct([pa.field("inner", field.type, nullable=False)])
     stored = stored_form(pa.table({"s": as_spark_sends_it(kind, [field], 0b01)}))
     assert stored["s"].to_pylist() == [{"inner": field[0].as_py()}, None]
     assert stored["s"].chunk(0).field("inner").null_count == 0
 
 
-def test_required_structs_of_a_null_struct_are_no_nulls() -> None:
+def test_required_structs_of_a_null_struct_do_not_count_as_nulls() -> None:
     inner = as_spark_sends_it(REQUIRED, [pa.array([1, None], pa.int16()), pa.array([True, None])], 0b01)
     kind = pa.struct([pa.field("inner", REQUIRED, nullable=False)])
     stored = stored_form(pa.table({"s": as_spark_sends_it(kind, [inner], 0b01)}))

@@ -9,9 +9,9 @@ from bucketingest.hudi.table.table import TableDefinition, create_table, load_ta
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import Storage
-from support.fixtures import properties_fixture
+from support.tables.fixtures import properties_fixture
 
-OURS = {"bucketingest.bucket.count", "bucketingest.bucket.hash", "bucketingest.bucket.hash.fields"}
+OWN = {"bucketingest.bucket.count", "bucketingest.bucket.hash", "bucketingest.bucket.hash.fields"}
 
 ONE = ("id",)
 DEFINITIONS = {
@@ -35,18 +35,18 @@ def storage(request: pytest.FixtureRequest) -> Storage:
 
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_the_properties_of_a_new_table_are_those_that_hudi_writes(name: str) -> None:
-    ours = table_properties(DEFINITIONS[name])
+    own = table_properties(DEFINITIONS[name])
     hudis = java_properties.parse(properties_fixture(name))
-    assert ours.pop("hoodie.table.timeline.timezone") == "UTC"
+    assert own.pop("hoodie.table.timeline.timezone") == "UTC"
     assert hudis.pop("hoodie.table.timeline.timezone") == "LOCAL"
     if DEFINITIONS[name].version == 8 and DEFINITIONS[name].ordering_field:
-        assert ours.pop("hoodie.table.precombine.field") == "ts", "readers of Hudi 1.0 merge by it"
-    assert {key: value for key, value in ours.items() if key not in OURS} == hudis
+        assert own.pop("hoodie.table.precombine.field") == "ts", "readers of Hudi 1.0 merge by it"
+    assert {key: value for key, value in own.items() if key not in OWN} == hudis
 
 
 def test_a_new_table_records_its_buckets() -> None:
     properties = table_properties(TableDefinition("t", ("a", "b"), buckets=64, hash="murmur3", hash_fields=("b",)))
-    assert {key: properties[key] for key in OURS} == {
+    assert {key: properties[key] for key in OWN} == {
         "bucketingest.bucket.count": "64",
         "bucketingest.bucket.hash": "murmur3",
         "bucketingest.bucket.hash.fields": "b",
@@ -56,9 +56,9 @@ def test_a_new_table_records_its_buckets() -> None:
 
 def test_a_database_counts_in_the_checksum_as_in_a_table_made_by_sql() -> None:
     hudis = java_properties.parse(properties_fixture("sqlt"))
-    ours = table_properties(TableDefinition("sqlt", ONE, ("region",), "ts", database="default"))
-    assert ours["hoodie.table.checksum"] == hudis["hoodie.table.checksum"]
-    assert ours["hoodie.database.name"] == "default"
+    own = table_properties(TableDefinition("sqlt", ONE, ("region",), "ts", database="default"))
+    assert own["hoodie.table.checksum"] == hudis["hoodie.table.checksum"]
+    assert own["hoodie.database.name"] == "default"
 
 
 def test_a_created_table_opens_with_its_schema(storage: Storage) -> None:
@@ -75,7 +75,7 @@ def test_of_two_creators_the_second_opens_the_firsts_table(storage: Storage) -> 
     assert (table.name, table.bucket_count) == ("first", 4)
 
 
-def test_a_missing_table_is_told_from_a_torn_one(storage: Storage) -> None:
+def test_a_missing_table_is_distinguished_from_a_torn_one(storage: Storage) -> None:
     with pytest.raises(TableNotFound, match=r"hoodie\.properties is missing"):
         load_table(storage)
     storage.put(PROPERTIES_PATH, b"hoodie.table.name=t\nhoodie.table.type=MERGE_ON_READ\n")

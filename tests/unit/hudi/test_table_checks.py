@@ -9,7 +9,7 @@ from bucketingest.hudi.table.checks import check_table, metadata_table_refusals,
 from bucketingest.hudi.table.properties import parse
 from bucketingest.hudi.table.table import HoodieTable, TableDefinition, table_properties
 from bucketingest.storage.factory import open_storage
-from support.fixtures import properties_fixture
+from support.tables.fixtures import properties_fixture
 
 EXPECTED = TableDefinition("t", ("id",), ("region",), "ts", buckets=4)
 
@@ -29,7 +29,7 @@ def test_a_table_that_hudi_made_is_accepted(name: str) -> None:
     assert refusals(parse(properties_fixture(name)), TABLES_OF_HUDI[name]) == []
 
 
-def test_a_table_of_ours_is_accepted() -> None:
+def test_our_own_table_is_accepted() -> None:
     assert refusals(table_properties(EXPECTED), EXPECTED) == []
 
 
@@ -42,10 +42,10 @@ CHANGES = [
     ("hoodie.timeline.layout.version", "1", "upgrade"),
     ("hoodie.timeline.path", "elsewhere", "moved timeline"),
     ("hoodie.table.checksum", "1", "checksum"),
-    ("hoodie.table.recordkey.fields", "other", "record key asked for: id"),
-    ("hoodie.table.partition.fields", "dt", "partition fields asked for: region"),
+    ("hoodie.table.recordkey.fields", "other", "spec's record key: id"),
+    ("hoodie.table.partition.fields", "dt", "spec's partition fields: region"),
     ("hoodie.table.partition.fields", "", r"partition\.fields=\(none\)"),
-    ("hoodie.table.ordering.fields", "ts,seq", "ordering field asked for: ts"),
+    ("hoodie.table.ordering.fields", "ts,seq", "spec's ordering field: ts"),
     ("hoodie.table.keygenerator.type", "CUSTOM", "made by SIMPLE"),
     ("hoodie.datasource.write.hive_style_partitioning", "true", "other partitions"),
     ("hoodie.datasource.write.partitionpath.urlencode", "true", "encoded partition paths"),
@@ -62,9 +62,9 @@ CHANGES = [
     ("hoodie.bootstrap.base.path", "/old", "bootstrapped"),
     ("hoodie.table.timeline.timezone", "MARS", "UTC and LOCAL"),
     ("hoodie.table.format", "iceberg", "native"),
-    ("bucketingest.bucket.count", "8", "asked for 4"),
-    ("bucketingest.bucket.hash", "murmur3", "asked for hudi"),
-    ("bucketingest.bucket.hash.fields", "sub", "asked for id"),
+    ("bucketingest.bucket.count", "8", "the spec has 4"),
+    ("bucketingest.bucket.hash", "murmur3", "the spec has hudi"),
+    ("bucketingest.bucket.hash.fields", "sub", "the spec has id"),
 ]
 
 
@@ -102,7 +102,7 @@ def test_version_6_is_refused_for_version_and_layout() -> None:
 def test_a_table_of_hudi_cannot_be_hashed_otherwise() -> None:
     expected = TableDefinition("t9avro", ("id",), ("region",), "ts", hash="murmur3")
     reasons = refusals(parse(properties_fixture("t9avro")), expected)
-    assert ["ask for hash hudi" in reason for reason in reasons] == [True]
+    assert ["set hash hudi" in reason for reason in reasons] == [True]
 
 
 def test_all_reasons_come_in_one_error_that_survives_pickling() -> None:

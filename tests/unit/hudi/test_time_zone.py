@@ -13,7 +13,7 @@ from bucketingest.hudi.table.time_zone import offset_from_utc
 from bucketingest.hudi.timeline.instant import format_time
 from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import ObjectInfo
-from support.fixtures import unpack_fixture
+from support.tables.fixtures import unpack_fixture
 
 START = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 
@@ -31,14 +31,14 @@ def test_the_zone_shows_in_names_and_modification_times(hours: float) -> None:
     assert offset_from_utc(completed(offset, minutes=n) for n in range(5)) == offset
 
 
-def test_too_few_or_too_close_commits_tell_nothing() -> None:
+def test_too_few_or_too_close_commits_show_no_zone() -> None:
     offset = timedelta(hours=8)
     assert offset_from_utc([]) is None
     assert offset_from_utc(completed(offset, minutes=n) for n in (0, 60)) is None
     assert offset_from_utc(completed(offset) for _ in range(9)) is None
 
 
-def test_a_copied_table_tells_nothing() -> None:
+def test_a_copied_table_shows_no_zone() -> None:
     copied = START + timedelta(days=3)
     files = [completed(timedelta(), copied - START - timedelta(minutes=n), minutes=n) for n in range(5)]
     assert len({file.modified for file in files}) == 1

@@ -1,4 +1,4 @@
-"""The timeline: what is read from a listing, what counts as committed, and the acts that move an instant."""
+"""The timeline: what is read from a listing, what counts as committed, and the steps of an instant."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from bucketingest.hudi.timeline.instant import Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import Storage
-from support.fixtures import unpack_fixture
+from support.tables.fixtures import unpack_fixture
 
 T1, T2, T3, T4 = (f"2026112108171{n}000" for n in range(1, 5))
 
@@ -60,7 +60,7 @@ def test_what_is_older_than_the_first_active_write_counts_as_committed() -> None
     assert timeline.is_archived(T1)
     assert timeline.is_committed(T2)
     assert not timeline.is_archived(T2)
-    assert not timeline.is_committed(T3), "a completion time is no request time"
+    assert not timeline.is_committed(T3), "a completion time is not a request time"
 
 
 def test_a_pending_write_bounds_the_archive_too() -> None:
@@ -103,9 +103,9 @@ def test_inflight_and_completed_may_be_repeated_with_the_same_content_only(stora
     complete(storage, T1, T2, b"metadata")
     complete(storage, T1, T2, b"metadata")
     with pytest.raises(InstantExists, match="inflight"):
-        create_inflight(storage, T1, content=b"theirs")
+        create_inflight(storage, T1, content=b"foreign")
     with pytest.raises(InstantExists, match=f"{T1}_{T2}"):
-        complete(storage, T1, T2, b"theirs")
+        complete(storage, T1, T2, b"foreign")
 
 
 def test_a_completion_not_after_the_request_is_refused(storage: Storage) -> None:

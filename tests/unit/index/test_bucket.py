@@ -53,7 +53,7 @@ def test_a_duplicate_crosses_a_process_boundary_with_its_fields() -> None:
     assert (error.partition_path, error.bucket, error.file_ids) == ("us", 3, (RANDOM_3, OTHER_3))
 
 
-def test_the_same_bucket_in_two_partitions_is_no_duplicate() -> None:
+def test_the_same_bucket_in_two_partitions_is_not_a_duplicate() -> None:
     index = index_of(("us", RANDOM_3), ("eu", OTHER_3))
     assert (index.file_id("us", 3), index.file_id("eu", 3)) == (RANDOM_3, OTHER_3)
 
@@ -116,13 +116,13 @@ def test_a_commit_copies_only_the_partitions_it_adds_to() -> None:
     assert after.file_ids is before.file_ids
 
 
-def test_file_ids_of_others_change_the_fingerprint_and_ours_do_not() -> None:
+def test_foreign_file_ids_change_the_fingerprint_and_our_own_do_not() -> None:
     before = index_of(("us", OURS_1))
     assert before.with_commit([("eu", OURS_1)]).file_ids.fingerprint == before.file_ids.fingerprint
     assert before.with_commit([("eu", RANDOM_3)]).file_ids.fingerprint != before.file_ids.fingerprint
 
 
-def test_a_replaced_file_group_of_another_writer_is_no_longer_told_to_tasks() -> None:
+def test_a_replaced_file_group_of_another_writer_is_no_longer_passed_to_tasks() -> None:
     index = index_of(("us", RANDOM_3)).without([("us", RANDOM_3)])
     assert dict(index.foreign) == {}
     assert not index.exists("us", 3)

@@ -72,7 +72,7 @@ def test_bytes_under_a_null_need_not_be_text() -> None:
     assert java_string_hash(array).tolist() == [0, java_hash("cd")]
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
+def test_bytes_that_are_not_text_are_refused() -> None:
     offsets = pa.py_buffer(np.array([0, 1, 3], np.int32))
     array = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"a\xff\xfe")])
     with pytest.raises(InvalidKeyText, match="not valid UTF-8"):
@@ -108,7 +108,7 @@ def test_murmur3_of_several_hash_keys_is_that_of_their_framed_text() -> None:
     assert bucket_ids(keys, 1009, "murmur3").tolist() == expected
 
 
-def test_murmur3_tells_composites_apart_that_join_to_one_text() -> None:
+def test_murmur3_distinguishes_composites_that_join_to_one_text() -> None:
     ids = bucket_ids([pa.array(["a", "a1:b", "a", None]), pa.array(["1:bc", "c", "", "-"])], 1 << 30, "murmur3")
     assert len(set(ids.tolist())) == 4
 

@@ -6,7 +6,7 @@ from bucketingest.index.hashing import bucket_of_hash
 from bucketingest.index.key_parsing import hash_keys_of_record_key
 from bucketingest.index.layout_check import hashes_of_record_keys
 from bucketingest.index.record_key import RecordKeyRule
-from support.hudi_vectors import BucketVector, composite_vectors, single_vectors
+from support.tables.hudi_vectors import BucketVector, composite_vectors, single_vectors
 
 
 def rule_of(vector: BucketVector) -> RecordKeyRule:

@@ -11,7 +11,7 @@ from bucketingest.index.errors import BucketLayoutMismatch
 from bucketingest.index.hashing import bucket_of_hash
 from bucketingest.index.layout_check import hashes_of_record_keys, verify_bucket_layout
 from bucketingest.index.record_key import RecordKeyRule
-from support.hudi_vectors import FIXTURES
+from support.tables.fixtures import HUDI_FIXTURES
 
 RULE = RecordKeyRule.of(["id"])
 
@@ -19,7 +19,7 @@ RULE = RecordKeyRule.of(["id"])
 def base_file_keys(archive: str) -> list[tuple[str, str]]:
     """(record key, file id) of every row in the base files of a table that Hudi wrote."""
     pairs = []
-    with tarfile.open(FIXTURES / archive) as tar:
+    with tarfile.open(HUDI_FIXTURES / archive) as tar:
         for member in tar:
             name = BaseFileName.try_parse(member.name.rsplit("/", 1)[-1])
             content = tar.extractfile(member) if name and "/.hoodie/" not in member.name else None
@@ -49,7 +49,7 @@ def test_another_bucket_count_is_refused_with_the_key_and_the_count_that_fits() 
         key for key, file_id in sample if dict(pairs_with(8, [key])) != {key: deterministic_file_id(int(file_id[:8]))}
     ]
     assert repr(wrong[0]) in message
-    assert f"{len(wrong)} of {len(sample)} keys" in message
+    assert f"{len(wrong)} of {len(sample)} checked keys" in message
     assert "A bucket count of 4 would fit" in message
 
 
@@ -72,7 +72,7 @@ def test_the_message_says_where_the_key_is_and_where_it_should_be() -> None:
 
 
 def test_keys_without_their_field_names_are_refused_for_a_composite() -> None:
-    with pytest.raises(BucketLayoutMismatch, match="'k1' does not begin with 'a:'"):
+    with pytest.raises(BucketLayoutMismatch, match="'k1' does not start with 'a:'"):
         verify_bucket_layout([("k1", deterministic_file_id(5))], RecordKeyRule.of(["a"], ["p", "q"]), 8)
 
 

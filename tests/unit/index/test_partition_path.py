@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bucketingest.index.errors import InvalidKeyRule, MissingKeyColumn, UnsupportedKeyType
 from bucketingest.index.partition_path import DEFAULT_PARTITION, PartitionPathRule, PartitionPaths, refusal
 from bucketingest.storage import PathRoom, path_room
-from support.hudi_vectors import keygen_vectors
+from support.tables.hudi_vectors import keygen_vectors
 
 VECTORS = keygen_vectors()
 
@@ -98,7 +98,7 @@ def test_a_dangerous_value_is_refused_with_its_reason_and_others_are_not(value: 
     assert found.reason_of_row(0) is None
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
+def test_bytes_that_are_not_text_are_refused() -> None:
     offsets = pa.py_buffer(np.array([0, 2, 4], np.int32))
     broken = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"us\xff\xfe")])
     found = paths_of({"p": broken})
@@ -121,7 +121,7 @@ def test_a_path_is_refused_just_when_a_key_below_the_root_would_be_too_long(pref
     around = len(f"{root}.hoodie/.temp/20261121090000000//{longest_name}.marker.CREATE".encode())
     for path in ("é" * ((1024 - around) // 2), "x" * (1024 - around)):
         assert refusal(path, room) is None
-        assert "the table's storage takes" in (refusal(f"{path}xx", room) or "")
+        assert "the table's storage allows" in (refusal(f"{path}xx", room) or "")
 
 
 def test_a_level_is_measured_in_bytes() -> None:

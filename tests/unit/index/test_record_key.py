@@ -13,7 +13,7 @@ from bucketingest.index.errors import InvalidKeyRule, MissingKeyColumn, Unsuppor
 from bucketingest.index.hashing import bucket_ids, bucket_of_hash
 from bucketingest.index.layout_check import hashes_of_record_keys
 from bucketingest.index.record_key import KeyForm, RecordKeyRule
-from support.hudi_vectors import keygen_vectors
+from support.tables.hudi_vectors import keygen_vectors
 
 VECTORS = keygen_vectors()
 EVENT = datetime(2024, 1, 2, 3, 4, 5, 678900, tzinfo=UTC)
@@ -95,7 +95,7 @@ def test_a_composite_is_missing_only_when_every_field_is() -> None:
     assert keys.record_key.to_pylist()[:2] == ["a:x,b:__null__", "a:__null__,b:1"]
 
 
-def test_a_key_that_is_no_text_is_missing_and_harms_no_other_row() -> None:
+def test_a_key_that_is_not_text_is_missing_and_harms_no_other_row() -> None:
     offsets = pa.py_buffer(np.array([0, 1, 3, 4], np.int32))
     broken = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"a\xff\xfeb")])
     keys = RecordKeyRule.of(["s", "n"]).columns(pa.record_batch({"s": broken, "n": [1, 2, 3]}))

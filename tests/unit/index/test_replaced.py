@@ -1,4 +1,4 @@
-"""File groups that other writers replaced: forgotten, and never written to again, as rows would vanish in them."""
+"""File groups that other writers replaced: removed from the index and never written again, or rows would be lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def index_of(*file_groups: tuple[str, str]) -> BucketIndex:
     return BucketIndex.bootstrap(((partition, file_id, "") for partition, file_id in file_groups), 4)
 
 
-def test_a_replaced_file_group_and_the_one_that_took_its_place_are_no_duplicate() -> None:
+def test_a_replaced_file_group_and_its_replacement_are_not_duplicates() -> None:
     before = index_of(("eu", OLD))
     after = before.without({("eu", OLD)}).with_commit([("eu", NEW)])
     assert after.file_id("eu", 2) == NEW
@@ -41,6 +41,6 @@ def test_tasks_that_were_given_the_replaced_file_group_do_not_count_as_the_same_
     assert before.avoiding({("eu", deterministic_file_id(2))}).file_ids.fingerprint != before.file_ids.fingerprint
 
 
-def test_a_replaced_file_group_that_names_no_bucket_is_no_concern() -> None:
+def test_a_replaced_file_group_that_names_no_bucket_is_ignored() -> None:
     index = BucketIndex.bootstrap([], 4)
     assert index.avoiding({("eu", "not-of-a-bucket-0"), ("eu", "00000009-1111-4111-8111-111111111111-0")}) is index

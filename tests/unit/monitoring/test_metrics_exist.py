@@ -1,4 +1,4 @@
-"""Whatever a rule or a panel asks for is told by the job or by the operator."""
+"""The job or the operator exports every metric in a rule or a panel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def of_operator() -> set[str]:
 
 
 VARIABLES = {f"{board.uid}: ${name}": query for board in BOARDS for name, query in board.variables.items()}
-TOLD = of_job() | of_operator()
+EXPORTED = of_job() | of_operator()
 EXPRESSIONS = {
     **VARIABLES,
     **{f"alert {alert.name}": alert.expr + alert.standalone for alert in ALERTS},
@@ -55,11 +55,11 @@ EXPRESSIONS = {
 
 
 @pytest.mark.parametrize("where", EXPRESSIONS)
-def test_every_metric_that_is_asked_for_is_told(where: str) -> None:
+def test_every_metric_in_a_query_exists(where: str) -> None:
     asked = metrics_of(EXPRESSIONS[where])
-    assert asked <= TOLD
+    assert asked <= EXPORTED
     assert asked or "bucketingest:" in EXPRESSIONS[where]
 
 
-def test_job_and_operator_do_not_tell_different_things_under_one_name() -> None:
+def test_job_and_operator_have_no_metric_of_the_same_name() -> None:
     assert not of_job() & of_operator()

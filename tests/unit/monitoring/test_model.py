@@ -1,4 +1,4 @@
-"""The generated files are those of the model, and every alert is complete: label, words, runbook, rule test."""
+"""The generated files match the model, and every alert is complete: labels, texts, runbook, rule test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitoring.alerts import ALERTS
 from monitoring.grafana_dashboards import BOARDS
 from monitoring.grafana_rules import rule_uid
 from monitoring.model import DOCS_URL, Alert, metrics_of
-from support.alert_scenarios import SCENARIOS
+from support.monitoring.alert_scenarios import SCENARIOS
 
 RUNBOOKS = Path(__file__).parents[3] / "docs" / "runbooks"
 
@@ -42,7 +42,7 @@ def prometheus_alerts() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 class TestAlert:
-    def test_says_who_is_to_look_what_is_the_case_and_where_help_is(self, alert: Alert) -> None:
+    def test_has_severity_texts_and_runbook_address(self, alert: Alert) -> None:
         rule = prometheus_alerts()[alert.name]
         assert rule["labels"]["severity"] in {"critical", "warning"}
         assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
@@ -76,12 +76,12 @@ class TestAlert:
         assert len(rule["uid"]) <= 40
 
 
-def test_no_runbook_is_left_of_an_alert_that_is_gone() -> None:
+def test_every_runbook_belongs_to_an_alert() -> None:
     pages = {path.stem for path in RUNBOOKS.glob("*.md")} - {"index"}
     assert pages == {alert.slug for alert in ALERTS}
 
 
-def test_no_scenario_is_left_of_an_alert_that_is_gone() -> None:
+def test_every_scenario_belongs_to_an_alert() -> None:
     assert {each.alert for each in SCENARIOS} == {alert.name for alert in ALERTS}
 
 
@@ -107,7 +107,7 @@ class TestBoard:
             assert all(target["expr"] for target in panel["targets"])
             assert panel["datasource"] == {"type": "prometheus", "uid": "$datasource"}
 
-    def test_does_not_lay_panels_over_each_other(self, board: Any) -> None:
+    def test_has_no_overlapping_panels(self, board: Any) -> None:
         taken: set[tuple[int, int]] = set()
         for panel in json.loads((FOLDER / f"{board.uid}.json").read_text())["panels"]:
             place = panel["gridPos"]

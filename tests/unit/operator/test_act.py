@@ -1,4 +1,4 @@
-"""Carrying plans out: in order, up to the first failure, only as the leader, and twice is once."""
+"""Carrying out plans: in order, up to the first failure, only as the leader; a repetition has no effect."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from bucketingest_operator.kube.api import AlreadyExists, ApiError, Conflict, No
 from bucketingest_operator.kube.kinds import Kind
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import FINALIZER
-from support.observations import NAMES, UID, attempt, bucket_ingest, resource, status_with, told_of
+from support.operator.observations import NAMES, UID, attempt, bucket_ingest, input_of, resource, status_with
 
 WANTED = bucket_ingest()
 STATUS = WriteStatus(status_with(attempt(1)), "1")
-START = StartAttempt(1, told_of(WANTED), WANTED)
+START = StartAttempt(1, input_of(WANTED), WANTED)
 EVENT = EmitEvent("Normal", "AttemptStarting", "Starting attempt 1.", "1")
 
 
 class RecordingApi:
-    """Notes what it is asked, and fails where a test says so: by the verb and the kind."""
+    """Records its calls, and fails as a test says: by the verb and the kind."""
 
     def __init__(self, **failures: ApiError) -> None:
         self.calls: list[str] = []
@@ -86,7 +86,7 @@ class Acting:
         asyncio.run(self._actor.act(resource(**changes), actions, wrote))
 
 
-def test_everything_is_done_in_its_order() -> None:
+def test_actions_are_carried_out_in_order() -> None:
     api = RecordingApi()
     Acting(api).act(STATUS, START, EVENT)
     assert [each.rpartition(" ")[0] for each in api.calls] == [
@@ -101,7 +101,7 @@ def test_everything_is_done_in_its_order() -> None:
     ]
 
 
-def test_a_status_is_written_only_if_nobody_has_changed_the_resource() -> None:
+def test_a_status_is_written_only_if_the_resource_has_not_changed() -> None:
     api = RecordingApi()
     Acting(api).act(STATUS)
     assert api.bodies[0]["metadata"]["resourceVersion"] == "1"
@@ -119,7 +119,7 @@ def test_a_conflict_stops_everything_after_it() -> None:
     assert acting.wrote == []
 
 
-def test_what_was_written_before_a_failure_is_told() -> None:
+def test_what_was_written_before_a_failure_is_reported() -> None:
     acting = Acting(RecordingApi(create_pods=ApiError("quota", code=403)))
     with pytest.raises(ApiError):
         acting.act(STATUS, START, EVENT)
@@ -127,7 +127,7 @@ def test_what_was_written_before_a_failure_is_told() -> None:
     assert acting.counted == [("WriteStatus", "done"), ("StartAttempt", "failed")]
 
 
-def test_who_leads_no_more_begins_nothing() -> None:
+def test_after_losing_leadership_no_action_starts() -> None:
     api, answers = RecordingApi(), iter([True, False])
     with pytest.raises(NotLeader):
         Acting(api, lambda: next(answers)).act(STATUS, START)
@@ -135,7 +135,7 @@ def test_who_leads_no_more_begins_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["pods", "configmaps", "roles", "serviceaccounts"])
-def test_what_is_there_already_was_made_by_an_earlier_pass(kind: str) -> None:
+def test_an_object_that_already_exists_is_no_error(kind: str) -> None:
     api = RecordingApi(**{f"create_{kind}": AlreadyExists("there", code=409)})
     Acting(api).act(START)
     assert len(api.calls) == 6
@@ -149,7 +149,7 @@ DELETIONS: Sequence[Action] = (
 
 
 @pytest.mark.parametrize("action", DELETIONS, ids=lambda each: type(each).__name__)
-def test_what_is_gone_already_is_deleted(action: Action) -> None:
+def test_an_object_that_is_already_gone_is_no_error(action: Action) -> None:
     gone = NotFound("none", code=404)
     failures = {f"delete_{kind}": gone for kind in ("pods", "jobs", "services", "configmaps")}
     acting = Acting(RecordingApi(**failures))
@@ -163,7 +163,7 @@ def test_only_a_driver_on_a_lost_node_is_not_waited_for() -> None:
     assert api.calls == ["delete pods pod", "delete pods pod now"]
 
 
-def test_a_sweep_takes_all_of_one_attempt_and_its_config_map_last() -> None:
+def test_a_cleanup_deletes_all_of_one_attempt_and_its_config_map_last() -> None:
     api = RecordingApi()
     Acting(api).act(DeleteAttempt(3))
     selector = f"bucketingest.dev/uid={UID},bucketingest.dev/attempt=3,bucketingest.dev/role=executor"
@@ -189,14 +189,17 @@ def test_a_rollback_has_the_account_it_runs_under() -> None:
     assert api.calls == [f"create serviceaccounts {NAMES.base}", f"create jobs {NAMES.rollback(1)}"]
 
 
-def test_our_finalizer_comes_and_goes_beside_those_of_others() -> None:
+def test_our_finalizer_is_added_and_removed_and_others_stay() -> None:
     api = RecordingApi()
-    Acting(api).act(AddFinalizer(), finalizers=("theirs",))
-    Acting(api).act(RemoveFinalizer(), finalizers=("theirs", FINALIZER))
-    assert [body["metadata"]["finalizers"] for body in api.bodies] == [["theirs", FINALIZER], ["theirs"]]
+    Acting(api).act(AddFinalizer(), finalizers=("other/finalizer",))
+    Acting(api).act(RemoveFinalizer(), finalizers=("other/finalizer", FINALIZER))
+    assert [body["metadata"]["finalizers"] for body in api.bodies] == [
+        ["other/finalizer", FINALIZER],
+        ["other/finalizer"],
+    ]
 
 
-def test_the_finalizer_goes_only_from_the_version_that_our_status_made() -> None:
+def test_the_finalizer_is_removed_only_from_the_version_of_our_status_write() -> None:
     api = RecordingApi()
     Acting(api).act(STATUS, RemoveFinalizer())
     assert api.bodies[1]["metadata"]["resourceVersion"] == "2"
@@ -210,7 +213,7 @@ def test_the_same_event_has_the_same_name_and_another_has_another() -> None:
 
 
 @pytest.mark.parametrize("failure", [AlreadyExists("there", code=409), ApiError("going", code=403)])
-def test_an_event_that_cannot_be_told_stops_nothing(failure: ApiError) -> None:
+def test_an_event_that_cannot_be_created_stops_nothing(failure: ApiError) -> None:
     api = RecordingApi(create_events=failure)
     Acting(api).act(EVENT, DeleteExecutors(1))
     assert len(api.calls) == 2

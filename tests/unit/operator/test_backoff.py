@@ -1,4 +1,4 @@
-"""Waiting grows, has an end, and starts anew after a run that was well."""
+"""The delay grows, has a limit, and starts again from the shortest after a healthy run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from bucketingest.spec.fields.runtime import Restart
 from bucketingest_operator.decide.backoff import BASE, CAP, JITTER, counted_failures, delay, wait_after
-from support.observations import NOW, UID, attempt
+from support.operator.observations import NOW, UID, attempt
 
 RESTART = Restart(maxFailures=3)
 
@@ -19,17 +19,17 @@ def test_a_delay_is_quadratic_up_to_the_cap_and_its_jitter_is_bounded(failures: 
     assert plain <= delay(UID, 7, failures) <= plain * (1 + JITTER)
 
 
-def test_the_same_attempt_waits_equally_long_whoever_asks_and_others_differently() -> None:
+def test_one_attempt_always_has_the_same_delay_and_others_have_another() -> None:
     assert delay(UID, 7, 2) == delay(UID, 7, 2)
     assert len({delay(UID, number, 2) for number in range(20)}) == 20
 
 
-def test_a_planned_end_is_followed_at_once() -> None:
+def test_after_a_planned_end_there_is_no_wait() -> None:
     assert wait_after(UID, [attempt(1, ended=0, outcome="SpecChanged")]) == timedelta(0)
     assert wait_after(UID, []) == timedelta(0)
 
 
-def test_the_first_eviction_is_followed_at_once_and_the_second_waits() -> None:
+def test_after_the_first_eviction_there_is_no_wait_and_after_the_second_there_is() -> None:
     once = [attempt(1, started=10, ended=5, outcome="Evicted")]
     assert wait_after(UID, once) == timedelta(0)
     assert wait_after(UID, [*once, attempt(2, started=4, ended=0, outcome="Evicted")]) >= BASE
@@ -50,8 +50,8 @@ def test_failures_of_the_window_are_counted_once_and_outages_are_not() -> None:
         attempt(4, ended=30, outcome="SpecChanged"),
         attempt(5, ended=20, outcome="OutOfMemory"),
     ]
-    told = [NOW - timedelta(seconds=50), NOW - timedelta(seconds=3000)]
-    counted = counted_failures(told, attempts, None, NOW, RESTART)
+    before = [NOW - timedelta(seconds=50), NOW - timedelta(seconds=3000)]
+    counted = counted_failures(before, attempts, None, NOW, RESTART)
     assert [int((NOW - end).total_seconds()) for end in counted] == [3000, 50, 20]
 
 

@@ -1,4 +1,4 @@
-"""One resource has a table, and all agree which."""
+"""Exactly one resource has a table, from each resource's view."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bucketingest.spec.status import Status
 from bucketingest_operator.decide.claims import holder_before
 from bucketingest_operator.decide.spec_changes import Change, change_since, digest, table_key
 from bucketingest_operator.observation import Claim
-from support.observations import NOW, bucket_ingest, resource, told_of
+from support.operator.observations import NOW, bucket_ingest, input_of, resource
 
 
-def test_whoever_is_asked_exactly_one_has_the_table() -> None:
+def test_from_each_view_exactly_one_resource_has_the_table() -> None:
     ages = [NOW, NOW, NOW - timedelta(seconds=1), NOW + timedelta(days=1)]
     claims = [Claim("ingest", f"orders-{n}", uid, at) for n, (uid, at) in enumerate(zip("dbca", ages, strict=True))]
     for order in itertools.permutations(claims):
@@ -34,11 +34,11 @@ def test_of_equally_old_resources_the_lower_uid_has_the_table() -> None:
     assert holder_before(resource(uid="0", created_at=NOW), [other]) is None
 
 
-def test_one_that_has_begun_is_not_stopped_for_one_that_came_in_the_same_second() -> None:
+def test_one_that_has_started_is_not_stopped_for_one_of_the_same_second() -> None:
     later = Claim("ingest", "other", "a", NOW)
     at_work = resource(uid="b", created_at=NOW, status=Status(attempt=1))
     assert holder_before(at_work, [later]) is None
-    (mine,) = [Claim(at_work.namespace, at_work.name, at_work.uid, NOW, begun=True)]
+    (mine,) = [Claim(at_work.namespace, at_work.name, at_work.uid, NOW, started=True)]
     assert holder_before(resource(uid="a", created_at=NOW), [mine]) == mine
     assert holder_before(at_work, [replace(later, created_at=NOW - timedelta(seconds=1))]) is not None
 
@@ -72,4 +72,4 @@ def test_defaults_that_are_written_out_are_no_change() -> None:
 )
 def test_changes_of_the_table_are_classified(table: dict[str, object], change: Change) -> None:
     changed = bucket_ingest({"table": {"path": "s3://lake/orders", "recordKey": ["value"], **table}})
-    assert change_since(told_of(bucket_ingest()), changed) is change
+    assert change_since(input_of(bucket_ingest()), changed) is change

@@ -1,4 +1,4 @@
-"""Counters: each end, rollback, row and commit once, over changes of drivers and of the operator."""
+"""Counters: each end, rollback, row and commit counts once, across drivers and operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from bucketingest.spec.status import Condition, LastCommit, Status
 from bucketingest_operator.counts import Counts
-from support.observations import attempt, commit, report, status_with
+from support.operator.observations import attempt, commit, report, status_with
 
 EMPTY = Status()
 
@@ -25,12 +25,12 @@ def counted(counts: Counts) -> dict[str, int]:
     return {word: count for word, count in counts.restarts.items() if count}
 
 
-def test_an_attempt_is_counted_when_its_end_is_noted_and_only_then() -> None:
+def test_an_attempt_is_counted_once_when_its_end_is_written() -> None:
     counts = Counts()
     runs = status_with(attempt(1))
-    told = status_with(attempt(1, outcome="Stuck"))
+    noted = status_with(attempt(1, outcome="Stuck"))
     over = status_with(attempt(1, ended=1, outcome="Stuck"), attempt(2))
-    for before, after in ((EMPTY, runs), (runs, told), (told, over), (over, over)):
+    for before, after in ((EMPTY, runs), (runs, noted), (noted, over), (over, over)):
         counts.note_status(before, after)
     assert counted(counts) == {"Stuck": 1}
 

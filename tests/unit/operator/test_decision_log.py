@@ -1,4 +1,4 @@
-"""A decision that was written down is read back and made once more, and holds no secret."""
+"""A logged decision is read back and replayed, and contains no secret."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from bucketingest_operator.observation import (
     PodState,
     RollbackJob,
 )
-from support.fake_cluster import FakeCluster
-from support.observations import (
+from support.operator.fake_cluster import FakeCluster
+from support.operator.observations import (
     NOW,
     UID,
     after,
@@ -30,11 +30,11 @@ from support.observations import (
     bucket_ingest,
     driver,
     ended,
+    input_of,
     report,
     resource,
     status_with,
     termination,
-    told_of,
     well,
 )
 
@@ -60,7 +60,7 @@ def everything() -> Observation:
         now=NOW,
         resource=resource(wanted, status=status_with(attempt(1, ended=5, outcome="Stuck"), attempt(2))),
         drivers=(driver(1, PodState.SUCCEEDED), over),
-        told={1: told_of(wanted), 2: replace(told_of(wanted, "n"), failures=(NOW,))},
+        inputs={1: input_of(wanted), 2: replace(input_of(wanted, "n"), failures=(NOW,))},
         jobs=(RollbackJob(1, JobState.FAILED, exit_code=7, message="Denied."),),
         executors=Executors(1, 2, "too big"),
         contact=Contact(report(last_commit=None, epoch=None), NOW),
@@ -124,24 +124,31 @@ def with_secret() -> Observation:
         }
     )
     seen = well()
-    return replace(seen, resource=replace(seen.resource, wanted=wanted), told={1: told_of(wanted)})
+    return replace(seen, resource=replace(seen.resource, wanted=wanted), inputs={1: input_of(wanted)})
 
 
-def test_a_secret_that_somebody_wrote_into_the_spec_is_not_in_the_log() -> None:
+def test_a_secret_that_a_user_wrote_into_the_spec_is_not_in_the_log() -> None:
     text = json.dumps(encode_observation(with_secret())) + json.dumps(encode_plan(reconcile(with_secret())))
     assert SECRET not in text
     assert "kafka:9092" in text
 
 
-def test_a_spec_without_its_secrets_still_counts_as_the_one_that_the_attempt_was_told() -> None:
+def test_a_spec_without_its_secrets_still_counts_as_the_one_the_attempt_was_started_with() -> None:
     seen = with_secret()
     read = decode_observation(again(encode_observation(seen)))
     assert reconcile(read).actions == reconcile(seen).actions
-    changed = replace(seen, told={1: replace(seen.told[1], spec_digest="another")})
+    changed = replace(seen, inputs={1: replace(seen.inputs[1], spec_digest="another")})
     read = decode_observation(again(encode_observation(changed)))
     names = [type(action).__name__ for action in reconcile(read).actions]
     assert names == [type(action).__name__ for action in reconcile(changed).actions]
     assert "DeleteDriver" in names
+
+
+def test_the_keys_of_older_logs_stay() -> None:
+    observation = encode_observation(everything())
+    assert (set(observation["told"]), observation["claims"][0]["begun"]) == ({"1", "2"}, False)
+    starts = [each for each in encode_plan(reconcile(ended("Suspended", 9)))["actions"] if "told" in each]
+    assert [each["action"] for each in starts] == ["StartAttempt"]
 
 
 def test_a_log_of_another_version_is_refused() -> None:

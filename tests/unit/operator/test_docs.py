@@ -1,4 +1,4 @@
-"""What docs/operator.md says is all there is: options, metrics, failures, conditions, rights."""
+"""docs/operator.md describes all options, metrics, failures, conditions and rights."""
 
 from __future__ import annotations
 

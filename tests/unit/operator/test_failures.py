@@ -1,13 +1,13 @@
-"""Each way in which a driver can end has its own answer."""
+"""The operator's answer to each way in which a driver can end."""
 
 from __future__ import annotations
 
 import pytest
 
 from bucketingest.exit_codes import ENDINGS, ExitCode, Remedy
-from bucketingest_operator.decide.failures import TREATMENTS, Answer, Failure, diagnose, failure_of
+from bucketingest_operator.decide.failures import TREATMENTS, Answer, Diagnosis, Failure, diagnose, failure_of
 from bucketingest_operator.observation import PodReason, PodState
-from support.observations import driver, termination
+from support.operator.observations import driver, termination
 
 
 @pytest.mark.parametrize("code", [code for code in ExitCode if code is not ExitCode.OK])
@@ -28,7 +28,7 @@ def test_a_job_that_took_all_input_has_not_failed() -> None:
     assert diagnose(driver(state=PodState.SUCCEEDED, exit_code=0, report=said)) is None
 
 
-def test_a_job_that_somebody_else_stopped_is_started_again_at_once() -> None:
+def test_a_job_that_was_stopped_from_outside_is_restarted_at_once() -> None:
     said = termination(0, error_class="Stopped")
     found = diagnose(driver(state=PodState.SUCCEEDED, exit_code=0, report=said))
     assert found is not None
@@ -49,9 +49,15 @@ def test_memory_is_known_from_kubernetes_when_the_job_could_not_say_it() -> None
 
 
 def test_a_killed_driver_without_a_reason_is_lost() -> None:
-    found = diagnose(driver(state=PodState.FAILED, exit_code=137))
+    for message in ("", "The driver was killed (SIGKILL)."):
+        found = diagnose(driver(state=PodState.FAILED, exit_code=137, message=message))
+        assert found == Diagnosis(Failure.DRIVER_LOST, "The driver was killed (SIGKILL).")
+
+
+def test_an_end_without_a_message_has_its_exit_code() -> None:
+    found = diagnose(driver(state=PodState.FAILED, exit_code=77))
     assert found is not None
-    assert found.failure is Failure.DRIVER_LOST
+    assert found.message == "The driver exited without a termination message (exit code 77)."
 
 
 def test_a_pod_that_is_gone_is_lost() -> None:
@@ -60,7 +66,7 @@ def test_a_pod_that_is_gone_is_lost() -> None:
     assert found.failure is Failure.DRIVER_LOST
 
 
-def test_a_checkpoint_that_does_not_fit_is_told_from_other_ends_of_the_query() -> None:
+def test_a_stale_checkpoint_is_distinguished_from_other_ends_of_the_query() -> None:
     said = termination(21, "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
     found = diagnose(driver(state=PodState.FAILED, exit_code=9, report=said))
     assert found is not None

@@ -1,4 +1,4 @@
-"""A driver is judged by its commits: idle is not stuck, and running is not well."""
+"""A driver is judged by its commits: idle is not stuck, and a running driver may be unhealthy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from bucketingest.spec.job_report import InflightReport, LagReport, ProgressReport
 from bucketingest_operator.decide.health import Health, judge
 from bucketingest_operator.observation import Contact, Executors
-from support.observations import NOW, bucket_ingest, commit, driver, report
+from support.operator.observations import NOW, bucket_ingest, commit, driver, report
 
 SPEC = bucket_ingest().spec  # limits: 5m without a commit, 10m inflight
 
@@ -36,7 +36,7 @@ def test_commits_in_time_are_well() -> None:
         ({"inflight": None, "lag": LagReport(offsets=0, seconds=299), "idle": True}, 301),
     ],
 )
-def test_the_time_until_a_limit_is_known_so_that_nobody_looks_too_late(changes: dict[str, Any], seconds: int) -> None:
+def test_the_time_until_a_limit_is_known_so_that_no_pass_is_too_late(changes: dict[str, Any], seconds: int) -> None:
     assert judged(report(**changes)).limit_in == timedelta(seconds=seconds)
 
 
@@ -66,7 +66,7 @@ def test_a_new_attempt_has_time_for_the_instant_that_an_earlier_one_left() -> No
     assert judged(young).stuck is None
 
 
-def test_a_query_that_does_not_get_on_is_stuck() -> None:
+def test_a_query_without_progress_is_stuck() -> None:
     assert judged(report(last_report_age_seconds=303)).stuck is not None
     assert judged(report(last_report_age_seconds=300)).stuck is None
 
@@ -84,10 +84,11 @@ def test_silence_is_stuck_only_when_it_lasts() -> None:
         contact = Contact(report(), NOW - timedelta(seconds=seconds))
         found = judge(SPEC, driver(), contact, Executors(), NOW)
         assert (found.stuck is not None) == stuck
-        assert found.fresh == "Unknown"
+        assert (found.fresh, found.fresh_message) == ("Unknown", "The driver does not answer.")
 
 
 def test_a_driver_that_never_answered_has_time_to_start() -> None:
     for minutes, stuck in ((9, False), (11, True)):
         pod = driver(created_at=NOW - timedelta(minutes=minutes))
-        assert (judge(SPEC, pod, Contact(), Executors(), NOW).stuck is not None) == stuck
+        found = judge(SPEC, pod, Contact(), Executors(), NOW)
+        assert ((found.stuck is not None), found.fresh_message) == (stuck, "The driver is starting Spark.")

@@ -1,11 +1,11 @@
-"""The BucketIngests that are known, and which of them want the same table."""
+"""The known BucketIngests, and which of them want the same table."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from bucketingest_operator.observe.inventory import Inventory
-from support.observations import bucket_ingest
+from support.operator.observations import bucket_ingest
 
 
 def body(uid: str, version: int = 1, path: str = "s3://lake/orders") -> dict[str, Any]:
@@ -26,33 +26,33 @@ def body(uid: str, version: int = 1, path: str = "s3://lake/orders") -> dict[str
 
 
 class Known:
-    """An inventory that notes what it tells."""
+    """An inventory that records its notifications."""
 
     def __init__(self) -> None:
         self.changed: list[str] = []
         self.removed: list[str] = []
         self.inventory = Inventory(self.changed.append, self.removed.append)
 
-    def told(self) -> list[str]:
-        told = sorted(self.changed)
+    def reported(self) -> list[str]:
+        reported = sorted(self.changed)
         self.changed.clear()
-        return told
+        return reported
 
     def rivals(self, uid: str) -> list[str]:
         return sorted(each.uid for each in self.inventory.rivals(uid))
 
 
-def test_what_is_new_is_told_and_what_is_known_is_not() -> None:
+def test_only_what_is_new_is_reported() -> None:
     known = Known()
     known.inventory.take(body("a"))
-    assert known.told() == ["a"]
+    assert known.reported() == ["a"]
     known.inventory.take(body("a"))
-    assert known.told() == []
+    assert known.reported() == []
     known.inventory.take(body("a", 2))
-    assert known.told() == ["a"]
+    assert known.reported() == ["a"]
 
 
-def test_what_is_older_than_what_is_known_is_passed_over() -> None:
+def test_an_older_version_is_ignored() -> None:
     known = Known()
     known.inventory.take(body("a", 10))
     known.inventory.take(body("a", 9))
@@ -61,16 +61,16 @@ def test_what_is_older_than_what_is_known_is_passed_over() -> None:
     assert found.version == "10"
 
 
-def test_data_that_were_put_back_are_believed_when_they_were_read_later() -> None:
+def test_restored_data_are_believed_if_they_were_read_later() -> None:
     known = Known()
     known.inventory.take(body("a", 10))
-    known.told()
+    known.reported()
     known.inventory.take(body("a", 3), instead_of="10")
     found = known.inventory.get("a")
     assert found is not None
-    assert (found.version, known.told()) == ("3", ["a"])
+    assert (found.version, known.reported()) == ("3", ["a"])
     known.inventory.take(body("a", 4))
-    # Read before the event that has come meanwhile.
+    # Read before the event that has come in the meantime.
     known.inventory.take(body("a", 2), instead_of="3")
     found = known.inventory.get("a")
     assert found is not None
@@ -80,29 +80,29 @@ def test_data_that_were_put_back_are_believed_when_they_were_read_later() -> Non
 def test_our_own_write_is_no_reason_for_a_pass() -> None:
     known = Known()
     known.inventory.take(body("a"))
-    known.told()
+    known.reported()
     known.inventory.take(body("a", 2), quiet=True)
-    assert known.told() == []
+    assert known.reported() == []
 
 
 def test_an_event_of_our_own_write_that_comes_before_its_answer_is_no_reason_either() -> None:
     known = Known()
     known.inventory.take(body("a"))
-    known.told()
+    known.reported()
     with known.inventory.holding("a"):
         known.inventory.take(body("a", 2))
         known.inventory.take(body("a", 2), quiet=True)
-    assert known.told() == []
+    assert known.reported() == []
     with known.inventory.holding("a"):
         known.inventory.take(body("a", 3), quiet=True)
         known.inventory.take(body("a", 4))
-    assert known.told() == ["a"]
+    assert known.reported() == ["a"]
     found = known.inventory.get("a")
     assert found is not None
     assert found.version == "4"
 
 
-def test_a_deletion_is_not_put_off() -> None:
+def test_a_deletion_is_not_delayed() -> None:
     known = Known()
     known.inventory.take(body("a"))
     with known.inventory.holding("a"):
@@ -122,32 +122,32 @@ def test_resources_of_one_table_know_of_each_other_however_it_is_spelled() -> No
     assert known.rivals("unknown") == []
 
 
-def test_who_wants_the_same_table_is_told_when_another_comes_moves_or_goes() -> None:
+def test_rivals_for_a_table_are_notified_when_another_comes_moves_or_goes() -> None:
     known = Known()
     known.inventory.take(body("a"))
-    known.told()
+    known.reported()
     known.inventory.take(body("b"))
-    assert known.told() == ["a", "b"]
+    assert known.reported() == ["a", "b"]
     known.inventory.take(body("b", 2, path="s3://lake/others"), quiet=True)
-    assert known.told() == ["a"]
+    assert known.reported() == ["a"]
     known.inventory.take(body("b", 3), quiet=True)
-    known.told()
+    known.reported()
     known.inventory.forget("b")
-    assert known.told() == ["a"]
+    assert known.reported() == ["a"]
     assert known.removed == ["b"]
     assert known.rivals("a") == []
 
 
-def test_what_is_gone_does_not_come_back_with_an_answer_that_was_under_way() -> None:
+def test_a_deleted_resource_does_not_come_back_with_a_late_answer() -> None:
     known = Known()
     known.inventory.take(body("a"))
     known.inventory.take(body("b"))
     known.inventory.forget("a")
-    known.told()
+    known.reported()
     known.inventory.take(body("a", 2), quiet=True)
     assert known.inventory.get("a") is None
     assert known.rivals("b") == []
-    assert known.told() == []
+    assert known.reported() == []
 
 
 def test_forgetting_twice_is_forgetting_once() -> None:

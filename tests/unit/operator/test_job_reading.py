@@ -1,4 +1,4 @@
-"""What the JSON of rollback Jobs and ConfigMaps means."""
+"""Reading the JSON of rollback Jobs and ConfigMaps."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bucketingest_operator.manifests.attempt_objects import told_annotations
+from bucketingest_operator.manifests.attempt_objects import input_annotations
 from bucketingest_operator.observation import JobState, PodState
 from bucketingest_operator.observe.job_reading import read_config, read_job, rollback_jobs
 from bucketingest_operator.observe.pod_reading import PodSeen
-from support.observations import UID, bucket_ingest, termination, told_of
+from support.operator.observations import UID, bucket_ingest, input_of, termination
 
 
 def labelled(role: str, **metadata: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def job(*conditions: dict[str, str], **metadata: Any) -> Any:
         ("Suspended", "True", JobState.RUNNING),
     ],
 )
-def test_a_job_is_over_when_none_of_its_pods_runs(kind: str, value: str, state: JobState) -> None:
+def test_a_job_has_ended_when_none_of_its_pods_runs(kind: str, value: str, state: JobState) -> None:
     assert job({"type": kind, "status": value}).state is state
 
 
@@ -73,19 +73,19 @@ def test_a_job_without_pods_says_what_kubernetes_says() -> None:
     assert (found.exit_code, found.message) == (None, "backoff limit")
 
 
-def test_jobs_of_others_are_passed_over() -> None:
+def test_jobs_of_other_owners_are_ignored() -> None:
     assert read_job({"metadata": labelled("driver")}) is None
 
 
-def test_a_config_map_says_what_its_attempt_was_told() -> None:
-    told = told_of(bucket_ingest())
-    found = read_config({"metadata": labelled("config", annotations=told_annotations(told))})
+def test_a_config_map_has_the_input_of_its_attempt() -> None:
+    attempt_input = input_of(bucket_ingest())
+    found = read_config({"metadata": labelled("config", annotations=input_annotations(attempt_input))})
     assert found is not None
-    assert (found.attempt, found.told) == (2, told)
+    assert (found.attempt, found.attempt_input) == (2, attempt_input)
 
 
-def test_a_config_map_without_annotations_is_still_an_attempts() -> None:
+def test_a_config_map_without_annotations_still_belongs_to_an_attempt() -> None:
     found = read_config({"metadata": labelled("config")})
     assert found is not None
-    assert found.told is None
+    assert found.attempt_input is None
     assert read_config({"metadata": labelled("driver")}) is None

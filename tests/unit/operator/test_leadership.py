@@ -1,4 +1,4 @@
-"""One leads, whatever the API server and the clocks do; and when it ends, another does."""
+"""One operator leads, whatever the API server and the clocks do; when it ends, another one leads."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def world() -> World:
     return World()
 
 
-def test_the_first_leads_and_goes_on_leading(world: World) -> None:
+def test_the_first_leads_and_keeps_leading(world: World) -> None:
     first, second = Candidate(world, "a"), Candidate(world, "b")
     for _ in range(20):
         first.step()
@@ -110,7 +110,7 @@ def test_the_first_leads_and_goes_on_leading(world: World) -> None:
     assert (first.gained, second.gained) == (1, 0)
 
 
-def test_who_cannot_renew_stops_before_another_begins(world: World) -> None:
+def test_a_leader_that_cannot_renew_stops_before_another_starts(world: World) -> None:
     first, second = Candidate(world, "a"), Candidate(world, "b")
     first.step()
     world.now += 1
@@ -124,7 +124,7 @@ def test_who_cannot_renew_stops_before_another_begins(world: World) -> None:
     assert second.held
 
 
-def test_who_releases_is_followed_at_once(world: World) -> None:
+def test_after_a_release_another_leads_at_once(world: World) -> None:
     first, second = Candidate(world, "a"), Candidate(world, "b")
     first.step()
     second.step()
@@ -138,14 +138,14 @@ def test_a_process_that_follows_another_in_its_pod_need_not_wait_for_it(world: W
     first, other, same = Candidate(world, "a", in_pod=True), Candidate(world, "b", in_pod=True), Candidate(world, "a")
     first.step()
     other.step()
-    same.step()  # of the same machine, and perhaps beside the first
+    same.step()  # on the same machine, and perhaps at the same time
     assert (other.held, same.held) == (False, False)
     next_one = Candidate(world, "a", in_pod=True)
     next_one.step()
     assert next_one.held
 
 
-def test_a_lease_of_somebody_else_is_not_released(world: World) -> None:
+def test_a_lease_of_another_operator_is_not_released(world: World) -> None:
     first, second = Candidate(world, "a"), Candidate(world, "b")
     first.step()
     asyncio.run(second.leadership.release())
@@ -153,7 +153,7 @@ def test_a_lease_of_somebody_else_is_not_released(world: World) -> None:
     assert not second.held
 
 
-def test_who_leads_again_after_a_gap_is_told_so(world: World) -> None:
+def test_a_leader_is_notified_again_after_a_gap(world: World) -> None:
     first = Candidate(world, "a")
     first.step()
     world.now += TRUSTED_SECONDS + 1
@@ -187,5 +187,5 @@ def test_two_never_lead_at_the_same_time(steps: list[tuple[int, str | None, floa
         world.now += pause
 
 
-def test_an_action_that_has_begun_ends_before_another_leads() -> None:
+def test_a_started_action_ends_before_another_leads() -> None:
     assert TRUSTED_SECONDS + CALL_SECONDS < LEASE_SECONDS

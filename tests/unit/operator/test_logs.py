@@ -1,4 +1,4 @@
-"""Log lines of the operator: one line each, no secret, and a decision as it was made."""
+"""Log lines of the operator: one line each, no secret, and decisions unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def line(*, as_json: bool = True, error: Exception | None = None, **extra: Any) 
     return _formatter(as_json=as_json).format(record)
 
 
-def test_a_line_says_whose_it_is() -> None:
+def test_a_line_names_its_resource() -> None:
     found = json.loads(line(namespace="ingest", resource="orders"))
     assert (found["event"], found["level"]) == ("a pass failed", "warning")
     assert (found["namespace"], found["name"]) == ("ingest", "orders")

@@ -1,4 +1,4 @@
-"""What an observation makes of the pods that were seen."""
+"""How an observation presents pods."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from typing import Any
 
 from bucketingest_operator.observation import Executors, PodReason, PodState
 from bucketingest_operator.observe.job_reading import ConfigSeen
-from bucketingest_operator.observe.observe import MOUNT_PATIENCE, Look, driver, executors, newest_attempt, told
+from bucketingest_operator.observe.observe import (
+    MOUNT_PATIENCE,
+    Look,
+    attempt_inputs,
+    driver,
+    executors,
+    newest_attempt,
+)
 from bucketingest_operator.observe.pod_reading import PodSeen
-from support.observations import NOW, attempt, bucket_ingest, resource, status_with, told_of
+from support.operator.observations import NOW, attempt, bucket_ingest, input_of, resource, status_with
 
 
 def pod(number: int = 1, role: str = "driver", **changes: Any) -> PodSeen:
@@ -34,7 +41,7 @@ def test_the_newest_attempt_is_the_newest_that_status_or_pods_know_of() -> None:
     assert newest_attempt(known, [pod(2)]) == 4
 
 
-def test_executors_are_those_of_the_attempt_that_may_work() -> None:
+def test_executors_are_those_of_the_current_attempt() -> None:
     pods = [
         pod(3, "executor", name="a"),
         pod(3, "executor", name="b", phase="Pending", reason=PodReason.UNSCHEDULABLE, message="0/3 nodes"),
@@ -58,12 +65,12 @@ def test_a_pod_whose_volumes_never_come_lacks_something() -> None:
     assert driver(image, NOW + timedelta(hours=1)).reason is PodReason.IMAGE_PULL
 
 
-def test_what_an_attempt_was_told_is_known_from_its_config_map_or_else_from_its_pod() -> None:
-    first, second = told_of(bucket_ingest(), "pod"), told_of(bucket_ingest(), "config")
+def test_an_attempts_input_comes_from_its_config_map_or_else_from_its_pod() -> None:
+    first, second = input_of(bucket_ingest(), "pod"), input_of(bucket_ingest(), "config")
     look = Look(
-        pods=[pod(1, told=first), pod(2, told=first), pod(3)],
+        pods=[pod(1, attempt_input=first), pod(2, attempt_input=first), pod(3)],
         jobs=[],
         configs=[ConfigSeen(2, second), ConfigSeen(4, None)],
         live=True,
     )
-    assert told(look) == {1: first, 2: second}
+    assert attempt_inputs(look) == {1: first, 2: second}

@@ -1,4 +1,4 @@
-"""What a pod's JSON means: the table that decides whether a driver can still run, and why it does not."""
+"""Reading a pod's JSON: whether a driver can still run, and why it does not."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bucketingest_operator.manifests.attempt_objects import told_annotations
+from bucketingest_operator.manifests.attempt_objects import input_annotations
 from bucketingest_operator.observation import PodReason, PodState
 from bucketingest_operator.observe.pod_reading import read_pod
-from support.observations import UID, bucket_ingest, termination, told_of
+from support.operator.observations import UID, bucket_ingest, input_of, termination
 
 RUNNING = {"running": {"startedAt": "2026-11-21T12:00:00Z"}}
 WAITING = {"waiting": {"reason": "ContainerCreating"}}
@@ -58,7 +58,7 @@ def seen(**status: Any) -> Any:
         ({"phase": "Unknown"}, PodState.RUNNING),
         ({"phase": "Succeeded", "containerStatuses": [container(ended(0))]}, PodState.SUCCEEDED),
         ({"phase": "Failed", "containerStatuses": [container(ended(1))]}, PodState.FAILED),
-        # The node, or who collects the pods of lost nodes, has set the phase, and the process may run on.
+        # The node, or the collector of lost nodes' pods, has set the phase, and the process may still run.
         ({"phase": "Failed", "containerStatuses": [container(RUNNING)]}, PodState.RUNNING),
         (
             {"phase": "Failed", "containerStatuses": [container(ended(0)), container(RUNNING, "mesh")]},
@@ -72,12 +72,12 @@ def seen(**status: Any) -> Any:
             },
             PodState.RUNNING,
         ),
-        # Refused by its node: nothing of it ever ran.
+        # Its node refused it: its containers never ran.
         ({"phase": "Failed", "reason": "OutOfcpu"}, PodState.FAILED),
         ({"phase": "Failed", "containerStatuses": [container(WAITING)]}, PodState.FAILED),
     ],
 )
-def test_a_pod_is_over_only_when_none_of_its_containers_can_run(status: dict[str, Any], state: PodState) -> None:
+def test_a_pod_has_ended_only_when_none_of_its_containers_can_run(status: dict[str, Any], state: PodState) -> None:
     assert seen(**status).state is state
 
 
@@ -120,7 +120,7 @@ def condition(kind: str, value: str, **fields: Any) -> dict[str, Any]:
             PodReason.EVICTED,
             "preempted by x",
         ),
-        # It is about to be evicted, and still runs.
+        # It will be evicted, and still runs.
         (
             {
                 "phase": "Running",
@@ -133,7 +133,7 @@ def condition(kind: str, value: str, **fields: Any) -> dict[str, Any]:
         ({"phase": "Failed", "containerStatuses": [container(ended(1, reason="Error"))]}, PodReason.NONE, ""),
     ],
 )
-def test_the_reason_is_the_one_that_somebody_can_act_on(status: dict[str, Any], reason: PodReason, words: str) -> None:
+def test_the_reason_is_the_one_that_a_user_can_act_on(status: dict[str, Any], reason: PodReason, words: str) -> None:
     found = seen(**status)
     assert found.reason is reason
     assert words in found.message
@@ -150,11 +150,11 @@ def test_the_end_of_the_job_is_read_from_its_own_container_and_message() -> None
 
 
 @pytest.mark.parametrize("message", ["java.lang.Error: x\nat y", '{"half', '{"exitCode": 1}', "", "[]"])
-def test_what_is_no_termination_message_is_none(message: str) -> None:
+def test_what_is_not_a_termination_message_is_ignored(message: str) -> None:
     assert seen(phase="Failed", containerStatuses=[container(ended(1, message=message))]).report is None
 
 
-def test_the_last_line_of_a_log_is_told_without_its_secrets() -> None:
+def test_the_last_line_of_a_log_is_shown_without_its_secrets() -> None:
     log = "first\ncannot log in: password=hunter2secret\n\n"
     found = seen(phase="Failed", containerStatuses=[container(ended(1, message=log))])
     assert found.message == "cannot log in: password=***"
@@ -163,7 +163,7 @@ def test_the_last_line_of_a_log_is_told_without_its_secrets() -> None:
 @pytest.mark.parametrize(
     ("code", "log", "message"),
     [
-        (137, '{"event": "committed"}', "Its process was killed."),
+        (137, '{"event": "committed"}', "The driver was killed (SIGKILL)."),
         (
             1,
             '{"event": "first"}\n{"event": "cannot start", "error": "no Java", "level": "error"}',
@@ -174,7 +174,7 @@ def test_the_last_line_of_a_log_is_told_without_its_secrets() -> None:
         (1, '{"half', '{"half'),
     ],
 )
-def test_the_end_of_a_log_is_told_in_the_words_of_its_last_line(code: int, log: str, message: str) -> None:
+def test_the_end_of_a_log_is_its_last_line(code: int, log: str, message: str) -> None:
     assert seen(phase="Failed", containerStatuses=[container(ended(code, message=log))]).message == message
 
 
@@ -182,16 +182,16 @@ def test_long_messages_are_cut() -> None:
     assert len(seen(**waiting("ErrImagePull", "x" * 5000)).message) < 500
 
 
-def test_a_lost_node_knows_no_end() -> None:
+def test_a_lost_node_gives_no_end_time() -> None:
     state = ended(137, reason="ContainerStatusUnknown", finishedAt="1970-01-01T00:00:00Z")
     assert seen(phase="Failed", containerStatuses=[container(state)]).finished_at is None
 
 
-def test_a_driver_carries_what_it_was_told() -> None:
-    told = told_of(bucket_ingest(), "again")
-    found = read_pod(pod(metadata={"annotations": told_annotations(told)}))
+def test_a_driver_carries_its_input() -> None:
+    attempt_input = input_of(bucket_ingest(), "again")
+    found = read_pod(pod(metadata={"annotations": input_annotations(attempt_input)}))
     assert found is not None
-    assert found.told == told
+    assert found.attempt_input == attempt_input
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_driver_carries_what_it_was_told() -> None:
         {"bucketingest.dev/role": "nurse", "bucketingest.dev/attempt": "1"},
     ],
 )
-def test_pods_with_labels_that_are_not_ours_are_passed_over(labels: dict[str, str]) -> None:
+def test_pods_with_other_labels_are_ignored(labels: dict[str, str]) -> None:
     assert read_pod(pod(metadata={"labels": labels})) is None
 
 

@@ -1,4 +1,4 @@
-"""Asking a driver how it gets on: whatever answers there, the operator neither waits long nor believes anything."""
+"""Asking a driver for its progress: the operator does not wait long, and does not believe every answer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from bucketingest.spec.job_report import ProgressReport
 from bucketingest_operator.observation import Contact, PodState
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import MAX_BYTES, ProgressClient, Talk
-from support.observations import NOW, report
+from support.operator.observations import NOW, report
 
 
 class Answerer:
-    """Answers every request with what a test wants."""
+    """Answers every request as a test wants."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -35,15 +35,15 @@ class Answerer:
                 for name, value in outer.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
-                with suppress(OSError):  # who asked has heard enough
+                with suppress(OSError):  # the client closed the connection
                     self.wfile.write(outer.body)
 
             def log_message(self, *_: object) -> None: ...
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
-    def says(self, told: ProgressReport) -> None:
-        self.body = told.model_dump_json(by_alias=True).encode()
+    def says(self, answer: ProgressReport) -> None:
+        self.body = answer.model_dump_json(by_alias=True).encode()
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def pod(state: PodState = PodState.RUNNING, uid: str = "p1", ip: str | None = "1
 
 
 def ask(job: Answerer, *pods: PodSeen | None, now: datetime = NOW) -> tuple[Talk | None, Contact]:
-    """Ask one after the other; the talk after that, and what an observation sees of it."""
+    """Ask one after the other; returns the talk, and its contact in an observation."""
 
     async def talk() -> tuple[Talk | None, Contact]:
         found: Talk | None = None
@@ -104,7 +104,7 @@ def test_an_answer_is_believed(job: Answerer) -> None:
     ],
     ids=["503", "no JSON", "no report", "too long", "redirect", "another name", "another namespace"],
 )
-def test_what_is_no_answer_of_this_job_is_silence(job: Answerer, status: int, body: bytes) -> None:
+def test_an_answer_that_is_not_from_this_job_counts_as_silence(job: Answerer, status: int, body: bytes) -> None:
     job.status, job.body = status, body
     job.headers = {"Location": f"http://127.0.0.1:{job.server.server_port}/elsewhere"} if status == 302 else {}
     _, contact = ask(job, pod())
@@ -125,7 +125,7 @@ def test_a_pod_that_does_not_run_is_not_asked(job: Answerer) -> None:
     assert ask(job, None)[0] is None
 
 
-def test_silence_begins_once_and_keeps_the_last_answer(job: Answerer) -> None:
+def test_silence_starts_once_and_keeps_the_last_answer(job: Answerer) -> None:
     async def talk() -> None:
         job.says(report())
         async with ProgressClient(job.server.server_port) as client:
@@ -147,7 +147,7 @@ def test_silence_begins_once_and_keeps_the_last_answer(job: Answerer) -> None:
     asyncio.run(talk())
 
 
-def test_a_clock_that_is_put_back_changes_nothing_about_how_long_it_is_silent(job: Answerer) -> None:
+def test_a_clock_that_is_set_back_does_not_change_the_length_of_a_silence(job: Answerer) -> None:
     async def silence() -> timedelta:
         loop = asyncio.get_running_loop()
         talk = Talk("p1", None, 0, loop.time() - 100)
@@ -158,7 +158,7 @@ def test_a_clock_that_is_put_back_changes_nothing_about_how_long_it_is_silent(jo
     assert round(asyncio.run(silence()).total_seconds()) == 100
 
 
-def test_another_pod_begins_another_talk(job: Answerer) -> None:
+def test_another_pod_starts_another_talk(job: Answerer) -> None:
     job.says(report())
     found, contact = ask(job, pod(), pod(PodState.PENDING, uid="p2"))
     assert found is not None

@@ -1,4 +1,4 @@
-"""Metrics of resources: there from the first moment, right, and gone with the resource."""
+"""Metrics of resources: present from the start, correct, and deleted with the resource."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.passes import Memory
-from support.observations import UID, attempt, bucket_ingest, commit, report, status_with
+from support.operator.observations import UID, attempt, bucket_ingest, commit, report, status_with
 
 WHO = {"namespace": "ingest", "name": "orders"}
 
 
 class Shown:
-    """The metrics of one resource, as a scrape sees them."""
+    """The metrics of one resource, as scraped."""
 
     def __init__(self, status: dict[str, Any] | None = None, memory: Memory | None = None) -> None:
         self.inventory = Inventory(lambda _uid: None, lambda _uid: None)
@@ -86,7 +86,7 @@ def test_phase_and_conditions_come_from_the_status_and_so_are_right_after_a_rest
     assert shown.value("bucketingest_attempt") == 3
 
 
-def test_metrics_go_with_the_resource_and_with_the_lead() -> None:
+def test_metrics_disappear_with_the_resource_and_with_the_leadership() -> None:
     shown = Shown()
     assert shown.count() > 0
     shown.leads = False
@@ -135,7 +135,7 @@ def commit_before(seconds: float) -> LastCommit:
 
 
 @pytest.mark.parametrize(("phase", "grows"), [("Recovering", True), ("Stalled", True), ("Suspended", False)])
-def test_without_a_driver_lag_grows_unless_nobody_wants_commits(phase: str, grows: bool) -> None:
+def test_without_a_driver_lag_grows_unless_no_commits_are_expected(phase: str, grows: bool) -> None:
     status = status_with(attempt(1), phase=phase)
     document = {**status.to_document(), "lastCommit": commit_before(200).to_document()}
     value = Shown(document).value("bucketingest_commit_lag_seconds")
@@ -147,10 +147,10 @@ def test_a_driver_that_does_not_answer_is_not_believed() -> None:
     silent = replace(talk(idle=True), silent_since=0.0)
     value = Shown(memory=Memory(silent)).value("bucketingest_commit_lag_seconds")
     assert value is not None
-    assert value > 500  # since the resource was made: no commit of it is known
+    assert value > 500  # since the resource was created: it has no known commit
 
 
-def test_the_age_of_the_open_instant_goes_on_between_two_looks() -> None:
+def test_the_age_of_the_open_instant_grows_between_two_reports() -> None:
     older = Talk(
         "p", report(inflight=InflightReport(instant="20261121115950000", age_seconds=9)), time.monotonic() - 30
     )

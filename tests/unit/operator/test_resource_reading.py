@@ -1,4 +1,4 @@
-"""What a BucketIngest's JSON means, also where somebody has written nonsense into it."""
+"""Reading a BucketIngest's JSON, also with invalid content."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from bucketingest.spec.status import Status
 from bucketingest_operator.observe.resource_reading import read_resource, table_of
-from support.observations import UID, attempt, bucket_ingest, status_with
+from support.operator.observations import UID, attempt, bucket_ingest, status_with
 
 
 def body(spec: Any = None, status: Any = None, **metadata: Any) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def body(spec: Any = None, status: Any = None, **metadata: Any) -> dict[str, Any
     }
 
 
-def test_a_right_resource_is_read_whole() -> None:
+def test_a_valid_resource_is_read_completely() -> None:
     written = status_with(attempt(3, ended=5, outcome="Stuck"))
     found = read_resource(
         body(
@@ -47,7 +47,7 @@ def test_a_right_resource_is_read_whole() -> None:
     assert found.annotations == {"bucketingest.dev/restart": "7"}
 
 
-def test_a_wrong_spec_is_told_as_problems() -> None:
+def test_a_wrong_spec_becomes_problems() -> None:
     found = read_resource(body({"source": {}}))
     assert found.wanted is None
     assert any(problem.field == "spec.table" for problem in found.problems)
@@ -61,11 +61,11 @@ def test_no_spec_at_all_is_a_problem_too(spec: Any) -> None:
 
 
 @pytest.mark.parametrize("status", ["text", [], {"phase": "Dancing"}, {"attempts": 7}])
-def test_a_status_that_is_nonsense_is_empty(status: Any) -> None:
+def test_an_invalid_status_is_empty(status: Any) -> None:
     assert read_resource(body(status=status)).status == Status()
 
 
-def test_what_can_be_used_of_a_status_is_used() -> None:
+def test_valid_fields_of_a_status_are_used() -> None:
     document = {**status_with(attempt(3)).to_document(), "phase": "Dancing", "unknown": 1}
     assert read_resource(body(status=document)).status == status_with(attempt(3))
 

@@ -1,4 +1,4 @@
-"""What an attempt consists of: its configuration, its address, its rights, its pods."""
+"""The objects of an attempt: configuration, Service, rights, pods."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import yaml
 
 from bucketingest.spec.reading.load import load_text
 from bucketingest_operator.decide.spec_changes import cluster_problems
-from bucketingest_operator.manifests.attempt_objects import Manifests, parse_told, told_annotations
+from bucketingest_operator.manifests.attempt_objects import Manifests, input_annotations, parse_attempt_input
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.observation import AttemptTold
-from support.observations import NOW, UID, bucket_ingest, told_of
+from bucketingest_operator.observation import AttemptInput
+from support.operator.observations import NOW, UID, bucket_ingest, input_of
 
 KAFKA = {
     "source": {
@@ -32,9 +32,9 @@ def manifests(spec: dict[str, Any] | None = None) -> Manifests:
 
 def pod_specs() -> dict[str, dict[str, Any]]:
     made = manifests(KAFKA)
-    config = made.config_map(3, told_of(made.wanted))
+    config = made.config_map(3, input_of(made.wanted))
     return {
-        "driver": made.driver_pod(3, told_of(made.wanted))["spec"],
+        "driver": made.driver_pod(3, input_of(made.wanted))["spec"],
         "executor": yaml.safe_load(config["data"]["executor.yaml"])["spec"],
         "rollback": made.rollback_job(3)["spec"]["template"]["spec"],
     }
@@ -42,14 +42,14 @@ def pod_specs() -> dict[str, dict[str, Any]]:
 
 def test_the_job_reads_back_the_resource_it_was_made_for() -> None:
     made = manifests(KAFKA)
-    text = made.config_map(3, told_of(made.wanted))["data"]["bucketingest.yaml"]
+    text = made.config_map(3, input_of(made.wanted))["data"]["bucketingest.yaml"]
     assert load_text(text) == made.wanted
 
 
 def test_the_same_arguments_make_the_same_objects_and_the_driver_comes_last() -> None:
     made = manifests()
-    told = told_of(made.wanted)
-    first, second = made.attempt(3, told), manifests().attempt(3, told)
+    attempt_input = input_of(made.wanted)
+    first, second = made.attempt(3, attempt_input), manifests().attempt(3, attempt_input)
     assert json.dumps(first) == json.dumps(second)
     assert [each["kind"] for each in first][-1] == "Pod"
 
@@ -106,7 +106,7 @@ def test_the_secret_of_the_source_is_mounted_into_the_driver_alone() -> None:
 
 def test_a_pod_outlives_the_grace_of_its_job() -> None:
     made = Manifests(bucket_ingest(), "ingest", UID, JobSettings(grace=timedelta(seconds=90)))
-    spec = made.driver_pod(1, told_of(made.wanted))["spec"]
+    spec = made.driver_pod(1, input_of(made.wanted))["spec"]
     env = {each["name"]: each["value"] for each in spec["containers"][0]["env"]}
     assert env["BUCKETINGEST_GRACE"] == "1m30s"
     assert spec["terminationGracePeriodSeconds"] > 90
@@ -114,17 +114,19 @@ def test_a_pod_outlives_the_grace_of_its_job() -> None:
 
 def test_executors_find_the_driver_of_their_own_attempt_which_alone_owns_them() -> None:
     made = manifests()
-    told = told_of(made.wanted)
+    attempt_input = input_of(made.wanted)
     conf = dict(
-        line.split(" ", 1) for line in made.config_map(3, told)["data"]["spark-defaults.conf"].splitlines() if line
+        line.split(" ", 1)
+        for line in made.config_map(3, attempt_input)["data"]["spark-defaults.conf"].splitlines()
+        if line
     )
-    service, pod = made.service(3), made.driver_pod(3, told)
+    service, pod = made.service(3), made.driver_pod(3, attempt_input)
     assert conf["spark.driver.host"].split(".")[0] == service["metadata"]["name"]
     assert conf["spark.kubernetes.driver.pod.name"] == pod["metadata"]["name"]
     assert service["spec"]["clusterIP"] == "None"
     labels = pod["metadata"]["labels"]
     assert all(labels[name] == value for name, value in service["spec"]["selector"].items())
-    other = made.driver_pod(4, told)["metadata"]["labels"]
+    other = made.driver_pod(4, attempt_input)["metadata"]["labels"]
     assert any(other[name] != value for name, value in service["spec"]["selector"].items())
 
 
@@ -135,15 +137,15 @@ def test_the_driver_pod_has_room_for_its_heap() -> None:
 
 def test_everything_is_owned_by_the_resource_alone() -> None:
     made = manifests()
-    for each in [*made.attempt(1, told_of(made.wanted)), made.rollback_job(1)]:
+    for each in [*made.attempt(1, input_of(made.wanted)), made.rollback_job(1)]:
         assert [owner["uid"] for owner in each["metadata"]["ownerReferences"]] == [UID]
 
 
-def test_the_orders_of_an_attempt_survive_being_annotations() -> None:
-    told = AttemptTold("a", "b", "now!", (NOW - timedelta(seconds=5), NOW))
-    assert parse_told(told_annotations(told)) == told
-    assert parse_told({}) is None
-    assert parse_told({**told_annotations(told), "bucketingest.dev/failures": "soon"}) is None
+def test_the_input_of_an_attempt_survives_being_annotations() -> None:
+    attempt_input = AttemptInput("a", "b", "now!", (NOW - timedelta(seconds=5), NOW))
+    assert parse_attempt_input(input_annotations(attempt_input)) == attempt_input
+    assert parse_attempt_input({}) is None
+    assert parse_attempt_input({**input_annotations(attempt_input), "bucketingest.dev/failures": "soon"}) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The settings of all jobs as a file: what it may say, and what is said about one that is wrong."""
+"""The file with the settings of all jobs: what it may contain, and the messages about wrong content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bucketingest.spec.errors import SpecError
 from bucketingest_operator.manifests.attempt_objects import Manifests
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.settings_file import load_settings, parse_settings
-from support.observations import UID, bucket_ingest, told_of
+from support.operator.observations import UID, bucket_ingest, input_of
 
 WHOLE = """
 image: registry.example/job:1
@@ -65,7 +65,7 @@ def test_every_setting_has_its_place() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "image: null\nvolumes:\n"])
-def test_what_is_not_said_has_its_default(text: str) -> None:
+def test_a_missing_setting_has_its_default(text: str) -> None:
     assert parse_settings(text) == JobSettings()
 
 
@@ -97,22 +97,22 @@ def test_what_is_not_said_has_its_default(text: str) -> None:
         ("image: a\nimage: b", "image"),
     ],
 )
-def test_what_is_wrong_is_told(text: str, words: str) -> None:
+def test_what_is_wrong_is_reported(text: str, words: str) -> None:
     assert any(words in line for line in problems(text)), problems(text)
 
 
-def test_all_problems_are_told_at_once_with_their_lines() -> None:
+def test_all_problems_are_reported_together_with_their_lines() -> None:
     lines = problems("image: a\nrunAsUser: 0\nmastre: x\n")
     assert any(line.startswith("job.yaml:2:") and "runAsUser" in line for line in lines)
     assert any(line.startswith("job.yaml:3:") and "mastre" in line for line in lines)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="cannot be read"):
         load_settings(tmp_path / "none.yaml")
 
 
-def test_a_folder_of_the_node_is_given_only_where_that_is_wanted() -> None:
+def test_a_folder_of_the_node_is_mounted_only_if_that_is_allowed() -> None:
     text = "allowHostPath: true\nvolumes: [{name: host, hostPath: {path: /data}}]"
     assert parse_settings(text).volumes[0]["name"] == "host"
 
@@ -120,9 +120,9 @@ def test_a_folder_of_the_node_is_given_only_where_that_is_wanted() -> None:
 def test_settings_reach_driver_executors_and_rollback_and_ours_win() -> None:
     settings = parse_settings(WHOLE.replace("AWS_REGION: eu-central-1", "MASTER: local, AWS_REGION: eu"))
     made = Manifests(bucket_ingest(), "ingest", UID, settings)
-    told = told_of(made.wanted)
-    driver = made.driver_pod(1, told)
-    template = yaml.safe_load(made.config_map(1, told)["data"]["executor.yaml"])
+    attempt_input = input_of(made.wanted)
+    driver = made.driver_pod(1, attempt_input)
+    template = yaml.safe_load(made.config_map(1, attempt_input)["data"]["executor.yaml"])
     rollback = made.rollback_job(1)["spec"]["template"]
     for pod in (driver, template, rollback):
         spec = pod["spec"]

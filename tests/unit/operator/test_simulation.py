@@ -1,4 +1,4 @@
-"""The operator against a cluster in which everything happens at the worst time: crashes, stale reads, odd clocks."""
+"""The operator in a cluster in which everything happens at the worst time: crashes, stale reads, wrong clocks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import RESTART_ANNOTATION, JobState, Observation, PodReason, PodState
-from support.fake_cluster import FakeCluster
-from support.observations import report, termination
+from support.operator.fake_cluster import FakeCluster
+from support.operator.observations import report, termination
 
 CODES = [1, 2, 3, 4, 6, 7, 9, 10, 13, 14, 16, 17, 19, 20, 137, 143, 99]
 
@@ -29,10 +29,10 @@ class OperatorUnderFire(RuleBasedStateMachine):
         self.nonce = 0
         self.seen: list[Observation] = [self.cluster.observe()]
         if settled:
-            self.all_goes_on(3, 1, None)
+            self.time_passes(3, 1, None)
 
     @rule(passes=st.integers(1, 4), seconds=st.sampled_from([1, 400]), crash_after=st.integers(1, 3) | st.none())
-    def all_goes_on(self, passes: int, seconds: int, crash_after: int | None) -> None:
+    def time_passes(self, passes: int, seconds: int, crash_after: int | None) -> None:
         for _ in range(passes):
             self._reconcile(self.cluster.observe(), crash_after)
             self._reconcile(self.cluster.observe(), None)
@@ -100,7 +100,7 @@ class OperatorUnderFire(RuleBasedStateMachine):
 
     @precondition(lambda self: self.cluster.alive())
     @rule()
-    def somebody_deletes_the_driver(self) -> None:
+    def user_deletes_the_driver(self) -> None:
         self.cluster.set_pod(terminating=True)
 
     @precondition(lambda self: any(pod.terminating for pod in self.cluster.pods.values()))
@@ -138,7 +138,7 @@ class OperatorUnderFire(RuleBasedStateMachine):
 
     @rule()
     def person_deletes_the_resource(self) -> None:
-        # Seldom, since nothing happens after it.
+        # Rarely, because nothing happens after it.
         if len(self.seen) > 12:
             self.cluster.delete()
 
@@ -149,7 +149,7 @@ class OperatorUnderFire(RuleBasedStateMachine):
             assert len(self.cluster.alive()) <= 1
 
     def teardown(self) -> None:
-        """When nothing goes wrong any more, everything comes to where it belongs."""
+        """After the last fault, everything reaches its desired state."""
         if not hasattr(self, "cluster"):
             return
         cluster = self.cluster
@@ -183,8 +183,8 @@ class OperatorUnderFire(RuleBasedStateMachine):
             assert status.phase == "Running", status
             assert len(cluster.alive()) == 1
             assert status.observed_generation == cluster.resource.generation
-            assert cluster.told[max(cluster.alive())].nonce == cluster.resource.nonce
-        # At rest nothing is written any more.
+            assert cluster.inputs[max(cluster.alive())].nonce == cluster.resource.nonce
+        # In the desired state nothing is written.
         first = reconcile(cluster.observe())
         cluster.apply(first)
         assert not reconcile(cluster.observe()).actions

@@ -1,4 +1,4 @@
-"""The status fits the CRD, keeps times of transitions, and does not grow."""
+"""The status matches the CRD, keeps times of transitions, and does not grow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from bucketingest.spec.job_report import LagReport
 from bucketingest.spec.status import ATTEMPTS_MAX, Status
 from bucketingest_operator.decide.status import CONDITIONS, MESSAGE_MAX, Draft
-from support.observations import NOW, attempt, commit, report, status_with
+from support.operator.observations import NOW, attempt, commit, report, status_with
 
 
 def test_every_condition_is_always_there_with_the_generation_it_answers() -> None:
@@ -83,14 +83,14 @@ def written(before: Status, offsets: int | None, commit_age: float = 90) -> Stat
 
 
 @pytest.mark.parametrize(
-    ("offsets", "told"),
+    ("offsets", "expected"),
     [(100, 100), (130, 100), (70, 100), (151, 151), (60, 60), (0, 0), (None, None)],
 )
-def test_between_commits_a_lag_is_written_only_when_it_is_quite_another(offsets: int | None, told: int | None) -> None:
+def test_between_commits_a_lag_is_written_only_if_it_differs_much(offsets: int | None, expected: int | None) -> None:
     first = written(Status(), 100)
     found = written(first, offsets).lag
     assert found is not None
-    assert found.offsets == told
+    assert found.offsets == expected
 
 
 def test_while_commits_come_a_lag_is_written_with_them_only() -> None:

@@ -1,4 +1,4 @@
-"""The queue of resources to look at: each once, at its time, never twice at the same time."""
+"""The queue of resources: each at most once, when it is due, never processed twice at the same time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def nothing_comes(queue: WorkQueue) -> None:
             await queue.take()
 
 
-def test_what_was_added_twice_comes_once() -> None:
+def test_a_key_added_twice_is_taken_once() -> None:
     async def body(queue: WorkQueue) -> None:
         queue.add("a")
         queue.add("a")
@@ -35,7 +35,7 @@ def test_what_was_added_twice_comes_once() -> None:
     run(body)
 
 
-def test_the_sooner_time_counts() -> None:
+def test_the_earlier_time_counts() -> None:
     async def body(queue: WorkQueue) -> None:
         queue.add("a", 1000)
         queue.add("a", 0.01)
@@ -57,7 +57,7 @@ def test_what_is_due_first_comes_first() -> None:
     run(body)
 
 
-def test_a_key_that_somebody_works_on_waits_until_that_is_done() -> None:
+def test_a_key_that_a_worker_has_waits_until_it_is_done() -> None:
     async def body(queue: WorkQueue) -> None:
         queue.add("a")
         assert await queue.take() == "a"
@@ -94,7 +94,7 @@ def test_what_is_discarded_does_not_come() -> None:
     run(body)
 
 
-def test_how_late_it_is_counts_only_what_nobody_works_on() -> None:
+def test_overdue_counts_only_keys_that_no_worker_has() -> None:
     async def body(queue: WorkQueue) -> None:
         assert queue.overdue == 0
         queue.add("a")

@@ -21,8 +21,8 @@ from bucketingest.write.instants.source_range import SourceRange
 from soak.judgement import Judgement, judge
 from soak.traffic import SCHEMA
 from soak.watch import Commit, TableWatch
-from support.local_writer import PIPELINE, LocalWriter
 from support.oracle import hudi_rs
+from support.tables.local_writer import PIPELINE, LocalWriter
 
 
 def messages(start: int, end: int) -> pa.Table:

@@ -31,13 +31,13 @@ def test_a_message_has_file_line_field_what_is_wrong_and_what_is_allowed() -> No
     assert format_problem("a.yaml", Problem("", "is empty")) == "a.yaml: is empty"
 
 
-def test_a_wrong_value_is_told_with_the_line_of_its_name() -> None:
+def test_a_wrong_value_is_reported_with_the_line_of_its_name() -> None:
     assert messages(RIGHT + "    index:\n      buckets:\n        0\n") == [
         "demo.yaml:10: spec.table.index.buckets: is 0; allowed: an integer from 1 to 99999999"
     ]
 
 
-def test_a_wrong_type_is_told() -> None:
+def test_a_wrong_type_is_reported() -> None:
     assert messages(RIGHT + "    partitionBy: region\n  commit: [5s]\n  suspend: 'yes'\n") == [
         (
             'demo.yaml:9: spec.table.partitionBy: is "region"; allowed: a list of 0 to 8 items, each a column name of '
@@ -48,7 +48,7 @@ def test_a_wrong_type_is_told() -> None:
     ]
 
 
-def test_a_wrong_word_is_told_with_the_words_there_are() -> None:
+def test_a_wrong_word_is_reported_with_the_allowed_ones() -> None:
     assert messages(RIGHT + "  commit:\n    mode: batch\n    trigger: never\n") == [
         'demo.yaml:10: spec.commit.mode: is "batch"; allowed: interval or checkpoint',
         (
@@ -58,7 +58,7 @@ def test_a_wrong_word_is_told_with_the_words_there_are() -> None:
     ]
 
 
-def test_an_unknown_field_is_told_with_the_nearest_name() -> None:
+def test_an_unknown_field_is_reported_with_the_nearest_name() -> None:
     assert messages(RIGHT + "    index: {bucket: 4}\n    ordering_field: x\n  restart: {foo: 1}\n") == [
         (
             "demo.yaml:9: spec.table.index.bucket: is not a known field (did you mean buckets?); allowed: type, "
@@ -73,7 +73,7 @@ def test_an_unknown_field_is_told_with_the_nearest_name() -> None:
     ]
 
 
-def test_a_missing_field_is_told_with_the_line_of_what_lacks_it() -> None:
+def test_a_missing_field_is_reported_with_the_line_of_what_lacks_it() -> None:
     assert messages(HEAD + "spec:\n  source: {rate: {}}\n  table:\n    recordKey: [value]\n") == [
         "demo.yaml:5: spec.source.rate.rowsPerSecond: is required; allowed: an integer from 1 to 10000000",
         (
@@ -83,20 +83,20 @@ def test_a_missing_field_is_told_with_the_line_of_what_lacks_it() -> None:
     ]
 
 
-def test_a_document_without_kind_and_version_is_told_so() -> None:
+def test_a_document_without_kind_and_version_is_reported() -> None:
     assert messages("metadata: {name: demo}\nspec: {}\n")[:2] == [
         "demo.yaml:1: apiVersion: is required; allowed: bucketingest.dev/v1alpha1",
         "demo.yaml:1: kind: is required; allowed: BucketIngest",
     ]
 
 
-def test_another_api_version_is_told() -> None:
+def test_another_api_version_is_reported() -> None:
     assert messages(RIGHT.replace("v1alpha1", "v2")) == [
         'demo.yaml:1: apiVersion: is "bucketingest.dev/v2"; allowed: bucketingest.dev/v1alpha1'
     ]
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
+def test_all_problems_are_reported_together_in_the_order_of_their_lines() -> None:
     text = RIGHT.replace("name: demo", "name: Demo").replace("[value]", "[value, value]") + "    version: 6\n"
     assert messages(text) == [
         (
@@ -108,7 +108,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
     ]
 
 
-def test_broken_yaml_is_told_with_its_line() -> None:
+def test_broken_yaml_is_reported_with_its_line() -> None:
     assert messages(HEAD + "spec:\n  source: {rate\n  table: x: y\n") == [
         "demo.yaml:6: is not valid YAML: while parsing a flow mapping, expected ',' or '}', but got ':'"
     ]
@@ -121,24 +121,24 @@ def test_broken_yaml_is_told_with_its_line() -> None:
     assert messages("a: b\nc: \x07\n") == ["demo.yaml:2: is not valid YAML: character U+0007 is not allowed"]
 
 
-def test_a_name_given_twice_is_told() -> None:
+def test_a_name_given_twice_is_reported() -> None:
     assert messages(RIGHT + "    path: /tmp/other\n") == [
         "demo.yaml:9: spec.table.path: is given a second time, first in line 7; allowed: each name once"
     ]
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "none.yaml"
     with pytest.raises(SpecError, match=re.escape(f"{path}: there is no such file; check the path")):
         load_file(path)
 
 
-def test_a_directory_is_told(tmp_path: Path) -> None:
+def test_a_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="cannot be read: Is a directory"):
         load_file(tmp_path)
 
 
-def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "latin.yaml"
     path.write_bytes(b"a: 1\nb: \xe9\n")
     with pytest.raises(SpecError, match=re.escape(f"{path}:2: is not UTF-8 text")):
@@ -153,25 +153,25 @@ def test_a_file_far_too_large_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n---\n", "# only a comment\n"])
-def test_an_empty_file_is_told(text: str) -> None:
+def test_an_empty_file_is_reported(text: str) -> None:
     assert messages(text) == ["demo.yaml: holds no BucketIngest: it is empty"]
 
 
-def test_a_file_that_is_no_mapping_is_told() -> None:
+def test_a_file_that_is_not_a_mapping_is_reported() -> None:
     assert messages("- a\n") == ["demo.yaml:1: is not a mapping; allowed: apiVersion, kind, metadata, spec"]
 
 
-def test_documents_of_other_kinds_are_passed_over() -> None:
+def test_documents_of_other_kinds_are_skipped() -> None:
     assert load_text("kind: Namespace\n---\n" + RIGHT + "---\n").metadata.name == "demo"
 
 
-def test_two_pipelines_in_a_file_are_told_with_their_lines() -> None:
+def test_two_pipelines_in_a_file_are_reported_with_their_lines() -> None:
     assert messages(RIGHT + "---\n" + RIGHT) == [
         "demo.yaml: holds 2 BucketIngests, in lines 1, 10; allowed: one BucketIngest per file"
     ]
 
 
-def test_a_file_with_other_kinds_only_is_told() -> None:
+def test_a_file_with_other_kinds_only_is_reported() -> None:
     assert messages("kind: Secret\n---\nfoo: 1\n") == [
         "demo.yaml: holds no BucketIngest, only documents of kind Secret, none"
     ]

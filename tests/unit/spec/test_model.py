@@ -63,7 +63,7 @@ def test_without_a_namespace_the_pipeline_is_its_name(document: Build) -> None:
     assert parse_object(document()).pipeline == "orders"
 
 
-def test_paths_are_derived_beside_the_table_never_inside(document: Build) -> None:
+def test_paths_are_derived_next_to_the_table_never_inside(document: Build) -> None:
     resource = parse_object(document())
     assert resource.dead_letter_path == "s3://lake/orders_dead_letters"
     local = parse_object(document({"spec.table.path": "/lake/orders"}))
@@ -75,7 +75,7 @@ def test_the_checkpoint_of_a_table_in_an_object_store_is_a_local_folder_that_may
     assert in_namespace.checkpoint_path == "/var/lib/bucketingest/checkpoints/ingest/orders"
 
 
-def test_the_checkpoint_of_files_stays_beside_the_table_since_it_alone_knows_which_were_read(document: Build) -> None:
+def test_the_checkpoint_of_files_stays_next_to_the_table_since_it_alone_knows_which_were_read(document: Build) -> None:
     files = {"files": {"path": "s3://lake/in", "format": "parquet"}}
     resource = parse_object(document({"spec.source": files, "spec.format": None}))
     assert resource.checkpoint_path == "s3://lake/orders_checkpoints/orders"

@@ -23,7 +23,7 @@ def test_a_duration_is_read_as_kubernetes_writes_it(text: str, seconds: float) -
 
 
 @pytest.mark.parametrize("text", ["", "30", "s", "-5s", "5s1m", "5s5s", "1.5h", "5 s", "1d", "30s\n", "٣s"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_what_is_not_a_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration such as 30s"):
         parse_duration(text)
 
@@ -43,7 +43,7 @@ def test_a_quantity_is_read_in_bytes(text: str, size_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Gi", "2gi", "-1Gi", "2 Gi", "1e3", "2GB", "2Gi\n"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_what_is_not_a_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity such as 256Mi"):
         parse_quantity(text)
 
@@ -61,7 +61,7 @@ def test_cores_are_read_in_thousandths(text: str, millicores: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "0m", "", "m", "1.5m", "-1", "1c", "0.0"])
-def test_what_is_no_number_of_cores_is_refused(text: str) -> None:
+def test_what_is_not_a_number_of_cores_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a number of CPU cores"):
         parse_cores(text)
 

@@ -89,8 +89,7 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
         ),
         pytest.param(
             {"spec.table.index.hashFields": ["b", "c"]},
-            "spec.table.index.hashFields[1]: names c, which is no key column; "
-            "allowed: columns of table.recordKey: a, b",
+            "spec.table.index.hashFields[1]: names c, not a key column; allowed: columns of table.recordKey: a, b",
             id="hash field that is no key",
         ),
         pytest.param(
@@ -140,7 +139,7 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
         ),
     ],
 )
-def test_a_broken_rule_is_told_in_these_words(problems: Find, changes: dict[str, Any], message: str) -> None:
+def test_a_broken_rule_is_reported_in_these_words(problems: Find, changes: dict[str, Any], message: str) -> None:
     assert problems(changes) == [message]
 
 
@@ -175,14 +174,14 @@ def test_table_properties_that_we_decide_are_refused(problems: Find, name: str) 
 def test_table_properties_are_hudis(problems: Find) -> None:
     assert problems({"spec.table.properties": {"hoodie.cleaner.policy": "KEEP_LATEST_COMMITS"}}) == []
     assert problems({"spec.table.properties": {"owner": "me"}}) == [
-        "spec.table.properties.owner: is no Hudi table property; allowed: names that start with hoodie."
+        "spec.table.properties.owner: is not a Hudi table property; allowed: names that start with hoodie."
     ]
 
 
 def test_spark_settings_that_other_fields_set_are_refused(problems: Find) -> None:
     assert problems({"spec.spark.conf": {"spark.executor.memory": "1g", "x": "1", "spark.ui.enabled": "false"}}) == [
         'spec.spark.conf["spark.executor.memory"]: cannot be set here: use spark.executor.memory of the spec',
-        "spec.spark.conf.x: is no Spark setting; allowed: names that start with spark.",
+        "spec.spark.conf.x: is not a Spark setting; allowed: names that start with spark.",
     ]
 
 
@@ -201,7 +200,7 @@ def test_starting_offsets_may_be_words_or_json(problems: Find, text: str) -> Non
         ('{"orders": {"0": true}}', "has the offset True for orders partition 0"),
     ],
 )
-def test_starting_offsets_that_spark_would_not_take_are_told(problems: Find, text: str, wrong: str) -> None:
+def test_starting_offsets_that_spark_would_not_take_are_reported(problems: Find, text: str, wrong: str) -> None:
     allowed = 'JSON text {"TOPIC":{"PARTITION":OFFSET}} with offsets from 0, or -1 for latest, -2 for earliest'
     assert problems({"spec.source.kafka.startingOffsets": text}) == [
         f"spec.source.kafka.startingOffsets: {wrong}; allowed: {allowed}"

@@ -28,7 +28,7 @@ def kafka(secret: str | None = "kafka-credentials") -> KafkaSource:
     return KafkaSource.model_validate(document if secret is None else {**document, "secretRef": {"name": secret}})
 
 
-def test_every_key_is_an_option_and_links_of_kubernetes_are_none(tmp_path: Path) -> None:
+def test_every_key_is_an_option_and_links_of_kubernetes_are_not(tmp_path: Path) -> None:
     folder = mounted(tmp_path / "s", kafka__sasl__jaas__config=JAAS.encode(), kafka__security__protocol=b"SASL_SSL\n")
     assert secret_options(kafka(), {OPTIONS_VARIABLE: str(folder)}) == {
         "kafka.sasl.jaas.config": JAAS,
@@ -48,17 +48,17 @@ def test_without_a_secret_no_folder_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("environment", [{}, {OPTIONS_VARIABLE: ""}])
-def test_a_secret_that_nobody_mounted_is_told_with_what_to_do(environment: dict[str, str]) -> None:
+def test_a_secret_that_is_not_mounted_is_reported_with_what_to_do(environment: dict[str, str]) -> None:
     with pytest.raises(SpecError, match=rf"secretRef: names the Secret kafka-credentials, and {OPTIONS_VARIABLE}"):
         secret_options(kafka(), environment)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="nowhere: No such file or directory"):
         read_options(tmp_path / "nowhere")
 
 
-def test_every_wrong_key_is_told_and_no_value(tmp_path: Path) -> None:
+def test_every_wrong_key_is_reported_and_no_value(tmp_path: Path) -> None:
     folder = mounted(
         tmp_path / "s", Kafka__Bootstrap__Servers=b"elsewhere", subscribe=b"elsewhere", binary=b"\xff\xfe", zero=b"a\0b"
     )
@@ -66,12 +66,12 @@ def test_every_wrong_key_is_told_and_no_value(tmp_path: Path) -> None:
     (folder / ".hidden").write_text("elsewhere")
     with pytest.raises(SpecError) as caught:
         read_options(folder)
-    told = [problem.wrong for problem in caught.value.problems]
-    assert told == [
-        "has the key '.hidden', which is no name of an option",
+    wrong = [problem.wrong for problem in caught.value.problems]
+    assert wrong == [
+        "has the key '.hidden', which is not a name of an option",
         "has the key 'Kafka.Bootstrap.Servers', which cannot be set here: use bootstrapServers",
         "has the key 'binary', which has a value that is not UTF-8 text",
-        "has the key 'folder', which is no file",
+        "has the key 'folder', which is not a file",
         "has the key 'subscribe', which cannot be set here: use topics",
         "has the key 'zero', which has a value with a zero byte",
     ]

@@ -21,7 +21,7 @@ from bucketingest.storage import (
     open_storage,
     verify_create_if_absent,
 )
-from support.scripted_s3 import ScriptedS3, scripted_s3
+from support.storage.scripted_s3 import ScriptedS3, scripted_s3
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_create_whose_request_was_lost_is_tried_again(s3: ScriptedS3, storage:
     assert storage.get("object") == b"mine"
 
 
-def test_a_create_whose_answer_was_lost_is_told_from_an_equal_one_of_somebody_else(
+def test_a_create_whose_answer_was_lost_differs_from_an_equal_one_of_another_writer(
     s3: ScriptedS3, storage: Storage
 ) -> None:
     storage.create("object", b"equal")
@@ -160,7 +160,7 @@ def test_a_replace_whose_answer_was_lost_succeeds_and_knows_its_version(
     assert swapping.replace("lock", b"mine again", version) == swapping.get_versioned("lock")[1]
 
 
-def test_a_replace_whose_answer_was_lost_is_told_from_an_equal_one_of_somebody_else(
+def test_a_replace_whose_answer_was_lost_differs_from_an_equal_one_of_another_writer(
     s3: ScriptedS3, swapping: ConditionalStorage
 ) -> None:
     _, version = swapping.get_versioned("lock")

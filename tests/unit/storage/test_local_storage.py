@@ -19,8 +19,8 @@ from bucketingest.storage import (
     open_storage,
 )
 from bucketingest.storage.local import files as local_files
-from support.races import create_in_process
-from support.storage_behaviour import ODD_NAMES, StorageBehaviour
+from support.storage.races import create_in_process
+from support.storage.storage_behaviour import ODD_NAMES, StorageBehaviour
 
 
 class TestDurable(StorageBehaviour):
@@ -30,7 +30,7 @@ class TestDurable(StorageBehaviour):
 
 
 class TestWithoutUnnamedFiles(StorageBehaviour):
-    """The way of file systems that hold no file without a name (NFS) and of macOS."""
+    """For file systems that cannot hold a file without a name (NFS), and for macOS."""
 
     @pytest.fixture
     def storage(self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
@@ -126,7 +126,7 @@ def test_content_is_flushed_before_its_name_appears_and_the_directories_after(
     getattr(storage, method)("new/deeper/object", b"x")
     content = events.index(("content", False))
     assert events[-1] == ("deeper", True)
-    assert {("root", False), ("new", False)} <= set(events[:content])  # where the new directories' names stand
+    assert {("root", False), ("new", False)} <= set(events[:content])  # where the new directories' names are
 
 
 def test_a_deletion_is_flushed_once_per_directory(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

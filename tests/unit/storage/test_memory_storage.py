@@ -8,8 +8,8 @@ import uuid
 import pytest
 
 from bucketingest.storage import ConditionalStorage, InvalidLocation, Storage, open_storage
-from support.conditional_behaviour import ConditionalBehaviour
-from support.storage_behaviour import ODD_NAMES, StorageBehaviour
+from support.storage.conditional_behaviour import ConditionalBehaviour
+from support.storage.storage_behaviour import ODD_NAMES, StorageBehaviour
 
 
 class TestMemory(StorageBehaviour):

@@ -56,7 +56,7 @@ def test_partitions_add_up_and_one_that_is_ahead_hides_no_other() -> None:
     assert backlog.offsets == 3 + 4
 
 
-def test_a_beginning_never_takes_back_what_is_committed() -> None:
+def test_a_beginning_never_replaces_what_is_committed() -> None:
     backlog = Backlog()
     backlog.committed(at(50))
     backlog.begin_at({**at(10), **at(7, 1)})

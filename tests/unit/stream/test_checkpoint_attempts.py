@@ -1,4 +1,4 @@
-"""Directories of former starts: which is the newest, and how old ones go."""
+"""Directories of former starts: which is the newest, and when old ones are deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make(root: Path, name: str, age: int) -> None:
         os.utime(file, (1_700_000_000 - age,) * 2)
 
 
-def test_the_newest_is_what_was_made_last_for_attempts_may_be_counted_anew(tmp_path: Path) -> None:
+def test_the_newest_is_what_was_made_last_for_attempts_may_be_counted_from_1_again(tmp_path: Path) -> None:
     make(tmp_path, "attempt-00000009-1", age=50)
     make(tmp_path, "attempt-00000001-1", age=40)
     make(tmp_path, "attempt-00000001-2", age=40)
@@ -40,7 +40,7 @@ def test_the_root_comes_last(tmp_path: Path) -> None:
     assert former_directories(open_storage(str(tmp_path))) == ["attempt-00000001-1", ""]
 
 
-def test_old_directories_go_and_the_root_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+def test_old_directories_are_deleted_and_the_root_and_other_files_stay(tmp_path: Path) -> None:
     make(tmp_path, "", age=0)
     (tmp_path / "notes").mkdir()
     for number in range(1, KEPT + 4):

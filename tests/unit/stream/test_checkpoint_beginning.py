@@ -1,4 +1,4 @@
-"""Where a pipeline began that has no row yet is kept from start to start."""
+"""The start offsets of a pipeline that has no row yet are kept from start to start."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from bucketingest.write.instants.source_range import SourceRange
 INITIAL = b'\0v1\n{"t":{"0":3}}'
 LATEST = '["latest",["t"],null]'
 NEW = Start(None, None, StartVerdict.NEW, "the table has nothing")
-REWOUND = Start(None, None, StartVerdict.REWOUND, "the first instant was taken back")
+REWOUND = Start(None, None, StartVerdict.REWOUND, "the first instant was rolled back")
 POSITION = SourceRange("kafka", '{"t":{"0":3}}', '{"t":{"0":7}}', "x", 4)
 
 
 @pytest.fixture
 def root(request: pytest.FixtureRequest) -> Storage:
-    """A first start has found where to begin."""
+    """A first start has found where to start."""
     root = open_storage(f"memory://beginning-{''.join(c if c.isalnum() else '-' for c in request.node.name)}")
     prepare(root, 1, NEW)
     root.put("attempt-00000001-1/sources/0/0", INITIAL)  # Spark does
@@ -28,33 +28,33 @@ def root(request: pytest.FixtureRequest) -> Storage:
 
 
 def prepare(root: Storage, number: int, start: Start, beginning: str | None = LATEST) -> bytes | None:
-    """The offsets at which a start begins if it has no position."""
+    """The offsets of a start that has no position."""
     name = f"attempt-{number:08d}-1"
     prepare_checkpoint(root, attempt=name, source="kafka", start=start, beginning=beginning)
     path = f"{name}/sources/0/0"
     return root.get(path) if root.exists(path) else None
 
 
-def test_starts_before_the_first_commit_begin_where_the_first_one_did(root: Storage) -> None:
+def test_starts_before_the_first_commit_start_where_the_first_one_did(root: Storage) -> None:
     assert prepare(root, 2, NEW) == INITIAL
     assert prepare(root, 3, NEW) == INITIAL
 
 
-def test_it_is_kept_while_there_is_a_position_for_the_case_that_it_is_taken_back(root: Storage) -> None:
+def test_it_is_kept_while_there_is_a_position_for_the_case_that_it_is_rolled_back(root: Storage) -> None:
     for number in range(2, 8):
         prepare(root, number, Start(POSITION, None, StartVerdict.IN_STEP, "nothing was left open"))
 
     assert prepare(root, 8, REWOUND) == INITIAL
 
 
-def test_a_table_made_anew_begins_anew(root: Storage) -> None:
+def test_a_recreated_table_starts_from_scratch(root: Storage) -> None:
     root.put("attempt-00000001-1/commits/0", b"v1\n{}")
 
     assert prepare(root, 2, NEW) is None
 
 
 @pytest.mark.parametrize("beginning", [None, '["latest",["t","u"],null]'])
-def test_another_resource_begins_anew(root: Storage, beginning: str | None) -> None:
+def test_another_resource_starts_from_scratch(root: Storage, beginning: str | None) -> None:
     assert prepare(root, 2, NEW, beginning) is None
 
 
@@ -62,7 +62,7 @@ def at_table(request: pytest.FixtureRequest, beginning: str | None = LATEST) -> 
     return TableBeginning(open_storage(f"memory://table-{request.node.nodeid.encode().hex()}"), "orders", beginning)
 
 
-def test_beside_the_table_it_outlives_every_checkpoint(root: Storage, request: pytest.FixtureRequest) -> None:
+def test_next_to_the_table_it_outlives_every_checkpoint(root: Storage, request: pytest.FixtureRequest) -> None:
     assert at_table(request).known() is None
     at_table(request).keep(open_storage(f"{root.url}/attempt-00000001-1"))
     known = at_table(request).known()
@@ -98,7 +98,7 @@ def test_what_a_query_has_not_found_yet_is_kept_later(root: Storage, request: py
 
 
 @pytest.mark.parametrize("other", [None, '["latest",["t","u"],null]'])
-def test_of_another_resource_nothing_is_known_beside_the_table(
+def test_of_another_resource_nothing_is_known_next_to_the_table(
     root: Storage, request: pytest.FixtureRequest, other: str | None
 ) -> None:
     at_table(request).keep(open_storage(f"{root.url}/attempt-00000001-1"))

@@ -1,4 +1,4 @@
-"""The checkpoint of a user's own query is used in place, and taken back to where the table stands."""
+"""The checkpoint of a user's own query is used in place, and rolled back to the table's position."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADVICE = "Restore the checkpoint, or give the pipeline another name and checkpoi
 
 @pytest.fixture
 def root(request: pytest.FixtureRequest) -> Storage:
-    """Micro-batches 0 to 5 done, 6 begun."""
+    """Micro-batches 0 to 5 done, 6 started."""
     storage = open_storage(f"memory://own-{''.join(c if c.isalnum() else '-' for c in request.node.name)}")
     storage.put("metadata", b'{"id":"mine"}')
     for number in range(7):
@@ -46,7 +46,7 @@ def prepare(root: Storage, wanted: Start) -> PreparedCheckpoint:
 def left(root: Storage, folder: str) -> list[int]:
     names = {info.path.rpartition("/")[2] for info in root.list(folder)}
     numbers = sorted(int(name) for name in names if name.isdigit())
-    assert names == {str(n) for n in numbers} | {f".{n}.crc" for n in numbers}, "checksums go with their files"
+    assert names == {str(n) for n in numbers} | {f".{n}.crc" for n in numbers}, "checksums are deleted with their files"
     return numbers
 
 
@@ -60,13 +60,13 @@ def test_a_checkpoint_in_step_stays_as_it_is(root: Storage) -> None:
 
 
 @pytest.mark.parametrize("position", range(5))
-def test_a_checkpoint_ahead_of_the_table_is_taken_back_and_the_next_micro_batch_comes_as_it_was(
+def test_a_checkpoint_ahead_of_the_table_is_rolled_back_and_the_next_micro_batch_runs_as_it_was(
     root: Storage, position: int
 ) -> None:
     made = prepare(root, start(at(position)))
 
     assert (made.directory, made.verdict) == ("", "rewound")
-    assert made.reason == f"as the test says; the checkpoint was taken back from micro-batch 5 to {position}"
+    assert made.reason == f"as the test says; the checkpoint was rolled back from micro-batch 5 to {position}"
     assert left(root, "offsets") == list(range(position + 2))
     assert left(root, "commits") == list(range(position + 1))
 
@@ -80,11 +80,11 @@ def test_micro_batches_that_spark_would_skip_come_again(root: Storage) -> None:
     assert left(root, "offsets") == [0, 1, 2, 3, 4]
 
 
-def test_everything_comes_again_when_the_first_instant_was_taken_back(root: Storage) -> None:
+def test_everything_runs_again_when_the_first_instant_was_rolled_back(root: Storage) -> None:
     made = prepare(root, start(None, StartVerdict.REWOUND))
 
     assert (left(root, "offsets"), left(root, "commits")) == ([0], [])
-    assert made.reason.endswith("the checkpoint was taken back from micro-batch 5 to its begin")
+    assert made.reason.endswith("the checkpoint was rolled back from micro-batch 5 to its start")
 
     root.put("commits/3", b"v1\n{}")
     root.delete("offsets/0")
@@ -92,7 +92,7 @@ def test_everything_comes_again_when_the_first_instant_was_taken_back(root: Stor
         prepare(root, start(None, StartVerdict.REWOUND))
 
 
-def test_a_first_start_and_its_repetition_before_the_first_commit_are_let_through() -> None:
+def test_a_first_start_and_its_repetition_before_the_first_commit_are_accepted() -> None:
     empty = open_storage("memory://own-first")
     assert prepare(empty, start(None, StartVerdict.NEW)).verdict == "new"
     assert list(empty.list()) == []
@@ -107,7 +107,7 @@ def test_a_checkpoint_with_commits_is_refused_for_a_table_that_has_nothing(root:
         prepare(root, start(None, StartVerdict.NEW))
 
 
-def test_a_torn_plan_of_the_next_micro_batch_is_made_anew(root: Storage) -> None:
+def test_a_torn_plan_of_the_next_micro_batch_is_made_again(root: Storage) -> None:
     root.put("offsets/6", b"v1\n{")
 
     prepare(root, start(at(5)))
@@ -115,7 +115,7 @@ def test_a_torn_plan_of_the_next_micro_batch_is_made_anew(root: Storage) -> None
     assert left(root, "offsets") == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_torn_last_commit_goes_and_spark_runs_that_micro_batch_again(root: Storage) -> None:
+def test_a_torn_last_commit_is_deleted_and_spark_runs_that_micro_batch_again(root: Storage) -> None:
     root.put("commits/5", b"")
 
     assert prepare(root, start(at(5))).verdict == "in step"
@@ -131,7 +131,7 @@ def test_a_torn_last_commit_goes_and_spark_runs_that_micro_batch_again(root: Sto
         ({"metadata": b'{"id":"x"}'}, 5, "query mine, and this one is that of query x"),
         ({}, 8, "the table has the rows up to micro-batch 8, and the checkpoint lacks offsets/8, or it is torn"),
         ({"offsets/5": b"v1"}, 5, "up to micro-batch 5, and the checkpoint lacks offsets/5, or it is torn"),
-        ({f"offsets/{n}": None for n in range(6)}, 3, "micro-batch 3, and the checkpoint begins at micro-batch 6"),
+        ({f"offsets/{n}": None for n in range(6)}, 3, "micro-batch 3, and the checkpoint starts at micro-batch 6"),
         ({f"offsets/{n}": None for n in range(7)}, 3, "micro-batch 3, and the checkpoint has no micro-batch"),
         ({"offsets/4": None, "offsets/6": None}, 5, "Spark needs offsets/4 to continue after micro-batch 5, and it is"),
         ({"offsets/5": b"v1\n{}\n51"}, 5, "micro-batch 5 up to 50, and the checkpoint has it up to 51"),

@@ -92,7 +92,7 @@ def test_clients_that_say_nothing_do_not_pile_up_and_do_not_stay(endpoints: Endp
             continue
 
 
-def test_an_address_in_use_is_told_with_what_to_do(endpoints: Endpoints) -> None:
+def test_an_address_in_use_is_reported_with_what_to_do(endpoints: Endpoints) -> None:
     with pytest.raises(AddressUnusable, match=rf"cannot listen on 127.0.0.1:{endpoints.port}: .*in use; .* --listen"):
         Endpoints("127.0.0.1", endpoints.port, {})
 

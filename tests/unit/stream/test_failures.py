@@ -15,7 +15,7 @@ Traceback (most recent call last):
 """
 
 
-def test_an_error_of_ours_in_a_task_comes_back_with_its_name() -> None:
+def test_our_own_error_in_a_task_comes_back_with_its_name() -> None:
     raised = "bucketingest.storage.errors.AccessDenied: s3://lake/orders: access denied; check the credentials"
     assert essence(RuntimeError(WORKER.format(raised=raised))) == (
         "s3://lake/orders: access denied; check the credentials",
@@ -79,7 +79,7 @@ pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Py
     ],
     ids=["no module", "no interpreter", "other version"],
 )
-def test_why_a_worker_does_not_start_is_said(text: str, said: str) -> None:
+def test_why_a_worker_does_not_start_is_reported(text: str, said: str) -> None:
     line, _ = essence(RuntimeError(text))
     assert said in line
     assert exit_code(QueryFailed(line, details=text)) is ExitCode.MISSING_DEPENDENCY

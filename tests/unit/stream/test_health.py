@@ -1,4 +1,4 @@
-"""When a job counts as alive: its query's thread answers, or is at work itself with something that has an end."""
+"""When a job counts as alive: its query's thread answers, or does work itself that has a time limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHOLE = Commit("20261121090000000", "20261121090000000", 1, 10, 1, 100, open_sec
 
 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.IDLE, Phase.STOPPING])
-def test_who_does_not_answer_is_not_alive(phase: Phase) -> None:
+def test_a_query_that_does_not_answer_is_not_alive(phase: Phase) -> None:
     assert is_alive(Progress(LONG, phase), LONG - 2)
     assert not is_alive(Progress(LONG, phase), LONG)
 

@@ -11,8 +11,8 @@ DRIVERS_OWN = ("bucketingest.spec.model", "bucketingest.stream.ingestion", "buck
 
 
 def test_a_worker_imports_nothing_of_the_driver() -> None:
-    told = "import sys; import bucketingest.stream.spark.worker_daemon; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    script = "import sys; import bucketingest.stream.spark.worker_daemon; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     modules = done.stdout.split()
     assert "bucketingest.write.rows.bucket_writer" in modules
     assert [name for name in DRIVERS_OWN if name in modules] == []

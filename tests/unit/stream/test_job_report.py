@@ -58,7 +58,7 @@ def resource() -> BucketIngest:
     )
 
 
-def test_everything_is_told_under_its_camel_case_name(resource: BucketIngest) -> None:
+def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest) -> None:
     assert json.loads(progress_report(resource, PROGRESS).model_dump_json(by_alias=True)) == {
         "pipeline": "shop/orders",
         "namespace": "shop",

@@ -18,7 +18,7 @@ def test_an_error_keeps_its_level_and_the_first_line_of_its_exception() -> None:
     assert extra == {"spark_logger": "org.apache.spark.storage.BlockManager", "reason": "no space"}
 
 
-def test_what_is_raised_in_python_too_is_told_in_debug_only() -> None:
+def test_what_is_raised_in_python_too_is_logged_in_debug_only() -> None:
     assert parse_line(line("org.apache.spark.sql.execution.streaming.MicroBatchExecution"))[0] == logging.DEBUG
 
 
@@ -27,7 +27,7 @@ def test_what_is_raised_in_python_too_is_told_in_debug_only() -> None:
     [
         ("WARNING: Using incubator modules: jdk.incubator.vector", logging.DEBUG),
         ("# A fatal error has been detected by the Java Runtime Environment:", logging.WARNING),
-        ('{"not": "ours"}', logging.WARNING),
+        ('{"not": "a log record"}', logging.WARNING),
         ("[1, 2]", logging.WARNING),
     ],
 )
@@ -40,7 +40,7 @@ def test_other_text_is_passed_on_unless_it_is_known_noise(text: str, level: int)
     [
         (3, "exit code 3: java.lang.OutOfMemoryError"),
         (52, "exit code 52: java.lang.OutOfMemoryError"),
-        (-9, "killed with SIGKILL, as the kernel does with who takes too much memory"),
+        (-9, "killed with SIGKILL, as the kernel does when memory runs out"),
         (-15, "ended by signal 15"),
         (1, "exit code 1"),
         (None, ""),

@@ -19,7 +19,7 @@ LABELS = {"namespace": "shop", "name": "orders", "pipeline": "shop/orders"}
 
 
 def scrape(metrics: JobMetrics) -> dict[tuple[str, str], float]:
-    """(name of the sample, its phase or upper bound or "") → value. Every sample must say whose it is."""
+    """(name of the sample, its phase or upper bound or "") → value. Every sample must name its pipeline."""
     found = {}
     for family in text_string_to_metric_families(metrics.exposition().decode()):
         assert family.name.startswith("bucketingest_")
@@ -135,7 +135,7 @@ def test_durations_fall_into_their_buckets() -> None:
     assert found["bucketingest_batch_duration_seconds_bucket", "2.5"] == 1
 
 
-def test_each_scrape_looks_anew() -> None:
+def test_each_scrape_reads_again() -> None:
     now = [Progress(0.0)]
     metrics = JobMetrics(**LABELS, targets=None)
     metrics.watch(lambda: now[0])
@@ -177,13 +177,13 @@ def test_a_bucket_that_gets_everything_shows_as_many_times_the_mean_as_there_are
     assert scrape(metrics)["bucketingest_bucket_skew_ratio", ""] == 8
 
 
-def test_offsets_are_told_by_partition() -> None:
+def test_offsets_are_reported_by_partition() -> None:
     metrics = watching(Progress(0.0), offsets={("t", 0): (5, 9), ("t", 1): (7, 7)})
     assert samples(metrics, "committed_offset", "topic", "partition") == {("t", "0"): 5, ("t", "1"): 7}
     assert samples(metrics, "end_offset", "topic", "partition") == {("t", "0"): 9, ("t", "1"): 7}
 
 
-def test_of_very_many_partitions_only_the_sums_are_told() -> None:
+def test_of_very_many_partitions_only_the_sums_are_reported() -> None:
     metrics = watching(Progress(0.0), offsets={("t", number): (1, 3) for number in range(PARTITIONS_MAX + 1)})
     assert samples(metrics, "end_offset", "topic", "partition") == {("t", "all"): 3 * (PARTITIONS_MAX + 1)}
 

@@ -74,7 +74,7 @@ def test_every_field_of_the_table_reaches_its_definition() -> None:
 
 
 @pytest.mark.parametrize("url", ["/scratch/checkpoint", "file:///scratch/checkpoint"])
-def test_a_local_checkpoint_beside_a_table_on_s3_is_opened_without_its_options(url: str) -> None:
+def test_a_local_checkpoint_of_a_table_on_s3_is_opened_without_its_options(url: str) -> None:
     pipeline = replace(Pipeline.of(resource()), checkpoint_url=url, storage_options={"endpoint": "http://127.0.0.1:1"})
 
     assert pipeline.checkpoint().absolute("x") == "/scratch/checkpoint/x"

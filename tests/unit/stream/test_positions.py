@@ -1,4 +1,4 @@
-"""The text forms of Spark's checkpoint files, and what is said when they are not as expected."""
+"""The text forms of Spark's checkpoint files, and the errors when they are not as expected."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def put_log(checkpoint: Storage, name: str, *numbers: int) -> None:
     checkpoint.put(f"sources/0/{name}", "\n".join(["v1", *entries]).encode())
 
 
-def test_a_file_sources_position_tells_what_its_log_has_and_where_the_next_one_begins(checkpoint: Storage) -> None:
+def test_a_file_sources_position_says_what_its_log_has_and_where_the_next_one_starts(checkpoint: Storage) -> None:
     for number in range(2):
         put_log(checkpoint, str(number), number)
         put_offsets(checkpoint, number, f'{{"logOffset":{number}}}')
@@ -65,7 +65,7 @@ def test_a_file_sources_position_tells_what_its_log_has_and_where_the_next_one_b
     assert json.loads(first.end) == {"logOffset": 0, "digest": digest_of({0: ENTRY}, 0)}
     assert second.start == first.end
     assert json.loads(second.end)["logOffset"] == 1
-    assert CheckpointPositions(checkpoint, "checkpoint").range_of(1) == second, "it does not matter when one asks"
+    assert CheckpointPositions(checkpoint, "checkpoint").range_of(1) == second, "it does not matter when it is read"
 
 
 def test_the_same_number_in_a_log_of_other_files_is_another_position(checkpoint: Storage) -> None:
@@ -78,7 +78,7 @@ def test_the_same_number_in_a_log_of_other_files_is_another_position(checkpoint:
     assert not one.same_rows_as(other)
 
 
-def test_a_position_over_compact_files_is_the_same_whoever_asks_for_it(checkpoint: Storage) -> None:
+def test_a_position_over_compact_files_is_the_same_for_every_reader(checkpoint: Storage) -> None:
     running = CheckpointPositions(checkpoint, "checkpoint")
     ends = []
     for number in range(25):
@@ -117,7 +117,7 @@ def test_generated_rows_begin_at_nothing(checkpoint: Storage) -> None:
     assert (found.start, found.end) == (None, "3")
 
 
-def test_several_sources_are_a_list_in_which_a_dash_is_none(checkpoint: Storage) -> None:
+def test_several_sources_are_a_list_in_which_a_dash_is_null(checkpoint: Storage) -> None:
     put_offsets(checkpoint, 0, '{"logOffset":0}', "-", "17")
 
     assert json.loads(CheckpointPositions(checkpoint, "checkpoint").range_of(0).end) == [{"logOffset": 0}, None, 17]

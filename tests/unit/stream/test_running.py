@@ -1,4 +1,4 @@
-"""A running query that must be ended while Spark has just begun its next micro-batch."""
+"""A running query that must be ended while Spark has just started its next micro-batch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Coordinator:
 
 
 class Query:
-    """Spark's query as far as its end goes: `stop` returns when the call of the next micro-batch, just begun, has."""
+    """Spark's query as far as its end goes: `stop` returns when the call of the next micro-batch, just started, has."""
 
     def __init__(self, function: MicroBatchFunction, *, ends: bool) -> None:
         self._function = function
@@ -48,7 +48,7 @@ class Query:
             self._function(UNUSED, 1)
 
 
-def test_a_table_that_went_back_while_idle_ends_the_micro_batch_that_waits_and_starts_anew() -> None:
+def test_a_table_that_was_rolled_back_while_idle_ends_the_micro_batch_that_waits_and_starts_again() -> None:
     function = MicroBatchFunction(UNUSED, UNUSED, UNUSED, cast(Any, Coordinator()), ProgressBoard(), tasks=1)
     queries = [Query(function, ends=False), Query(function, ends=True)]
     starts = iter(queries)
@@ -61,6 +61,6 @@ def test_a_table_that_went_back_while_idle_ends_the_micro_batch_that_waits_and_s
     running = RunningIngest(starter, cast(Any, SimpleNamespace(release=lambda: None)))
 
     assert running.wait(60)
-    assert queries[0].call_ended, "stop waits for the call, so the call must not wait for who stops"
+    assert queries[0].call_ended, "stop waits for the call, so the call must not wait for the stopping thread"
     assert running.query is cast(Any, queries[1])
-    assert not function.ending.is_set(), "the new query's micro-batches may begin"
+    assert not function.ending.is_set(), "the new query's micro-batches may start"

@@ -1,4 +1,4 @@
-"""What can be said of the Spark session without starting one."""
+"""What can be tested of the Spark session without starting one."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_heap_of_a_driver_with_executors_is_what_its_pod_is_sized_for() -> N
     assert session.session_conf(resource(), CLUSTER, [])["spark.driver.memory"] == "1024m"
 
 
-def test_a_local_master_of_the_environment_has_no_executors_beside_the_driver() -> None:
+def test_a_local_master_of_the_environment_has_no_executors_next_to_the_driver() -> None:
     assert session.session_conf(resource(), "local[2]", [])["spark.driver.memory"] == "4096m"
 
 
@@ -94,7 +94,7 @@ def test_on_a_cluster_nothing_of_the_operators_defaults_is_set_again() -> None:
     conf = session.session_conf(resource(), CLUSTER, [])
 
     assert conf["spark.master"] == CLUSTER
-    theirs = spark_defaults(
+    defaults = spark_defaults(
         resource(),
         JobSettings(),
         namespace="n",
@@ -103,7 +103,7 @@ def test_on_a_cluster_nothing_of_the_operators_defaults_is_set_again() -> None:
         executor_prefix="p",
         driver_host="h",
     )
-    assert theirs.keys() & conf.keys() == set()
+    assert defaults.keys() & conf.keys() == set()
 
 
 def test_on_a_cluster_the_number_of_write_tasks_is_the_specs_however_many_executors_are_there_yet() -> None:

@@ -1,4 +1,4 @@
-"""The file source's log is read from whatever files are left of it, and written so that Spark goes on with it."""
+"""The file source's log is read from whatever files are left of it, and written so that Spark continues it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_log_is_read_up_to_any_entry(checkpoint: Storage, last: int) -> None:
     assert read_log(checkpoint, "c", last) == {number: LOG[number] for number in range(last + 1)}
 
 
-def test_a_log_that_does_not_go_so_far_is_not_whole(checkpoint: Storage) -> None:
+def test_a_log_that_ends_earlier_is_not_whole(checkpoint: Storage) -> None:
     assert read_log(checkpoint, "c", 45) is None
     assert read_log(checkpoint, "nowhere", 0) is None
 
@@ -88,13 +88,13 @@ def test_spark_takes_the_interval_for_what_it_is(last: int) -> None:
     if len(compacts) > 1:
         assert compacts[0] - compacts[1] == COMPACT_INTERVAL
     elif compacts:
-        assert compacts == [COMPACT_INTERVAL - 1], "a single one is taken for the interval"
+        assert compacts == [COMPACT_INTERVAL - 1], "a single one is taken as the interval"
     plain = sorted(int(name) for name in names if name.isdigit())
     assert plain == list(range(compacts[0] + 1 if compacts else 0, last + 1))
     assert not any((number + 1) % COMPACT_INTERVAL == 0 for number in plain)
 
 
-def test_the_digest_tells_other_files_another_order_of_entries_and_another_length_apart() -> None:
+def test_the_digest_differs_for_other_files_another_order_of_entries_and_another_length() -> None:
     base = {0: [entry(0)], 1: [entry(1)]}
     others = [
         {0: [entry(0)], 1: [entry(1, "other")]},

@@ -13,7 +13,7 @@ from bucketingest.stream.source.sources import read_source
 
 
 class Reader:
-    """Notes what it is told; names of options count without regard to case, as Spark takes them."""
+    """Notes what it is given; names of options count without regard to case, as Spark takes them."""
 
     def __init__(self) -> None:
         self.given: dict[str, str] = {}

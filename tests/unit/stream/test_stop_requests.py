@@ -1,4 +1,4 @@
-"""Stopping an idle query while its next micro-batch is just about to begin."""
+"""Stopping an idle query while its next micro-batch is just about to start."""
 
 import threading
 from typing import Any, cast
@@ -10,7 +10,7 @@ from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 UNUSED = cast(Any, None)
 
 
-def test_a_micro_batch_gives_way_to_who_stops_the_query() -> None:
+def test_a_micro_batch_gives_way_to_the_thread_that_stops_the_query() -> None:
     function = MicroBatchFunction(UNUSED, UNUSED, UNUSED, UNUSED, UNUSED, tasks=1)
     function.stop_requested.set()
     ended = threading.Event()

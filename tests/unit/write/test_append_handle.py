@@ -15,8 +15,8 @@ from bucketingest.hudi.log.format import BlockType
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
 from bucketingest.index.bucket import FileIds
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
-from support.write_plans import INSTANT, SCHEMA, WITH_DELETES, batch, definition, row, rows_in, write, write_plan
-from support.write_plans import written_files as files
+from support.tables.write_plans import INSTANT, SCHEMA, WITH_DELETES, batch, definition, row, rows_in, write, write_plan
+from support.tables.write_plans import written_files as files
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LogBlock = Literal["parquet", "avro"]

@@ -8,22 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.rollback.markers import marked_files
-from bucketingest.index.partition_path import refusal
-from bucketingest.storage import StorageUnavailable, open_storage, path_room
-from bucketingest.storage.limits import FILE_PATH_BYTES_MAX
+from bucketingest.storage import StorageUnavailable, open_storage
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.publishing import CHUNK_BYTES
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
-from support.crashing_storage import Crash, CrashingStorage
-from support.flaky_storage import FlakyStorage
-from support.write_plans import INSTANT, batch, definition, packed, row, rows_in, share_of, write, write_plan
+from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.flaky_storage import FlakyStorage
+from support.tables.write_plans import INSTANT, batch, definition, packed, row, rows_in, share_of, write, write_plan
 
 ROWS = [row(f"k{n}", region=("eu", "us")[n % 2], amount=n, at=n) for n in range(40)]
 SMALL = 300
@@ -263,41 +260,3 @@ def test_a_failed_publication_fails_the_task() -> None:
         write(ROWS, plan, flaky)
     assert all(not status.adopted or status.file_id for status in write(ROWS, plan))
     assert len(rows_in(write(ROWS, plan), plan)) == 40
-
-
-@pytest.mark.parametrize(
-    ("bad", "limit"),
-    [
-        ("x" * 256, "255 bytes"),
-        ("us/" + "é" * 128, "255 bytes"),
-        ("/".join(["y" * 200] * 5), "the table's storage takes"),
-    ],
-)
-def test_a_path_that_the_file_system_cannot_hold_is_a_dead_letter_and_all_others_are_written(
-    bad: str, limit: str, tmp_path: Path
-) -> None:
-    root = tmp_path.joinpath(*["deep" * 50] * 15)
-    letters = tmp_path / "letters"
-    plan = write_plan(table_url=str(root), dead_letters_url=str(letters), room=path_room(str(root)))
-    longest = "/".join(["z" * 255, "z" * 255])
-    statuses = write([row("a"), row("b", region=bad), row("c", region=longest)], plan)
-    assert sorted(found["id"] for found in rows_in(statuses, plan)) == ["a", "c"]
-    assert sum(status.rejected for status in statuses) == 1
-    (letter,) = [found for file in letters.rglob("*.parquet") for found in pq.read_table(file).to_pylist()]
-    assert letter["reason"] == "partitionPath"
-    assert limit in letter["detail"]
-
-
-def test_the_longest_path_that_is_taken_is_one_that_the_file_system_can_hold(tmp_path: Path) -> None:
-    fill = FILE_PATH_BYTES_MAX - len(str(tmp_path)) - 700
-    root = tmp_path.joinpath(*["d" * 200] * (fill // 201))
-    room = path_room(str(root))
-    longest = max((n for n in range(300, 1024) if refusal(levels(n), room) is None), default=0)
-    assert 300 < longest < 1023
-    plan = write_plan(table_url=str(root), room=room)
-    assert [found["id"] for found in rows_in(write([row("a", region=levels(longest))], plan), plan)] == ["a"]
-
-
-def levels(size: int) -> str:
-    """A partition path of so many bytes in levels that every file system takes."""
-    return "/".join("q" * 99 for _ in range(size // 100)) + "/" + "q" * max(size % 100, 1)

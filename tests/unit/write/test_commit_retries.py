@@ -1,4 +1,4 @@
-"""Storage that answers with errors: a commit is tried again, but not for ever, and nothing is done twice."""
+"""Storage that answers with errors: a commit is retried, but not forever, and nothing is done twice."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 import stamina
 
 from bucketingest.storage import StorageUnavailable
-from support.flaky_storage import Chooser, FlakyStorage
-from support.table_runs import TestTable, offsets
-from support.write_plans import row
+from support.storage.flaky_storage import Chooser, FlakyStorage
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import row
 
 ROWS = [row("k0"), row("k1"), row(None)]
 KEYS = ["k0", "k1"]
@@ -24,11 +24,6 @@ STEPS = ["/ledger/", "/decision", ".deltacommit", "/.heartbeat/", "/done"]
 def no_waiting() -> Iterator[None]:
     with stamina.set_testing(True, attempts=100, cap=True):
         yield
-
-
-@pytest.fixture
-def table() -> TestTable:
-    return TestTable()
 
 
 def nth_change_of(step: str, fails: int) -> Chooser:
@@ -44,10 +39,10 @@ def is_step(path: str, step: str) -> bool:
 
 @pytest.mark.parametrize("after_effect", [False, True], ids=["without", "with"])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_commit_that_fails_in_between_is_tried_again(table: TestTable, step: str, after_effect: bool) -> None:
+def test_a_commit_that_fails_in_between_is_retried(table: TestTable, step: str, after_effect: bool) -> None:
     flaky = FlakyStorage(table.storage, nth_change_of(step, MAX_RETRIES), after_effect=after_effect)
     table.attempt(flaky, max_retries=MAX_RETRIES).run(offsets(0, 3), ROWS)
-    # What was created in spite of the error is found at the second try, and not created again.
+    # What was created despite the error is found at the retry, and not created again.
     assert flaky.failures == (1 if after_effect and step != "/.heartbeat/" else MAX_RETRIES)
     assert table.visible_keys() == KEYS
     assert len(table.completed()) == 1
@@ -56,7 +51,7 @@ def test_a_commit_that_fails_in_between_is_tried_again(table: TestTable, step: s
 
 
 @pytest.mark.parametrize("step", STEPS[:2])
-def test_a_commit_is_not_tried_for_ever(table: TestTable, step: str) -> None:
+def test_a_commit_is_not_retried_forever(table: TestTable, step: str) -> None:
     flaky = FlakyStorage(table.storage, nth_change_of(step, MAX_RETRIES + 1))
     with pytest.raises(StorageUnavailable):
         table.attempt(flaky, max_retries=MAX_RETRIES).run(offsets(0, 3), ROWS)

@@ -1,4 +1,4 @@
-"""Tables that Hudi made: their file groups are found and written into, and a wrong idea of their buckets is refused."""
+"""Tables that Hudi made: their file groups are found and written into, and wrong bucket settings are refused."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.index.errors import BucketLayoutMismatch
 from bucketingest.storage import open_storage
 from bucketingest.write.errors import InstantAborted
-from support.fixtures import unpack_fixture
-from support.table_runs import TestTable, offsets
+from support.tables.fixtures import unpack_fixture
+from support.tables.table_runs import TestTable, offsets
 
 INCOMING = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("name", pa.string())])
 HUDI_TABLES = ["java_v8_avro", "java_v8_parquet", "java_v9_avro", "java_v9_parquet"]
@@ -46,7 +46,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> TestTable:
 def updates(count: int = 20) -> list[dict[str, Any]]:
     """Newer rows of the keys that Hudi wrote, in their partitions, and of others."""
     regions = ("us", "eu")
-    return [{"id": f"key-{n:04}", "region": regions[n % 2], "ts": 5000, "name": f"ours-{n}"} for n in range(count)]
+    return [{"id": f"key-{n:04}", "region": regions[n % 2], "ts": 5000, "name": f"own-{n}"} for n in range(count)]
 
 
 def file_ids(table: TestTable) -> set[tuple[str, str]]:
@@ -69,7 +69,7 @@ def test_rows_go_into_hudis_file_groups_and_new_ones_get_the_deterministic_id(ta
     assert before <= after
     assert all("-0000-0000-0000-000000000000-0" in file_id for _, file_id in after - before)
     assert table.leftovers() == []
-    written = {(r["region"], r["_hoodie_file_name"]) for r in table.visible_rows() if r["name"].startswith("ours-")}
+    written = {(r["region"], r["_hoodie_file_name"]) for r in table.visible_rows() if r["name"].startswith("own-")}
     assert written & before
     assert written <= after
 
@@ -77,18 +77,18 @@ def test_rows_go_into_hudis_file_groups_and_new_ones_get_the_deterministic_id(ta
 def test_a_key_stays_in_the_bucket_where_hudi_put_it(table: TestTable) -> None:
     of_hudi = dict(sample_record_keys(table.storage, load_file_view(table.storage, table.timeline())))
     table.attempt().run(offsets(0, 20), updates())
-    ours = {r["id"]: r["_hoodie_file_name"] for r in table.visible_rows() if r["name"].startswith("ours-")}
-    both = of_hudi.keys() & ours.keys()
+    own = {r["id"]: r["_hoodie_file_name"] for r in table.visible_rows() if r["name"].startswith("own-")}
+    both = of_hudi.keys() & own.keys()
     assert len(both) >= 8
-    assert [key for key in both if bucket_of_file_id(of_hudi[key]) != bucket_of_file_id(ours[key])] == []
+    assert [key for key in both if bucket_of_file_id(of_hudi[key]) != bucket_of_file_id(own[key])] == []
 
 
 def test_columns_that_the_input_lacks_are_null_and_keep_their_type(table: TestTable) -> None:
     attempt = table.attempt()
     assert len(attempt.opened.row_schema) == 12
     attempt.run(offsets(0, 1), updates(1))
-    (ours,) = [found for found in table.visible_rows() if found["name"] == "ours-0"]
-    assert {name: ours[name] for name in ("amt", "n", "big", "d", "dt", "evt", "flag", "tags")} == dict.fromkeys(
+    (own,) = [found for found in table.visible_rows() if found["name"] == "own-0"]
+    assert {name: own[name] for name in ("amt", "n", "big", "d", "dt", "evt", "flag", "tags")} == dict.fromkeys(
         ("amt", "n", "big", "d", "dt", "evt", "flag", "tags")
     )
 
@@ -98,8 +98,8 @@ def test_columns_of_every_type_of_hudis_schema_are_written(table: TestTable) -> 
     moment = dt.datetime(2026, 11, 21, 8, tzinfo=dt.UTC)
     values = {"amt": 1.5, "n": 3, "big": 2**40, "dt": moment.date(), "evt": moment, "flag": True, "tags": ["a", None]}
     table.attempt().run(offsets(0, 1), [updates(1)[0] | values])
-    (ours,) = [found for found in table.visible_rows() if found["name"] == "ours-0"]
-    assert {name: ours[name] for name in values} == values
+    (own,) = [found for found in table.visible_rows() if found["name"] == "own-0"]
+    assert {name: own[name] for name in values} == values
 
 
 @pytest.mark.parametrize("name", HUDI_TABLES)
@@ -132,12 +132,12 @@ def test_a_type_that_hudis_schema_does_not_have_is_refused(table: TestTable) -> 
 def test_an_instant_rolled_back_among_hudis_own_is_written_again(table: TestTable) -> None:
     attempt = table.attempt()
 
-    def take_back() -> None:
-        (ours,) = table.timeline().pending
-        roll_back(table.storage, ours.request_time)
+    def roll_back_pending() -> None:
+        (instant,) = table.timeline().pending
+        roll_back(table.storage, instant.request_time)
 
     with pytest.raises(InstantAborted):
-        attempt.run(offsets(0, 20), updates(), take_back)
+        attempt.run(offsets(0, 20), updates(), roll_back_pending)
     attempt.run(offsets(0, 20), updates())
-    assert len([found for found in table.visible_rows() if found["name"].startswith("ours-")]) == 20
+    assert len([found for found in table.visible_rows() if found["name"].startswith("own-")]) == 20
     assert table.leftovers() == []

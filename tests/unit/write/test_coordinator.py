@@ -1,4 +1,4 @@
-"""One instant per micro-batch: committed once, skipped when it is there, taken up or taken back after failures."""
+"""One instant per micro-batch: committed once, skipped if it is there, resumed or rolled back after failures."""
 
 from __future__ import annotations
 
@@ -15,24 +15,19 @@ from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.errors import FencedOut, IncompleteReport, RangeConflict
 from bucketingest.write.instants.journal import KEPT_INSTANTS, ROOT, Journal
 from bucketingest.write.rows.write_status import WriteStatus
-from support.table_runs import PIPELINE, Rows, TestTable, offsets
-from support.write_plans import row
+from support.tables.table_runs import PIPELINE, Rows, TestTable, offsets
+from support.tables.write_plans import row
 
 FIRST = [row(f"k{n}", region=("eu", "us")[n % 2], amount=n) for n in range(8)]
 SECOND = [row(f"k{n}", amount=n) for n in range(8, 12)]
 
 
 class TaskLost(Exception):
-    """What the engine raises when its tasks fail."""
+    """The engine's error when its tasks fail."""
 
 
 def fail() -> None:
     raise TaskLost
-
-
-@pytest.fixture
-def table() -> TestTable:
-    return TestTable()
 
 
 def keys(*batches: Rows) -> list[str]:
@@ -188,7 +183,7 @@ def test_a_replaced_attempt_that_wakes_up_after_the_commit_adds_nothing(table: T
     assert table.leftovers() == []
 
 
-def test_a_replaced_attempt_begins_nothing_that_somebody_would_have_to_take_back(table: TestTable) -> None:
+def test_a_replaced_attempt_starts_nothing_that_must_be_rolled_back(table: TestTable) -> None:
     older = table.attempt()
     older.run(offsets(0, 8), FIRST)
     table.attempt()
@@ -199,11 +194,11 @@ def test_a_replaced_attempt_begins_nothing_that_somebody_would_have_to_take_back
 
 
 @pytest.fixture
-def forgets_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def forgets_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bucketingest.write.instants.journal.KEPT_FOR", timedelta(0))
 
 
-@pytest.mark.usefixtures("forgets_at_once")
+@pytest.mark.usefixtures("forgets_immediately")
 def test_a_replaced_attempt_that_wakes_up_when_all_is_forgotten_leaves_no_work_behind(table: TestTable) -> None:
     older = table.attempt()
 
@@ -221,7 +216,7 @@ def test_a_replaced_attempt_that_wakes_up_when_all_is_forgotten_leaves_no_work_b
     assert len(table.visible_keys()) == 8 + KEPT_INSTANTS
 
 
-@pytest.mark.usefixtures("forgets_at_once")
+@pytest.mark.usefixtures("forgets_immediately")
 def test_objects_of_old_instants_are_forgotten(table: TestTable) -> None:
     attempt = table.attempt()
     for number in range(KEPT_INSTANTS + 3):

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketingest.write.instants.journal import KEPT_INSTANTS
-from support.crashing_storage import Crash, CrashingStorage
-from support.table_runs import Rows, TestTable, offsets
-from support.write_plans import row
+from support.storage.crashing_storage import Crash, CrashingStorage
+from support.tables.table_runs import Rows, TestTable, offsets
+from support.tables.write_plans import row
 
 NEVER = 10**9
 FIRST = [row(f"k{n}", region=("eu", "us")[n % 2], amount=n) for n in range(6)]
@@ -30,18 +30,18 @@ def ordinary(table: TestTable, storage: CrashingStorage) -> None:
 
 
 def go_on_in(table: TestTable, storage: CrashingStorage) -> None:
-    """A process that does what is left to do."""
+    """A process that does the remaining work."""
     table.attempt(storage).go_on((offsets(0, 6), FIRST), (offsets(6, 10), SECOND))
 
 
 def after_failed_tasks(table: TestTable, storage: CrashingStorage) -> None:
-    """Begins with an instant that it resumes."""
+    """Starts with an instant that it resumes."""
     fail_tasks(table, FIRST, 6)
     ordinary(table, storage)
 
 
 def after_another_range(table: TestTable, storage: CrashingStorage) -> None:
-    """Begins with an instant that it rolls back."""
+    """Starts with an instant that it rolls back."""
     fail_tasks(table, FIRST[:4], 4)
     ordinary(table, storage)
 
@@ -56,7 +56,7 @@ def die() -> None:
 
 
 def changes_of(life: Life) -> int:
-    """How often a whole life changes the storage."""
+    """Number of storage changes of a whole life."""
     table = TestTable()
     storage = CrashingStorage(table.storage, NEVER, after_effect=False)
     life(table, storage)
@@ -64,7 +64,7 @@ def changes_of(life: Life) -> int:
 
 
 def check(table: TestTable) -> None:
-    """Another process does everything again; then all is there once, and nothing else."""
+    """Another process does everything again; then every row is there once, and nothing else."""
     before = table.completed()
     table.attempt().go_on((offsets(0, 6), FIRST), (offsets(6, 10), SECOND))
     assert table.visible_keys() == ALL_KEYS

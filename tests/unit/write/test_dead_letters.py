@@ -17,7 +17,7 @@ from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter, write_d
 from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA, discard, publish, staged_path
 from bucketingest.write.rows.shuffle import DEAD_LETTERS, unpack
 from bucketingest.write.rows.write_status import NO_WRITE_TASK, WriteStatus
-from support.write_plans import INSTANT, SCHEMA, batch, definition, packed, row, write, write_plan
+from support.tables.write_plans import INSTANT, SCHEMA, batch, definition, packed, row, write, write_plan
 
 GOOD = [row("a"), row("b", region="us")]
 
@@ -58,7 +58,7 @@ def test_a_row_without_a_place_is_rejected_with_its_reason(bad: dict[str, Any], 
     assert [letter[name] for name in ("topic", "partition", "offset", "timestamp", "key")] == [None] * 5
 
 
-def test_each_refused_partition_path_is_told_with_its_own_reason_among_other_letters() -> None:
+def test_each_refused_partition_path_has_its_own_reason_among_other_letters() -> None:
     rows = [row("a", region="/x"), GOOD[0], row(None), row("b", region="x" * 256), GOOD[1], row(None, region="/x")]
     letters = letters_of(rows, write_plan(room=PathRoom(level=255)))
     assert [letter["reason"] for letter in letters] == ["partitionPath", "recordKey", "partitionPath", "recordKey"]
@@ -74,7 +74,7 @@ def test_without_an_ordering_field_a_null_in_the_column_is_a_value() -> None:
     assert letters_of([row("k", at=None)], write_plan(definition(ordering_field=None))) == []
 
 
-def test_text_that_is_no_utf8_is_rejected_and_shown_with_its_bytes() -> None:
+def test_text_that_is_not_utf8_is_rejected_and_shown_with_its_bytes() -> None:
     bytes_ = pa.array([b"ok", b"\xff\xfek", b"z\xf0"], pa.binary())
     broken = pa.Array.from_buffers(pa.string(), 3, bytes_.buffers())
     rows = batch([row("x"), row("y"), row("z")])

@@ -11,18 +11,13 @@ from bucketingest.hudi.timeline.timeline import complete, create_requested
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.rows.dead_letters import STAGING_DIRECTORY, staged_path
-from support.crashing_storage import Crash, CrashingStorage
-from support.flaky_storage import FlakyStorage
-from support.other_writers import archive, commit, next_time
-from support.table_runs import PIPELINE, TestTable, offsets
-from support.write_plans import row
+from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.flaky_storage import FlakyStorage
+from support.tables.other_writers import archive, commit, next_time
+from support.tables.table_runs import PIPELINE, TestTable, offsets
+from support.tables.write_plans import row
 
 ROWS = [row("k0"), row(None, amount=1)]
-
-
-@pytest.fixture
-def table() -> TestTable:
-    return TestTable()
 
 
 def die_before_publishing(table: TestTable) -> str:
@@ -60,7 +55,7 @@ def test_letters_are_published_where_they_were_staged_though_the_place_was_chang
 
 
 def roll_back_completed(table: TestTable, instant: str) -> None:
-    """What Hudi's EAGER writer does to an instant that completed while it was at it."""
+    """What Hudi's EAGER writer does to an instant that completed during its rollback."""
     time = next_time(table)
     plan = RollbackPlan(instant, DELTA_COMMIT, ())
     content = RollbackMetadata(time, plan).encode(table.storage.absolute)
@@ -80,7 +75,7 @@ def test_letters_of_rows_that_are_ingested_again_are_not_there_twice(table: Test
 
 
 def test_published_letters_go_with_an_instant_whose_rollback_is_finished(table: TestTable) -> None:
-    """It was complete, and nobody had noted yet that all is done."""
+    """It was complete, but not yet marked as done."""
     with pytest.raises(StorageUnavailable):
         table.attempt(FlakyStorage(table.storage, lambda path: path.endswith("/done"))).run(offsets(0, 2), ROWS)
     (instant,) = table.timeline().completed_commits
@@ -114,13 +109,13 @@ def test_letters_that_were_not_published_when_their_instant_was_rolled_back_come
     assert table.staged_letters() == []
 
 
-def test_a_pipeline_leaves_the_staged_letters_of_a_pipeline_alone_whose_name_begins_with_its_own(
+def test_a_pipeline_keeps_the_staged_letters_of_a_pipeline_whose_name_starts_with_its_own(
     table: TestTable,
 ) -> None:
-    theirs = staged_path("shop/orders", "20261121080000000", "a.parquet")
-    table.dead_letters.create(theirs, b"letters")
+    foreign = staged_path("shop/orders", "20261121080000000", "a.parquet")
+    table.dead_letters.create(foreign, b"letters")
     table.attempt(pipeline="shop")
-    assert table.staged_letters() == [theirs]
+    assert table.staged_letters() == [foreign]
 
 
 def test_letters_that_a_former_release_staged_are_published(table: TestTable) -> None:

@@ -1,4 +1,4 @@
-"""The objects by which attempts agree: each created once, what was decided stays decided."""
+"""The objects by which attempts agree: each created once, and a decision is final."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bucketingest.write.instants.records import AbortDecision, CommitDecision, D
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.pipeline_names import directory_name, pipeline_of
 from bucketingest.write.rows.write_status import WriteStatus
-from support.crashing_storage import Crash, CrashingStorage
+from support.storage.crashing_storage import Crash, CrashingStorage
 
 INSTANT = "20261121080000000"
 COMMIT = CommitDecision("20261121080001000", b"\x00binary\n\xff\n")
@@ -39,7 +39,7 @@ def test_each_attempt_gets_a_higher_epoch(journal: Journal) -> None:
     assert [journal.claim_epoch("host") for _ in range(3)] == [1, 2, 3]
 
 
-def test_attempts_that_claim_at_once_get_different_epochs(storage: Storage) -> None:
+def test_attempts_that_claim_concurrently_get_different_epochs(storage: Storage) -> None:
     together = Barrier(4)
 
     def claim(number: int) -> int:
@@ -50,7 +50,7 @@ def test_attempts_that_claim_at_once_get_different_epochs(storage: Storage) -> N
         assert sorted(pool.map(claim, range(4))) == [1, 2, 3, 4]
 
 
-def test_the_older_of_two_attempts_is_fenced_out_and_told_by_whom(storage: Storage) -> None:
+def test_the_older_of_two_attempts_is_fenced_out_and_learns_the_claimant(storage: Storage) -> None:
     journal = Journal(storage, "orders")
     older, newer = journal.claim_epoch("host-a (process 1)"), journal.claim_epoch("host-b (process 2)")
     journal.check_epoch(newer)
@@ -77,14 +77,14 @@ def test_pipelines_do_not_see_each_other(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("pipeline", ["shop/orders", "orders", "lease"])
-def test_a_pipelines_name_is_one_directory_which_tells_the_name_again(pipeline: str) -> None:
+def test_a_pipelines_name_is_one_directory_that_gives_the_name_again(pipeline: str) -> None:
     directory = directory_name(pipeline)
     assert "/" not in directory
     assert directory != "lease", "there the table's lease lies"
     assert pipeline_of(directory) == pipeline
 
 
-def test_the_pipelines_of_a_table_are_told_by_their_names() -> None:
+def test_the_pipelines_of_a_table_are_listed_by_name() -> None:
     storage = open_storage(f"memory://{uuid.uuid4()}")
     for pipeline in ("shop/orders", "lease"):
         Journal(storage, pipeline).claim_epoch("a")
@@ -109,14 +109,14 @@ def test_an_intent_may_be_repeated_but_not_with_other_rows_or_file_names(journal
     journal.put_intent(INSTANT, 1, INTENT)
     journal.put_intent(INSTANT, 1, Intent(SourceRange("kafka", RANGE.start, RANGE.end, "other", 7), "file ids"))
     longer = SourceRange("kafka", RANGE.start, '{"t":{"0":6}}', "q", 0)
-    with pytest.raises(WriteError, match=f"instant {INSTANT}, micro-batch 1 was begun with other rows: .*, now "):
+    with pytest.raises(WriteError, match=f"instant {INSTANT}, micro-batch 1 was started with other rows: .*, now "):
         journal.put_intent(INSTANT, 1, Intent(longer, "file ids"))
-    with pytest.raises(WriteError, match="was begun with other rows"):
+    with pytest.raises(WriteError, match="was started with other rows"):
         journal.put_intent(INSTANT, 1, Intent(RANGE, "other file ids"))
     assert journal.intent(INSTANT, 1) == INTENT
 
 
-def test_a_ledger_entry_is_read_back_and_whoever_comes_second_learns_the_first(
+def test_a_ledger_entry_is_read_back_and_the_second_writer_gets_the_first(
     journal: Journal,
 ) -> None:
     assert journal.ledger(INSTANT, 1) is None
@@ -135,13 +135,13 @@ def test_a_decision_is_read_back_byte_for_byte(journal: Journal, decision: Decis
     assert journal.decision(INSTANT) == decision
 
 
-def test_what_is_decided_first_is_the_answer_for_everybody(journal: Journal) -> None:
+def test_the_first_decision_is_the_answer_for_every_attempt(journal: Journal) -> None:
     assert journal.decide(INSTANT, AbortDecision("first")) == AbortDecision("first")
     assert journal.decide(INSTANT, COMMIT) == AbortDecision("first")
     assert journal.decide(INSTANT, AbortDecision("second")) == AbortDecision("first")
 
 
-def test_of_commit_and_abort_at_once_exactly_one_is_decided(storage: Storage) -> None:
+def test_of_concurrent_commit_and_abort_exactly_one_is_decided(storage: Storage) -> None:
     wishes: list[Decision] = [COMMIT, AbortDecision("a"), CommitDecision("20261121080002000", b"x"), AbortDecision("b")]
     together = Barrier(len(wishes))
 

@@ -1,4 +1,4 @@
-"""What others of ours left on the table: a pipeline that was renamed, and processes that slept for too long."""
+"""What other pipelines and paused processes left on the table: a pipeline that was renamed, and late writes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,6 @@ ROWS = [row("k0"), row("k1", amount=1)]
 RENAMED = "shop/orders-2"
 
 
-@pytest.fixture
-def table() -> TestTable:
-    return TestTable()
-
-
 def die() -> None:
     raise Crash
 
@@ -47,7 +42,7 @@ def test_an_instant_that_a_pipeline_of_another_name_left_open_is_rolled_back(tab
         former.run(offsets(0, 2), ROWS, die)
     attempt = table.attempt(pipeline=RENAMED)
     assert table.leftovers() == []
-    assert attempt.start.verdict is StartVerdict.NEW, "what the former name has is not its own"
+    assert attempt.start.verdict is StartVerdict.NEW, "instants of the former name are not this pipeline's"
     with pytest.raises(FencedOut):
         former.run(offsets(0, 2), ROWS)
     attempt.run(offsets(0, 2), ROWS)
@@ -88,7 +83,7 @@ def test_what_cannot_be_settled_of_another_name_does_not_stop_the_start(table: T
 
 
 def test_a_time_that_a_pipeline_of_another_name_claimed_is_not_taken_again(table: TestTable) -> None:
-    """A process of that name that slept may still roll back what has the time, and delete its files."""
+    """A paused process of that name may still roll back the instant of this time, and delete its files."""
     noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
     dies_before_requested = FlakyStorage(table.storage, lambda path: path.endswith(".requested"))
     with pytest.raises(BucketIngestError):
@@ -125,7 +120,7 @@ def test_a_crash_while_another_name_is_settled_is_finished_by_the_next_start(aft
 
 
 def test_an_archived_instant_that_a_process_puts_back_hides_nothing_for_long(table: TestTable) -> None:
-    """Readers take the oldest instant on the timeline for the end of the archive."""
+    """Readers treat the oldest instant on the timeline as the end of the archive."""
     attempt = table.attempt()
     attempt.run(offsets(0, 2), ROWS)
     attempt.run(offsets(2, 3), [row("k2")])
@@ -157,7 +152,7 @@ def test_a_completed_file_that_a_process_puts_back_is_taken_off_again(table: Tes
 
 
 def test_an_archival_that_died_midway_is_not_finished_beyond_instants_of_others(table: TestTable) -> None:
-    """With an older one of theirs on the timeline, readers would take ours for never completed."""
+    """With an older instant of another writer on the timeline, readers would treat our instant as never completed."""
     table.attempt()
     commit(table, CommitMetadata())
     table.attempt().run(offsets(0, 2), ROWS)
@@ -169,8 +164,8 @@ def test_an_archival_that_died_midway_is_not_finished_beyond_instants_of_others(
     assert table.visible_keys() == ["k0", "k1"]
 
 
-def test_rows_of_an_archived_instant_are_not_rolled_back_by_an_attempt_that_slept(table: TestTable) -> None:
-    """To that one the instant is off the timeline, as if another writer had rolled it back."""
+def test_rows_of_an_archived_instant_are_not_rolled_back_by_a_paused_attempt(table: TestTable) -> None:
+    """To that attempt the instant is off the timeline, as if another writer had rolled it back."""
     table.attempt().run(offsets(0, 2), ROWS)
     done = table.timeline().completed_commits[0]
     archive(table)
@@ -180,7 +175,7 @@ def test_rows_of_an_archived_instant_are_not_rolled_back_by_an_attempt_that_slep
     journal = Journal(table.storage, PIPELINE)
     decision = journal.decision(done.request_time)
     assert isinstance(decision, CommitDecision)
-    epoch = journal.claim_epoch("an attempt that slept")
+    epoch = journal.claim_epoch("a paused attempt")
     identity = WriterIdentity(PIPELINE, epoch, table.dead_letters)
     InstantExecutor(table.storage, journal, identity).complete(done.request_time, decision, ())
     with pytest.raises(RollbackError, match="is completed"):
@@ -192,7 +187,7 @@ def test_rows_of_an_archived_instant_are_not_rolled_back_by_an_attempt_that_slep
 
 
 def test_what_an_archival_that_died_had_not_made_final_is_left_on_the_timeline(table: TestTable) -> None:
-    """The next one writes another manifest in its place."""
+    """The next archival replaces its manifest."""
     table.attempt().run(offsets(0, 2), ROWS)
     before = {info.path: table.storage.get(info.path) for info in table.storage.list_level(".hoodie/timeline").objects}
     archive(table)
@@ -203,8 +198,8 @@ def test_what_an_archival_that_died_had_not_made_final_is_left_on_the_timeline(t
     assert before.keys() <= {info.path for info in table.storage.list_level(".hoodie/timeline").objects}
 
 
-def test_an_instant_of_ours_that_nobody_remembers_is_rolled_back(table: TestTable) -> None:
-    """An attempt slept until everything of its instant was forgotten, and then put it onto the timeline."""
+def test_a_forgotten_instant_of_the_pipeline_is_rolled_back(table: TestTable) -> None:
+    """An attempt was paused until its instant was forgotten, and then put it onto the timeline."""
     table.attempt().run(offsets(0, 2), ROWS)
     done = table.timeline().completed_commits[0].request_time
     content = table.storage.get(join(".hoodie/timeline", f"{done}.deltacommit.requested"))
@@ -217,7 +212,7 @@ def test_an_instant_of_ours_that_nobody_remembers_is_rolled_back(table: TestTabl
 
 
 def test_an_instant_that_is_older_than_archived_ones_is_not_resumed(table: TestTable) -> None:
-    """Its attempt slept before it put its file onto the timeline: as the oldest it hides what was archived since."""
+    """Its attempt was paused before it put its file onto the timeline: as the oldest it hides archived ones."""
     with pytest.raises(Crash):
         table.attempt().run(offsets(0, 2), ROWS, die)
     commit(table, CommitMetadata())
@@ -230,7 +225,7 @@ def test_an_instant_that_is_older_than_archived_ones_is_not_resumed(table: TestT
 
 
 def test_an_instant_that_is_older_than_archived_ones_is_not_committed(table: TestTable) -> None:
-    """Its attempt slept as before and goes on."""
+    """Its attempt was paused as before and continues."""
 
     def archive_newer() -> None:
         commit(table, CommitMetadata())

@@ -24,7 +24,7 @@ class Buffer:
 
 
 class Uploads:
-    """Hand-overs to the storage, the oldest first; counts how often somebody waited for one."""
+    """Uploads to the storage, the oldest first; counts how often the task waited for one."""
 
     def __init__(self) -> None:
         self.running: deque[int] = deque()

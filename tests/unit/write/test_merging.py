@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.write.rows.merging import surviving_rows
-from support.arrow_values import values
+from support.tables.arrow_values import values
 
 KEYS = st.sampled_from(["a", "b", "", "ä", "k1"])
 ORDERING_TYPES = [

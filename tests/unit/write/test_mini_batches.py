@@ -13,15 +13,15 @@ from bucketingest.hudi.timeline.instant import State
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut, PositionLost
 from bucketingest.write.instants.journal import Journal
-from support.table_runs import PIPELINE, Attempt, Rows, TestTable, offsets
-from support.write_plans import row
+from support.tables.table_runs import PIPELINE, Attempt, Rows, TestTable, offsets
+from support.tables.write_plans import row
 
 INTERVAL = timedelta(seconds=30)
 BATCHES: list[Rows] = [[row(f"k{batch}-{n}", amount=n) for n in range(3)] for batch in range(4)]
 
 
 class Clock:
-    """Time that passes when the test says so."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -34,16 +34,11 @@ class Clock:
 
 
 class Crash(Exception):
-    """The tasks are gone."""
+    """The tasks die."""
 
 
 def crash() -> None:
     raise Crash
-
-
-@pytest.fixture
-def table() -> TestTable:
-    return TestTable()
 
 
 @pytest.fixture
@@ -132,7 +127,7 @@ def test_whole_micro_batches_that_a_crash_left_are_committed_at_the_next_start(t
     assert table.visible_keys() == keys(0, 1)
 
 
-def test_a_micro_batch_that_was_begun_comes_again_in_the_same_instant(table: TestTable, clock: Clock) -> None:
+def test_a_started_micro_batch_comes_again_in_the_same_instant(table: TestTable, clock: Clock) -> None:
     first = attempt(table, clock)
     instant = write(first, 0)
     with pytest.raises(Crash):
@@ -140,7 +135,7 @@ def test_a_micro_batch_that_was_begun_comes_again_in_the_same_instant(table: Tes
     second = attempt(table, clock)
     assert second.start.verdict is StartVerdict.RESUMED
     assert (second.start.position, second.start.replay) == (offsets(0, 3), offsets(3, 6))
-    assert second.coordinator.commit_open() is None, "a micro-batch of it is not whole"
+    assert second.coordinator.commit_open() is None, "its last micro-batch is incomplete"
     assert write(second, 1) == instant
     assert write(second, 2) == instant
     second.coordinator.commit_open()
@@ -148,13 +143,13 @@ def test_a_micro_batch_that_was_begun_comes_again_in_the_same_instant(table: Tes
     assert table.leftovers() == []
 
 
-def test_another_range_than_the_one_begun_takes_the_whole_instant_back(table: TestTable, clock: Clock) -> None:
+def test_another_range_than_the_started_one_rolls_back_the_whole_instant(table: TestTable, clock: Clock) -> None:
     first = attempt(table, clock)
     write(first, 0)
     with pytest.raises(Crash):
         first.run(offsets(3, 6), BATCHES[1], then=crash)
     second = attempt(table, clock)
-    with pytest.raises(PositionLost, match="begun with other rows"):
+    with pytest.raises(PositionLost, match="started with other rows"):
         second.run(offsets(3, 9), [*BATCHES[1], *BATCHES[2]])
     start = second.coordinator.start()
     assert (start.verdict, start.position, start.replay) == (StartVerdict.NEW, None, None)
@@ -188,7 +183,7 @@ def test_an_instant_that_another_writer_rolled_back_sends_the_query_to_the_table
     assert table.leftovers() == []
 
 
-def test_an_instant_whose_only_micro_batch_was_rolled_back_is_written_again_at_once(
+def test_an_instant_whose_only_micro_batch_was_rolled_back_is_written_again_immediately(
     table: TestTable, clock: Clock
 ) -> None:
     writer = attempt(table, clock)
@@ -236,23 +231,23 @@ def test_a_zombie_cannot_begin_a_micro_batch_in_an_instant_that_is_closed_for_it
     assert table.visible_keys() == keys(0, 1)
 
 
-def test_a_micro_batch_that_begins_as_another_attempt_commits_is_not_committed_over(
+def test_a_micro_batch_that_starts_as_another_attempt_commits_is_not_committed_over(
     table: TestTable, clock: Clock
 ) -> None:
     writer = attempt(table, clock)
     instant = write(writer, 0)
     assert instant is not None
     journal = Journal(table.storage, PIPELINE)
-    begun = journal.intent(instant, 1)
-    assert begun is not None
-    journal.put_intent(instant, 2, replace(begun, source_range=offsets(3, 6)))
-    with pytest.raises(PositionLost, match="began micro-batch 2"):
+    started = journal.intent(instant, 1)
+    assert started is not None
+    journal.put_intent(instant, 2, replace(started, source_range=offsets(3, 6)))
+    with pytest.raises(PositionLost, match="started micro-batch 2"):
         writer.coordinator.commit_open()
     start = writer.coordinator.start()
     assert (start.position, start.replay) == (offsets(0, 3), offsets(3, 6))
 
 
-def test_a_later_micro_batch_is_never_written_after_the_instant_before_it_was_taken_back(
+def test_a_later_micro_batch_is_never_written_after_the_instant_before_it_was_rolled_back(
     table: TestTable, clock: Clock
 ) -> None:
     writer = attempt(table, clock)

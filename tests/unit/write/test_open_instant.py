@@ -19,7 +19,7 @@ RANGE = SourceRange("checkpoint", None, "0", query_id="q", batch_id=0)
 
 def instant(named: datetime = NOW, *, whole: bool = True) -> OpenInstant:
     entries = [LedgerEntry(RANGE, ())] if whole else []
-    return OpenInstant(format_time(named), FORWARD, entries, begun=None if whole else RANGE)
+    return OpenInstant(format_time(named), FORWARD, entries, started=None if whole else RANGE)
 
 
 @pytest.mark.parametrize("off", [timedelta(), timedelta(minutes=10), timedelta(minutes=-10)])
@@ -35,7 +35,7 @@ def test_an_instant_without_a_whole_micro_batch_is_never_due() -> None:
     assert not instant(whole=False).is_due(FORWARD + 3600, None, 10)
 
 
-def test_without_an_interval_and_with_enough_files_it_is_due_at_once() -> None:
+def test_without_an_interval_and_with_enough_files_it_is_due_immediately() -> None:
     assert instant().is_due(FORWARD, None, 10)
     assert instant().is_due(FORWARD, INTERVAL, 0)
     assert not instant().is_due(FORWARD, INTERVAL, 1)
@@ -46,8 +46,8 @@ def test_without_an_interval_and_with_enough_files_it_is_due_at_once() -> None:
     [
         (NOW - timedelta(seconds=12), 12.0),
         (NOW, 0.0),
-        (NOW + timedelta(minutes=10), 0.0),  # the table's clock was ahead, or ours stepped back
-        (NOW - timedelta(hours=5), 30.0),  # due at once, and no older
+        (NOW + timedelta(minutes=10), 0.0),  # the table's clock was ahead, or our clock stepped back
+        (NOW - timedelta(hours=5), 30.0),  # due immediately, and no older
     ],
 )
 def test_a_resumed_instant_is_as_old_as_its_name_says_within_reason(named: datetime, age: float) -> None:

@@ -3,68 +3,39 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.naming import PROPERTIES_PATH, TIMELINE_DIRECTORY, LogFileName
+from bucketingest.hudi.naming import PROPERTIES_PATH, TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import Instant, State, format_time, parse_time
-from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
-from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.index.errors import DuplicateFileGroup
+from bucketingest.hudi.timeline.instant import Instant, State
+from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.storage import StorageUnavailable
 from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import InstantAborted
-from support.crashing_storage import Crash
-from support.flaky_storage import FlakyStorage
-from support.other_writers import add_column, archive, commit, replace_file_groups
-from support.table_runs import TestTable, offsets
-from support.write_plans import row
-
-ROWS = [row("k0", amount=1), row("k1", amount=2)]
-KEYS = ["k0", "k1"]
-
-
-@pytest.fixture
-def table() -> TestTable:
-    return TestTable()
+from support.storage.flaky_storage import FlakyStorage
+from support.tables.abandoned import Killed, die
+from support.tables.other_writers import (
+    KEYS,
+    ROWS,
+    add_column,
+    archive,
+    commit,
+    foreign_commit,
+    later,
+)
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import row
 
 
 def roll_back_all(table: TestTable) -> None:
-    """What Hudi's EAGER single writer does at its start: it takes back every pending instant, also a live one."""
+    """What Hudi's EAGER single writer does at its start: it rolls back every pending instant, also a live one."""
     for instant in table.timeline().pending:
         roll_back(table.storage, instant.request_time)
-
-
-def later(time: str) -> str:
-    """The next instant time."""
-    return format_time(parse_time(time) + timedelta(milliseconds=1))
-
-
-def foreign_commit(table: TestTable, partition_path: str, bucket: int, random: str = "a21b") -> str:
-    """Another writer's instant, with a file group of a random id; returns the file id."""
-    file_id = f"{bucket:08d}-{random}-4b6d-a4ef-90dafdb1c65e-0"
-    instant = later(table.timeline().newest_time or format_time(datetime.now(UTC)))
-    name = LogFileName(file_id, instant, 1)
-    create_requested(table.storage, instant)
-    create_inflight(table.storage, instant, content=b"")
-    stat = WriteStat.of_log_file(partition_path, name, size=0, updates=1, deletes=0)
-    table.storage.create(f"{partition_path}/{name}", b"")
-    metadata = CommitMetadata(write_stats={partition_path: [stat]}, extra_metadata={})
-    complete(table.storage, instant, later(instant), metadata.encode())
-    return file_id
-
-
-def bucket_of_k0() -> int:
-    """The bucket of key k0, as a table of its own shows it."""
-    other = TestTable()
-    other.attempt().run(offsets(0, 1), [row("k0")])
-    return int(other.visible_rows()[0]["_hoodie_file_name"][:8])
 
 
 def switch_on_metadata_table(table: TestTable) -> None:
@@ -108,16 +79,12 @@ def test_a_pending_rollback_that_names_the_instant_is_finished_before_its_rows_a
 
 
 def test_an_instant_that_was_rolled_back_between_two_attempts_is_written_again(table: TestTable) -> None:
-    with pytest.raises(Crash):
+    with pytest.raises(Killed):
         table.attempt().run(offsets(0, 2), ROWS, die)
     roll_back_all(table)
     table.attempt().run(offsets(0, 2), ROWS)
     assert table.visible_keys() == KEYS
     assert table.leftovers() == []
-
-
-def die() -> None:
-    raise Crash
 
 
 def test_a_position_that_archival_took_off_the_timeline_is_still_known(table: TestTable) -> None:
@@ -131,7 +98,7 @@ def test_a_position_that_archival_took_off_the_timeline_is_still_known(table: Te
     assert table.visible_keys() == [*KEYS, "k2"]
 
 
-def test_a_rolled_back_instant_is_no_position_though_it_had_its_ledger_entry(table: TestTable) -> None:
+def test_a_rolled_back_instant_is_not_a_position_though_it_had_its_ledger_entry(table: TestTable) -> None:
     storage = FlakyStorage(table.storage, lambda path: path.endswith("/decision"))
     with pytest.raises(StorageUnavailable):
         table.attempt(storage).run(offsets(0, 2), ROWS)
@@ -150,75 +117,8 @@ def test_a_metadata_table_that_is_switched_on_stops_the_commit(table: TestTable)
     assert table.timeline().completed == ()
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_rows_whose_bucket_got_a_file_group_meanwhile_are_written_again_into_that_one(
-    table: TestTable, restarted: bool
-) -> None:
-    bucket, attempt = bucket_of_k0(), table.attempt()
-    with pytest.raises(InstantAborted) as aborted:
-        attempt.run(offsets(0, 2), ROWS, lambda: foreign_commit(table, "eu", bucket))
-    file_id = f"{bucket:08d}-a21b-4b6d-a4ef-90dafdb1c65e-0"
-    assert f"another writer gave bucket {bucket} of partition 'eu' file group {file_id} meanwhile" in str(aborted.value)
-    again = table.attempt() if restarted else attempt
-    again.run(offsets(0, 2), ROWS)
-    assert table.visible_rows()[0]["_hoodie_file_name"] == file_id
-    assert table.visible_keys() == KEYS
-    assert table.leftovers() == []
-
-
-def test_files_of_failed_tasks_are_not_kept_beside_a_file_group_that_appeared_since(table: TestTable) -> None:
-    with pytest.raises(Crash):
-        table.attempt().run(offsets(0, 2), ROWS, die)
-    foreign_commit(table, "eu", bucket_of_k0())
-    table.attempt().run(offsets(0, 2), ROWS)
-    assert table.visible_keys() == KEYS
-    assert table.leftovers() == []
-
-
-def test_a_micro_batch_that_died_before_its_decision_gives_way_to_a_file_group_that_appeared_since(
-    table: TestTable,
-) -> None:
-    storage = FlakyStorage(table.storage, lambda path: path.endswith("/decision"))
-    with pytest.raises(StorageUnavailable):
-        table.attempt(storage).run(offsets(0, 2), ROWS)
-    foreign_commit(table, "eu", bucket_of_k0())
-    table.attempt().run(offsets(0, 2), ROWS)
-    assert table.visible_keys() == KEYS
-    assert table.leftovers() == []
-
-
-def test_two_file_groups_of_other_writers_in_one_bucket_stop_the_commit(table: TestTable) -> None:
-    def two_file_groups() -> None:
-        foreign_commit(table, "de", 2, "a21b")
-        foreign_commit(table, "de", 2, "b21b")
-
-    attempt = table.attempt()
-    with pytest.raises(DuplicateFileGroup) as refused:
-        attempt.run(offsets(0, 2), ROWS, two_file_groups)
-    assert refused.value.file_ids == (
-        "00000002-a21b-4b6d-a4ef-90dafdb1c65e-0",
-        "00000002-b21b-4b6d-a4ef-90dafdb1c65e-0",
-    )
-    assert table.visible_keys() == []
-
-
-def test_a_file_group_of_another_writer_in_another_bucket_or_partition_does_no_harm(table: TestTable) -> None:
-    attempt = table.attempt()
-    attempt.run(offsets(0, 2), ROWS, lambda: foreign_commit(table, "us", bucket_of_k0()))
-    assert table.visible_keys() == KEYS
-
-
-def test_a_file_group_that_appeared_between_two_micro_batches_takes_their_rows(table: TestTable) -> None:
-    attempt = table.attempt()
-    attempt.run(offsets(0, 1), [row("other", region="us")])
-    file_id = foreign_commit(table, "eu", bucket_of_k0())
-    attempt.run(offsets(1, 3), ROWS)
-    assert table.visible_rows()[0]["_hoodie_file_name"] == file_id
-    assert table.leftovers() == []
-
-
-def test_a_metadata_table_that_is_switched_on_after_the_last_check_is_not_passed_over(table: TestTable) -> None:
-    """What is complete then is hidden from readers until it is dropped: silence would be the worst."""
+def test_a_metadata_table_that_is_switched_on_after_the_last_check_is_reported(table: TestTable) -> None:
+    """The completed commit is hidden from readers until the metadata table is dropped, so an error is raised."""
 
     class SwitchesOn(FlakyStorage):
         def create(self, path: str, data: Data) -> None:
@@ -291,10 +191,10 @@ def test_another_writers_instant_of_the_same_millisecond_is_left_to_it(table: Te
 
     attempt = table.attempt(SameTime(table.storage, lambda _: False))
     outcome = attempt.run(offsets(0, 2), ROWS)
-    (theirs,) = table.timeline().pending
-    assert outcome.instant_time != theirs.request_time
+    (foreign,) = table.timeline().pending
+    assert outcome.instant_time != foreign.request_time
     table.attempt()
-    assert [path_of(instant) for instant in table.timeline().pending] == requested, "it was begun for another writer"
+    assert [path_of(instant) for instant in table.timeline().pending] == requested, "it was started for another writer"
     assert table.visible_keys() == KEYS
 
 
@@ -317,20 +217,6 @@ def test_a_partition_that_is_deleted_while_an_instant_is_open_gets_its_metadata_
 
     table.attempt().run(offsets(0, 2), ROWS, delete)
     assert table.storage.exists("eu/.hoodie_partition_metadata")
-
-
-def test_a_deleted_partition_that_is_written_no_more_disturbs_nobody_and_one_that_is_gets_new_file_groups(
-    table: TestTable,
-) -> None:
-    table.attempt().run(offsets(0, 2), [row("k0", region="us"), row("k1")])
-    replaced = {each["_hoodie_partition_path"]: [each["_hoodie_file_name"]] for each in table.visible_rows()}
-    attempt = table.attempt()
-    replace_file_groups(table, replaced)
-    attempt.run(offsets(2, 3), [row("k1", amount=2)])
-    table.attempt().run(offsets(3, 4), [row("k1", amount=3)])
-    names = {each["_hoodie_file_name"] for each in table.visible_rows() if each["amount"] in (2, 3)}
-    assert len(names) == 1
-    assert not names & {name for each in replaced.values() for name in each}
 
 
 def test_a_savepoint_that_keeps_an_old_instant_does_not_look_like_a_hole(table: TestTable) -> None:

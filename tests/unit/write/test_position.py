@@ -1,4 +1,4 @@
-"""Where a pipeline's instants leave the source: the end of the chain, or the beginning of the first hole in it."""
+"""The committed source position: the end of the chain of instants, or the start of its first hole."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.position import Position, Written, position_after
 from bucketingest.write.instants.source_range import SourceRange
-from support.table_runs import TestTable, offsets
-from support.write_plans import row
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import row
 
 
 def instants(*ranges: tuple[int, int] | tuple[int, int, str]) -> list[Written]:
-    """Instants of one micro-batch each, oldest first as a person writes them; a third item: taken back."""
+    """Instants of one micro-batch each, oldest first; a third item: rolled back."""
     written = [
-        Written(str(number), (offsets(start, end),), taken_back=bool(rest))
+        Written(str(number), (offsets(start, end),), rolled_back=bool(rest))
         for number, (start, end, *rest) in enumerate(ranges)
     ]
     return written[::-1]
 
 
-BACK = "taken back"
+BACK = "rolled back"
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_the_position_is_where_the_chain_first_breaks(
     assert (None if position.end is None else position.end.end) == (None if end is None else offsets(0, end).end)
 
 
-def test_a_first_instant_that_was_taken_back_leads_to_the_source_s_beginning() -> None:
+def test_a_first_instant_that_was_rolled_back_leads_to_the_source_s_beginning() -> None:
     first = SourceRange("checkpoint", None, "0", "query", 0)
     second = SourceRange("checkpoint", "0", "1", "query", 1)
-    assert position_after([Written("1", (second,)), Written("0", (first,), taken_back=True)]) == Position(None, ("0",))
+    assert position_after([Written("1", (second,)), Written("0", (first,), rolled_back=True)]) == Position(None, ("0",))
 
 
-def test_a_partition_that_is_new_in_a_later_instant_is_no_hole() -> None:
+def test_a_partition_that_is_new_in_a_later_instant_is_not_a_hole() -> None:
     later = SourceRange("kafka", '{"orders":{"0":5,"1":70}}', '{"orders":{"0":6,"1":80}}', "query", 1)
     assert position_after([Written("1", (later,)), *instants((0, 5))]) == Position(later)
 
@@ -81,8 +81,8 @@ def table() -> TestTable:
     return table
 
 
-def take_back(table: TestTable, number: int) -> None:
-    """As a writer does that ends a rollback which it began before the instant was complete: its files are gone."""
+def roll_back_late(table: TestTable, number: int) -> None:
+    """Finishes a rollback that was started before the instant was complete: its files are deleted."""
     instant = table.timeline().completed_commits[number]
     content = table.storage.get(path_of(instant))
     table.storage.delete(path_of(instant))
@@ -92,7 +92,7 @@ def take_back(table: TestTable, number: int) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_an_instant_that_a_rollback_took_after_its_completion_is_ingested_again(table: TestTable, number: int) -> None:
-    take_back(table, number)
+    roll_back_late(table, number)
     assert table.visible_keys() == sorted({"k0", "k1", "k2"} - {f"k{number}"})
     writer = table.attempt()
     assert writer.start.verdict is StartVerdict.REWOUND
@@ -107,8 +107,8 @@ def test_an_instant_that_a_rollback_took_after_its_completion_is_ingested_again(
 
 def test_a_running_attempt_notices_at_its_next_instant(table: TestTable) -> None:
     writer = table.attempt()
-    take_back(table, 1)
-    with pytest.raises(PositionLost, match="took completed instants out of the table"):
+    roll_back_late(table, 1)
+    with pytest.raises(PositionLost, match="removed completed instants from the table"):
         writer.run(offsets(3, 4), [row("k3")])
     start = writer.coordinator.start()
     assert start.position is not None

@@ -1,4 +1,4 @@
-"""What happens to an instant that was left over: every combination of what storage can tell."""
+"""What happens to an instant that an attempt left: every combination of facts in storage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACES: dict[str, dict[str, Any]] = {
 
 def found(
     decision: Decision | None = None,
-    begun: Intent | None = None,
+    started: Intent | None = None,
     ledger: LedgerEntry | None = None,
     *,
     place: str = "pending",
@@ -40,7 +40,7 @@ def found(
         "20261121080000000",
         pipeline="shop/orders",
         decision=decision,
-        begun=begun,
+        started=started,
         ledgers=ledgers,
         **(PLACES[place] | more),
     )
@@ -51,10 +51,10 @@ def found(
     [
         (found(ABORT), Step.ROLL_BACK, Step.ROLL_BACK, "it was decided to abort: a reason"),
         (
-            found(begun=INTENT, ledger=LEDGER, behind_archive=True),
+            found(started=INTENT, ledger=LEDGER, behind_archive=True),
             Step.ROLL_BACK,
             Step.ROLL_BACK,
-            "it came onto the timeline when newer instants were archived already",
+            "newer instants were archived before it was on the timeline",
         ),
         (found(COMMIT, ledger=LEDGER), Step.COMPLETE, Step.COMPLETE, "it was decided to commit"),
         (
@@ -82,24 +82,24 @@ def found(
             found(COMMIT, place="completed", rolled_back=True),
             Step.CLOSE,
             Step.CLOSE,
-            "it is complete, and a rollback of it that came too late took its files",
+            "it is complete, and a rollback that came too late deleted its files",
         ),
         (found(ledger=LEDGER), Step.COMPLETE, Step.ROLL_BACK, "all its rows are in storage"),
         (found(ledger=LEDGER, place="completed"), Step.CLOSE, Step.CLOSE, "it is complete"),
-        (found(begun=INTENT), Step.RESUME, Step.ROLL_BACK, "a micro-batch of it was begun"),
-        (found(begun=INTENT, ledger=LEDGER), Step.RESUME, Step.ROLL_BACK, "a micro-batch of it was begun"),
-        (found(), Step.ROLL_BACK, Step.ROLL_BACK, "nothing was begun in it"),
+        (found(started=INTENT), Step.RESUME, Step.ROLL_BACK, "a micro-batch of it was started"),
+        (found(started=INTENT, ledger=LEDGER), Step.RESUME, Step.ROLL_BACK, "a micro-batch of it was started"),
+        (found(), Step.ROLL_BACK, Step.ROLL_BACK, "no micro-batch of it was started"),
         (
-            found(begun=INTENT, place="gone"),
+            found(started=INTENT, place="gone"),
             Step.ROLL_BACK,
             Step.ROLL_BACK,
-            "another writer rolled it back, or it never got onto the timeline",
+            "another writer rolled it back, or it was never on the timeline",
         ),
         (
             found(ledger=LEDGER, rollbacks=("20261121080500000",)),
             Step.ROLL_BACK,
             Step.ROLL_BACK,
-            "another writer rolled it back, or it never got onto the timeline",
+            "another writer rolled it back, or it was never on the timeline",
         ),
     ],
 )
@@ -110,8 +110,8 @@ def test_each_case_has_its_step_and_reason(instant: Facts, resume: Step, roll_ba
 
 
 EVERYTHING = [
-    found(decision, begun, ledger, place=place, rolled_back=rolled_back, rollbacks=rollbacks, overtaken_by=overtaken)
-    for decision, begun, ledger, place, rolled_back, rollbacks, overtaken in product(
+    found(decision, started, ledger, place=place, rolled_back=rolled_back, rollbacks=rollbacks, overtaken_by=overtaken)
+    for decision, started, ledger, place, rolled_back, rollbacks, overtaken in product(
         (None, COMMIT, ABORT), (None, INTENT), (None, LEDGER), PLACES, (False, True), ((), ("r",)), (None, "c")
     )
 ]
@@ -135,6 +135,6 @@ def test_every_combination_follows_the_protocol(policy: Policy) -> None:
         else:
             assert step is not Step.CLOSE
             assert (step is Step.COMPLETE) == (
-                policy is Policy.RESUME and stands and bool(instant.ledgers) and instant.begun is None
+                policy is Policy.RESUME and stands and bool(instant.ledgers) and instant.started is None
             )
-            assert step is not Step.RESUME or (policy is Policy.RESUME and stands and instant.begun is not None)
+            assert step is not Step.RESUME or (policy is Policy.RESUME and stands and instant.started is not None)

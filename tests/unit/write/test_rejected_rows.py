@@ -10,16 +10,11 @@ import pytest
 from bucketingest.write.errors import ConflictingAttempt, RowsRejected
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import LedgerEntry
-from support.crashing_storage import Crash
-from support.table_runs import PIPELINE, Attempt, TestTable, offsets
-from support.write_plans import row
+from support.storage.crashing_storage import Crash
+from support.tables.table_runs import PIPELINE, Attempt, TestTable, offsets
+from support.tables.write_plans import row
 
 ROWS = [row("k0"), row(None, amount=7), row("", amount=8), row("k1", region="a/../b"), row("k2", at=None)]
-
-
-@pytest.fixture
-def table() -> TestTable:
-    return TestTable()
 
 
 def die() -> None:
@@ -32,7 +27,7 @@ def test_in_mode_fail_nothing_is_committed_and_the_instant_is_rolled_back(table:
     assert str(rejected.value) == (
         "4 rows cannot be written and spec.errors.mode is fail. The first: recordKey: the record key (id) is null, "
         'empty or not UTF-8: {"id": null, "region": "eu", "amount": 7, "at": "1970-01-01 00:00:00+00:00"}. '
-        "Mend the source, or set spec.errors.mode to deadLetter"
+        "Fix the source, or set spec.errors.mode to deadLetter"
     )
     assert [instant.action for instant in table.timeline().completed] == ["rollback"]
     assert table.leftovers() == []
@@ -112,7 +107,7 @@ def test_of_two_attempts_that_wrote_a_micro_batch_only_the_dead_letters_of_its_l
         return put_ledger(*arguments)
 
     monkeypatch.setattr(Journal, "put_ledger", after_another_attempt)
-    monkeypatch.setattr(Journal, "check_epoch", lambda *_: None)  # as when a listing leaves out the newest
+    monkeypatch.setattr(Journal, "check_epoch", lambda *_: None)  # as if a listing left out the newest
     first = table.attempt(commit_interval=timedelta(hours=1))
     instant = first.run(offsets(0, 5), ROWS).instant_time
     first.coordinator.commit_open()

@@ -1,4 +1,4 @@
-"""A micro-batch is resumed by an attempt that would do exactly the same; else its instant makes way."""
+"""A micro-batch is resumed by an attempt with the same work; else its instant is rolled back."""
 
 from __future__ import annotations
 
@@ -13,20 +13,15 @@ from bucketingest.hudi.naming import LogFileName, deterministic_file_id
 from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.write.errors import ConflictingAttempt, PositionLost
 from bucketingest.write.instants.source_range import SourceRange
-from support.crashing_storage import Crash
-from support.table_runs import Rows, TestTable, offsets
-from support.write_plans import row
+from support.storage.crashing_storage import Crash
+from support.tables.table_runs import Rows, TestTable, offsets
+from support.tables.write_plans import row
 
 EU: Rows = [row(f"k{n}", region="eu", amount=n) for n in range(3)]
 US: Rows = [row(f"k{n}", region="us", amount=n) for n in range(3)]
 """The same rows by an edited query: other partitions, so that no name collides."""
 KEYS = ["k0", "k1", "k2"]
 LONG = timedelta(hours=1)
-
-
-@pytest.fixture
-def table() -> TestTable:
-    return TestTable()
 
 
 def die() -> None:
@@ -37,7 +32,7 @@ def at(time: int) -> SourceRange:
     return replace(offsets(0, 3), timestamp_ms=time)
 
 
-def test_files_of_an_edited_query_are_not_kept_beside_those_of_the_next_attempt(table: TestTable) -> None:
+def test_files_of_an_edited_query_are_not_kept_next_to_those_of_the_next_attempt(table: TestTable) -> None:
     with pytest.raises(Crash):
         table.attempt(work="SELECT 'eu'").run(offsets(0, 3), EU, die)
     table.attempt(work="SELECT 'us'").run(offsets(0, 3), US)
@@ -53,13 +48,13 @@ def test_the_same_work_is_resumed_and_its_files_adopted(table: TestTable) -> Non
     assert table.attempt(work="SELECT 'eu'").run(offsets(0, 3), EU).instant_time == open_instant.request_time
 
 
-def test_an_edited_query_takes_whole_micro_batches_of_the_open_instant_back(table: TestTable) -> None:
+def test_an_edited_query_rolls_back_complete_micro_batches_of_the_open_instant(table: TestTable) -> None:
     first = table.attempt(work="a", commit_interval=LONG)
     first.run(offsets(0, 1), EU[:1])
     with pytest.raises(Crash):
         first.run(offsets(1, 3), EU[1:], die)
     attempt = table.attempt(work="b", commit_interval=LONG)
-    with pytest.raises(PositionLost, match="begun with other rows, settings or file groups"):
+    with pytest.raises(PositionLost, match="started with other rows, settings or file groups"):
         attempt.run(offsets(1, 3), US[1:])
     table.attempt(work="b").go_on((offsets(0, 3), US))
     assert {each["_hoodie_partition_path"] for each in table.visible_rows()} == {"us"}
@@ -75,7 +70,7 @@ def test_another_batch_time_is_another_micro_batch(table: TestTable) -> None:
     assert table.leftovers() == []
 
 
-def test_the_next_start_is_told_the_batch_time_of_what_was_begun(table: TestTable) -> None:
+def test_the_next_start_gets_the_batch_time_of_the_started_micro_batch(table: TestTable) -> None:
     with pytest.raises(Crash):
         table.attempt().run(at(1000), EU, die)
     replay = table.attempt().start.replay
@@ -102,7 +97,7 @@ def test_another_place_for_dead_letters_is_other_work(
 
 
 def test_a_file_that_the_earlier_run_wrote_and_this_one_does_not_is_a_conflict(table: TestTable) -> None:
-    """The same work by its words, and other rows: a UDF that asks the world, or data lost at the source."""
+    """The same work by its fingerprint, but other rows: a UDF that reads outside data, or data lost at the source."""
     with pytest.raises(Crash):
         table.attempt().run(offsets(0, 3), EU, die)
     attempt = table.attempt()

@@ -23,7 +23,7 @@ from bucketingest.write.rows.shuffle import (
     pack,
     unpack,
 )
-from support.write_plans import SCHEMA, WITH_DELETES, batch, definition, packed, row, share_of, write_plan
+from support.tables.write_plans import SCHEMA, WITH_DELETES, batch, definition, packed, row, share_of, write_plan
 
 Place = tuple[str, int]
 TINY = 8 * 400
@@ -150,7 +150,7 @@ def test_all_map_tasks_send_a_file_group_to_one_write_task() -> None:
         assert {task for tasks in routes.values() for task in tasks} == set(range(5))
 
 
-def test_file_groups_beyond_16_bits_are_told_apart() -> None:
+def test_file_groups_beyond_16_bits_are_distinguished() -> None:
     plan = write_plan(definition(buckets=2**16), tasks=1)
     rows = [row(f"k{n // 4}", region=f"r{n % 2}", amount=n) for n in range(400)]
     sent = packed([[batch(rows)]], plan)

@@ -1,4 +1,4 @@
-"""How a micro-batch lies to what the table has: next, done, or refused with what to do."""
+"""How a micro-batch relates to the committed position: next, done, or refused with what to do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_first_micro_batch_of_a_pipeline_is_next() -> None:
     assert relate(files(3, batch=5), None) is Relation.NEXT
 
 
-def test_a_range_that_begins_at_the_position_is_next() -> None:
+def test_a_range_that_starts_at_the_position_is_next() -> None:
     assert relate(one(10, 20), one(0, 10)) is Relation.NEXT
 
 
@@ -44,13 +44,13 @@ def test_a_range_that_ends_at_the_position_is_done(start: int) -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(10, 3), (3, 3), (3, 7), (0, 5)])
 def test_offsets_that_went_back_are_those_of_another_topic_and_never_count_as_done(start: int, end: int) -> None:
-    """As Spark reads on, under failOnDataLoss=false, when a topic was created anew."""
+    """As Spark reads under failOnDataLoss=false, after a topic was deleted and created again."""
     with pytest.raises(RangeConflict) as refused:
         relate(one(start, end), one(0, 10))
     assert str(refused.value) == (
         "topic t partition 0: the offsets went back: the table has everything before offset 10, the micro-batch is "
-        f"{start} to {end}. The topic was created anew, or truncated, and what it holds now is not in the table: give "
-        "the pipeline another name to ingest all of it"
+        f"{start} to {end}. The topic was deleted and created again, or truncated, and its rows are not in the table: "
+        "give the pipeline another name to ingest all of them"
     )
 
 
@@ -87,7 +87,7 @@ def test_a_rewound_range_that_reaches_beyond_the_position_is_refused() -> None:
     assert str(refused.value) == (
         "topic t partition 0: the table has everything before offset 10, the micro-batch is 6 to 15; offsets 6 to 9 "
         "would be ingested twice. Start again: each start continues from the table; if the "
-        "topic was created anew, give the pipeline another name"
+        "topic was created again, give the pipeline another name"
     )
 
 
@@ -96,13 +96,13 @@ def test_a_range_that_leaves_offsets_out_is_refused() -> None:
         relate(one(13, 15), one(0, 10))
     assert str(refused.value) == (
         "topic t partition 0: the table has everything before offset 10, the micro-batch is 13 to 15; offsets 10 to 12 "
-        "would be left out. Start again: each start continues from the table; if the topic was "
-        "created anew, give the pipeline another name"
+        "would be lost. Start again: each start continues from the table; if the topic was "
+        "created again, give the pipeline another name"
     )
 
 
-def test_an_empty_range_beyond_the_position_is_refused_too_because_the_next_one_begins_there() -> None:
-    with pytest.raises(RangeConflict, match="offsets 10 to 12 would be left out"):
+def test_an_empty_range_beyond_the_position_is_refused_too_because_the_next_one_starts_there() -> None:
+    with pytest.raises(RangeConflict, match="offsets 10 to 12 would be lost"):
         relate(one(13, 13), one(0, 10))
 
 

@@ -106,7 +106,7 @@ def test_the_engines_words_for_the_columns_are_those_of_arrow() -> None:
     assert pa.schema([(name, words[kind]) for name, kind in columns]) == STATUS_SCHEMA
 
 
-def test_a_file_is_told_in_hudis_words() -> None:
+def test_a_file_becomes_a_write_stat_of_hudi() -> None:
     stat = wrote(0, 1).to_write_stat()
     assert (stat.file_id, stat.partition_path) == (deterministic_file_id(1), "eu")
     assert stat.path == f"eu/{wrote(0, 1).file_name}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Process 1 of the node's pid namespace: starts what a Kubernetes node consists of, then reaps. When it ends, all ends.
-# The variables come from devcluster.embedded.
+# The variables come from devcluster.node.embedded.
 set -uo pipefail
 
 start() { # start NAME COMMAND...

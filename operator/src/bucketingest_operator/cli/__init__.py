@@ -1,3 +1,1 @@
-"""Commands for people who look after pipelines on Kubernetes; the `bucketingest` command has them where this package is
-installed.
-"""
+"""Commands for pipelines on Kubernetes; the `bucketingest` command has them if this package is installed."""

@@ -1,4 +1,4 @@
-"""Reads from a cluster as the person at the terminal: with their kubeconfig, in bounds, and never changing anything."""
+"""Reads from a cluster with the user's kubeconfig and rights, with limits, and changes nothing."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _CHUNK_BYTES: Final = 64 * 1024
 
 
 class Cluster:
-    """An API server, and who asks it."""
+    """An API server, with the user's credentials."""
 
     def __init__(self, configuration: Any, namespace: str) -> None:
-        """Args: `configuration`: of the kubernetes client. `namespace`: where nothing else is said."""
+        """Args: `configuration`: of the kubernetes client. `namespace`: the default namespace."""
         self.namespace = namespace
         self._configuration = configuration
         options: dict[str, Any] = {
@@ -47,7 +47,7 @@ class Cluster:
     def find(cls, context: str | None = None) -> Self:
         """The cluster of the kubeconfig (of one of its contexts), or the one that this process runs in.
 
-        Raises ClusterError where there is neither.
+        Raises ClusterError if there is neither.
         """
         configuration = client.Configuration()
         try:
@@ -73,12 +73,12 @@ class Cluster:
             try:
                 found = json.loads(answer.read())
             except ValueError as error:
-                raise ClusterError(f"GET {path}: the answer is no JSON") from error
+                raise ClusterError(f"GET {path}: the answer is not JSON") from error
         assert isinstance(found, dict), "the API server answers with objects"
         return found
 
     def items(self, path: str, **parameters: str) -> list[Object]:
-        """All objects of a list, in pages. Raises as `get`."""
+        """All objects of a list, in pages. Raises the same as `get`."""
         found: list[Object] = []
         following = ""
         while True:
@@ -90,7 +90,7 @@ class Cluster:
                 return found
 
     def lines(self, path: str, bytes_max: int, **parameters: str) -> Iterator[str]:
-        """The lines of a text such as a log, until so many bytes were read. Raises as `get`."""
+        """The lines of a text such as a log, up to a number of bytes. Raises the same as `get`."""
         with self._answer(path, parameters) as answer:
             rest, read = b"", 0
             for chunk in answer.stream(_CHUNK_BYTES):
@@ -106,7 +106,7 @@ class Cluster:
     def run(
         self, namespace: str, pod: str, container: str, command: list[str], *, seconds: float, bytes_max: int
     ) -> str:
-        """What a command in a container prints. Raises ClusterError when it fails, is late or says too much."""
+        """The output of a command in a container. Raises ClusterError if it fails, or exceeds time or size."""
         api = client.CoreV1Api(client.ApiClient(self._configuration))
         try:
             running = stream.stream(
@@ -127,7 +127,7 @@ class Cluster:
         try:
             return _printed(running, f"{command[0]} in {pod}", time.monotonic() + seconds, bytes_max)
         except (OSError, WebSocketException) as error:
-            raise ClusterError(f"the connection to {pod} broke off: {error}") from error
+            raise ClusterError(f"the connection to {pod} was lost: {error}") from error
         finally:
             running.close()
 
@@ -153,26 +153,26 @@ class Cluster:
 
 
 def _printed(running: Any, what: str, deadline: float, bytes_max: int) -> str:
-    """All that a command prints on stdout. Raises ClusterError when it fails, is late or says too much."""
-    told, complaints = b"", b""
+    """Everything that a command prints on stdout. Raises ClusterError if it fails, or exceeds time or size."""
+    output, errors = b"", b""
     open_still = True
     while open_still:
         running.update(timeout=1)
         open_still = running.is_open()
-        told += running.read_stdout(timeout=0) if running.peek_stdout() else b""
-        complaints += running.read_stderr(timeout=0) if running.peek_stderr() else b""
+        output += running.read_stdout(timeout=0) if running.peek_stdout() else b""
+        errors += running.read_stderr(timeout=0) if running.peek_stderr() else b""
         if time.monotonic() > deadline:
-            raise ClusterError(f"{what} was not done in time")
-        if len(told) > bytes_max:
+            raise ClusterError(f"{what} did not end in time")
+        if len(output) > bytes_max:
             raise ClusterError(f"{what} printed more than {bytes_max} bytes")
     try:
         code = running.returncode
-    except (TypeError, KeyError, ValueError):  # the end of the command was never told
+    except (TypeError, KeyError, ValueError):  # the stream ended without an exit code
         code = None
     if code != 0:
-        said = _last_line(complaints.decode("utf-8", "replace"))
+        said = _last_line(errors.decode("utf-8", "replace"))
         raise ClusterError(f"{what} failed{'' if code is None else f' with {code}'}: {said}")
-    return told.decode("utf-8", "replace")
+    return output.decode("utf-8", "replace")
 
 
 def _refusal(path: str, status: int, body: bytes) -> ClusterError:
@@ -190,4 +190,4 @@ def _first_line(text: object) -> str:
 
 
 def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it said nothing"])[-1][:_ERROR_CHARACTERS]
+    return (text.strip().splitlines() or ["it printed nothing"])[-1][:_ERROR_CHARACTERS]

@@ -1,6 +1,6 @@
-"""Gathers what explains one pipeline, part by part: what cannot be had is noted, and the rest is gathered all the same.
+"""Collects what explains one pipeline, part by part: a part that cannot be read is noted, and the rest is collected.
 
-Everything is read with the rights of whoever asks, none of it from storage, and no Secret.
+Everything is read with the user's rights, nothing from storage, and no Secret.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ _redact: Final = Redactor()
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which pipeline, and how far back."""
+    """Which pipeline, and how far back in time."""
 
     namespace: str
     name: str
     since_seconds: int
     operator_namespace: str | None = None
-    """None: every namespace, as far as that may be seen."""
+    """None: all namespaces, as far as the user may read them."""
     timeline: bool = True
-    """Whether the table is looked at too, which takes some memory of the driver's pod for a moment."""
+    """Whether to inspect the table too, which needs some memory of the driver's pod for a moment."""
 
 
 class Collector:
-    """Gathers one pipeline's bundle. `told` is called with what is being done, for whoever waits."""
+    """Collects one pipeline's bundle. `report` is called with each step, to show the progress to the user."""
 
-    def __init__(self, cluster: Cluster, wanted: Wanted, bundle: BundleWriter, told: Callable[[str], None]) -> None:
+    def __init__(self, cluster: Cluster, wanted: Wanted, bundle: BundleWriter, report: Callable[[str], None]) -> None:
         self._cluster = cluster
         self._wanted = wanted
         self._bundle = bundle
-        self._told = told
+        self._report = report
 
     def collect(self) -> None:
-        """Fill the bundle. Raises ClusterError if the resource itself cannot be read."""
+        """Fill the bundle. Raises ClusterError if the resource cannot be read."""
         wanted, bundle = self._wanted, self._bundle
-        self._told("resource")
+        self._report("resource")
         try:
             resource = self._cluster.get(BUCKET_INGESTS.path(wanted.namespace, wanted.name))
         except NotThere as error:
@@ -76,7 +76,7 @@ class Collector:
         uid = str(resource["metadata"]["uid"])
         pods = self._owned(uid)
         with self._noting("events.txt"):
-            self._told("events")
+            self._report("events")
             self._events(Names(wanted.name, uid).base, uid)
         for pod in pods:
             self._log(pod)
@@ -88,21 +88,21 @@ class Collector:
             if self._wanted.timeline:
                 self._timeline(driver, str(resource["spec"]["table"]["path"]))
         with self._noting(DECISIONS):
-            self._told("the operator's decisions")
+            self._report("the operator's decisions")
             self._decisions()
 
     @contextmanager
     def _noting(self, part: str) -> Iterator[None]:
         try:
             yield
-        except (ClusterError, ValueError) as error:  # what was told is no JSON
+        except (ClusterError, ValueError) as error:  # ValueError: an answer is not JSON
             self._bundle.missing[part] = _redact(str(error))
 
     def _owned(self, uid: str) -> list[Object]:
-        """Write the objects that the operator and Spark made for the resource; returns its pods, oldest first."""
+        """Write the objects that the operator and Spark created for the resource; returns its pods, oldest first."""
         pods: list[Object] = []
         for kind in (PODS, JOBS, CONFIG_MAPS, SERVICES):
-            self._told(kind.plural)
+            self._report(kind.plural)
             with self._noting(f"{kind.plural}/"):
                 found = self._labelled(kind, uid)
                 for each in found:
@@ -128,7 +128,7 @@ class Collector:
     def _log(self, pod: Object) -> None:
         for container in pod["spec"]["containers"]:
             part = f"logs/{_name(pod)}.{container['name']}.log"
-            self._told(part)
+            self._report(part)
             with self._noting(part):
                 path = PODS.path(self._wanted.namespace, _name(pod), "log")
                 asked = {"container": container["name"], "tailLines": str(_LOG_LINES), "timestamps": "true"}
@@ -136,20 +136,18 @@ class Collector:
                 self._bundle.add(part, "".join(f"{_strip_timed(line)}\n" for line in lines))
 
     def _progress(self, pod: Object) -> None:
-        self._told("/progress")
+        self._report("/progress")
         with self._noting("progress.json"):
             try:
                 path = f"{PODS.path(self._wanted.namespace)}/{_name(pod)}:{HTTP_PORT}/proxy/progress"
                 report = self._cluster.get(path)
-            except ClusterError:  # not everybody may use the proxy, nor every API server reaches pods
+            except ClusterError:  # the user may lack the right to the proxy, or the API server may not reach pods
                 report = json.loads(self._run(pod, _ASK_PROGRESS, _PROGRESS_BYTES))
             self._bundle.add_json("progress.json", without_secrets(report, _redact))
 
     def _timeline(self, pod: Object, table: str) -> None:
-        """The table as `bucketingest inspect` shows it, in the driver's container: credentials for storage are there
-        and nowhere else.
-        """
-        self._told("timeline of the table")
+        """The table as `bucketingest inspect` shows it, run in the driver's container, which has the credentials."""
+        self._report("timeline of the table")
         with self._noting("timeline.txt"):
             self._bundle.add("timeline.txt", strip_text(self._run(pod, ["inspect", table], _INSPECT_BYTES)))
         with self._noting("timeline.json"):
@@ -157,7 +155,7 @@ class Collector:
             self._bundle.add_json("timeline.json", without_secrets(report, _redact))
 
     def _run(self, pod: Object, arguments: list[str], bytes_max: int) -> str:
-        # The job alone says how its container ended.
+        # Only the job may write the container's termination message.
         command = ["env", "BUCKETINGEST_TERMINATION_LOG=/dev/null"]
         command += ["bucketingest", *arguments] if arguments[0] == "inspect" else arguments
         namespace, name = self._wanted.namespace, _name(pod)
@@ -199,7 +197,7 @@ def newest_running_driver(pods: list[Object]) -> Object | None:
 
 
 def _strip_timed(line: str) -> str:
-    """A line of a log that begins with the time at which the node had it."""
+    """A log line without secrets. It starts with the node's timestamp."""
     at, blank, rest = line.partition(" ")
     return f"{at}{blank}{strip_line(rest)}"
 

@@ -1,4 +1,4 @@
-"""The commands as `bucketingest` shows them: their arguments, and nothing that takes time to import."""
+"""The commands' arguments and help. Imports nothing slow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bucketingest.spec.quantity import parse_duration
 
 _Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", help="Namespace.", show_default="that of the kubeconfig's context"),
+    typer.Option("--namespace", "-n", help="Namespace.", show_default="of the kubeconfig's context"),
 ]
 _Context = Annotated[
     str | None, typer.Option(help="Context of the kubeconfig.", show_default="the current one", metavar="NAME")
@@ -31,25 +31,25 @@ def diagnose(
         str, typer.Option(help="How far back the operator's log is read for decisions.", metavar="DURATION")
     ] = "24h",
     operator_namespace: Annotated[
-        str | None, typer.Option(help="Namespace of the operator.", show_default="looked for in all", metavar="NAME")
+        str | None, typer.Option(help="Namespace of the operator.", show_default="all are searched", metavar="NAME")
     ] = None,
     timeline: Annotated[
-        bool, typer.Option(help="Whether the table is looked at, for which the driver's pod needs 120 MB for a moment.")
+        bool, typer.Option(help="Inspect the table too, for which the driver's pod needs 120 MB for a moment.")
     ] = True,
     bundle: Annotated[
         Path | None,
         typer.Option(
             "--replay",
-            help="Instead: decide once more what a bundle's operator saw, and show where this version differs.",
+            help="Instead: replay the decisions in a bundle, and show where this version decides differently.",
             metavar="BUNDLE",
         ),
     ] = None,
     context: _Context = None,
 ) -> None:
-    """Write all that explains a pipeline on Kubernetes into one file, without secrets.
+    """Write everything that explains a pipeline on Kubernetes into one file, without secrets.
 
-    Spec and status, events, pods, logs, progress, the table's timeline, and the operator's decisions with what they
-    were made from. Nothing is changed. The timeline is read in the driver's pod: no credentials are needed here.
+    Spec and status, events, pods, logs, progress, the table's timeline, and the operator's decisions with their
+    observations. Nothing is changed. The timeline is read in the driver's pod: no credentials are needed here.
     """
     from bucketingest_operator.cli.diagnose import diagnose_resource, show_replay, within
 
@@ -77,10 +77,10 @@ def top(
     *,
     every: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Pipelines of all namespaces.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Print the table once, as plain text.")] = False,
-    interval: Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds between two looks.")] = 2.0,
+    interval: Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds between two refreshes.")] = 2.0,
     context: _Context = None,
 ) -> None:
-    """Show all pipelines: phase, last commit, latency, lag, attempts. Only the API server is asked."""
+    """Show all pipelines: phase, last commit, latency, lag, attempts. Reads only from the API server."""
     from bucketingest_operator.cli.cluster import Cluster
     from bucketingest_operator.cli.top import print_once, watch
 

@@ -1,4 +1,4 @@
-"""Finds the decisions about one resource in what operators logged."""
+"""Finds the decisions about one resource in operators' logs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _FIELDS: Final = ("timestamp", "namespace", "name", "observation", "plan")
 
 @dataclass(slots=True)
 class OperatorLog:
-    """What operators said about one resource, the newest of it."""
+    """The newest log lines of operators about one resource."""
 
     namespace: str
     name: str
     decisions: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
-    """Records of the decision log, with what decides them again and no more."""
+    """Records of the decision log, with only the fields that a replay needs."""
     others: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
     """Other lines that name the resource."""
 
     def take(self, lines: Iterable[str]) -> None:
-        """Sort the lines of one pod in."""
+        """Add the lines of one pod."""
         for line in lines:
             if self.name not in line:
                 continue

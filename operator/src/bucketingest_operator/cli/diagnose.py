@@ -1,4 +1,4 @@
-"""`bucketingest diagnose`: one file with all that explains a pipeline, and what was decided, decided once more."""
+"""`bucketingest diagnose`: writes one file that explains a pipeline, and replays the decisions in such a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bucketingest_operator.cli.replay import replay
 
 
 def diagnose_resource(wanted: Wanted, cluster: Cluster, output: Path | None) -> Path:
-    """Write the bundle; returns its path. Raises ClusterError, BadOption if the file cannot be written."""
+    """Write the bundle; returns its path. Raises ClusterError, and BadOption if the file cannot be written."""
     now = datetime.now(UTC)
     folder = f"bucketingest-{wanted.namespace}-{wanted.name}-{now:%Y%m%dT%H%M%SZ}"
     path = output or Path(f"{folder}.tar.gz")
@@ -41,7 +41,7 @@ def diagnose_resource(wanted: Wanted, cluster: Cluster, output: Path | None) -> 
 
 
 def show_replay(path: Path) -> None:
-    """Decide what a bundle has once more, and print each decision, and where it is another one now."""
+    """Replay the decisions of a bundle, and print each, with what differs now."""
     same = different = unreadable = 0
     for each in replay(read_decisions(path)):
         verdict = "another decision now" if each.difference else each.unreadable or "the same"
@@ -55,7 +55,7 @@ def show_replay(path: Path) -> None:
 
 
 def within(cluster: Cluster, wanted: Wanted) -> Wanted:
-    """The same, with the operator looked for only where it may be: not everybody may list pods of all namespaces."""
+    """The same, but search the operator only in the pipeline's namespace if the user may not list pods of all."""
     if wanted.operator_namespace is not None:
         return wanted
     try:

@@ -1,4 +1,4 @@
-"""The error family of the commands that speak with a cluster."""
+"""Errors of the commands that use a cluster."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from bucketingest.cli.errors import BadOption
 
 
 class ClusterError(BadOption):
-    """The cluster cannot be asked, or has not what was asked for; the message says what to do."""
+    """The cluster does not answer, or lacks the object; the message says what to do."""
 
 
 class NotThere(ClusterError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class Denied(ClusterError):
-    """Whoever asks may not see it."""
+    """The user lacks the right to read it."""
 
 
 class NoBundle(BadOption):
-    """A file is no bundle that `diagnose` wrote."""
+    """A file is not a bundle that `diagnose` wrote."""

@@ -1,4 +1,4 @@
-"""Decides once more from what the operator saw, and shows where this version decides otherwise than it did then."""
+"""Replays decisions from the operator's observations, and shows where this version decides differently."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _CONTEXT_LINES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One pass of the operator, decided again."""
+    """One replayed pass of the operator."""
 
     at: str
     """Time of the observation."""
     actions: tuple[str, ...]
-    """What was decided then, one word or two per action."""
+    """The old decision, one or two words per action."""
     difference: tuple[str, ...] = ()
-    """Lines of a diff of the plans, then against now; none: the same was decided."""
+    """Lines of a diff of the plans, then against now; empty: the decision is the same."""
     unreadable: str = ""
-    """Why it cannot be decided again: another version of the operator wrote it."""
+    """Why it cannot be replayed: another version of the operator wrote it."""
 
 
 def replay(records: Iterable[Mapping[str, Any]]) -> Iterator[Replayed]:
-    """Decide each record of the decision log again. Pure."""
+    """Replay each record of the decision log. Pure."""
     for record in records:
         plan = record.get("plan")
         if not isinstance(plan, dict) or not isinstance(record.get("observation"), dict):

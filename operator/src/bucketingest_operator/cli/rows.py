@@ -1,4 +1,4 @@
-"""One line per pipeline for `bucketingest top`, from what the API server has of it. Pure."""
+"""One line per pipeline for `bucketingest top`, from the API server's objects. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is shown of one pipeline, as texts."""
+    """The columns of one pipeline, as texts."""
 
     namespace: str
     name: str
@@ -27,23 +27,23 @@ class Row:
     """Age of the last commit."""
     latency: str
     lag: str
-    """Offsets, or the age of the oldest input where the source has none; both where both are known."""
+    """Offsets, or the age of the oldest input if the source has no offsets; both if both are known."""
     attempt: str
     restarts: str
-    """Attempts that began within the last hour, but for the very first one."""
+    """Attempts that started within the last hour, without the very first one."""
     age: str
     note: str
     """Why it is not ready."""
 
     @property
     def order(self) -> tuple[int, str, str]:
-        """What needs a person first, then by name."""
+        """Pipelines that need a person first, then by name."""
         urgency = {"Stalled": 0, "Recovering": 1}.get(self.phase, 2)
         return urgency, self.namespace, self.name
 
 
 def row_of(found: Object, now: datetime) -> Row:
-    """The line of a BucketIngest as the API server has it; what its status lacks is a dash."""
+    """The line of a BucketIngest; a missing value is a dash."""
     metadata, status = found["metadata"], found.get("status") or {}
     conditions = {each.get("type"): each for each in status.get("conditions") or ()}
     commit, lag = status.get("lastCommit") or {}, status.get("lag") or {}
@@ -103,7 +103,7 @@ def _time(value: Any) -> datetime | None:
 
 
 def span(seconds: float) -> str:
-    """A length of time in its two largest units: 95 seconds are 1m35s; clocks may differ, so there is none below 0s."""
+    """A duration in its two largest units: 95 seconds are 1m35s. At least 0s, because clocks may differ."""
     rest = max(0, int(seconds))
     for place, (size, unit) in enumerate(_UNITS):
         if rest >= size:

@@ -1,4 +1,4 @@
-"""Takes out of what a cluster says what nobody should send around: secrets, and values of environments."""
+"""Removes secrets and values of environment variables from a cluster's answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _redact: Final = Redactor()
 
 
 def stripped(found: Object) -> Object:
-    """An object of the API server without what its managers noted, values of environments, and secrets. Pure."""
+    """An object of the API server without managed fields, values of environment variables, and secrets. Pure."""
     kept = dict(found)
     metadata = dict(kept.get("metadata") or {})
     metadata.pop("managedFields", None)
@@ -33,7 +33,7 @@ def stripped(found: Object) -> Object:
 
 
 def strip_file(name: str, text: str) -> str:
-    """The text of a configuration file without secrets, by the form that its name says. Pure."""
+    """The text of a configuration file without secrets; its name says the format. Pure."""
     if name.endswith((".yaml", ".yml")):
         try:
             documents = [_without_environment(each) for each in yaml.safe_load_all(text)]
@@ -71,7 +71,7 @@ def _setting(line: str) -> str:
 
 
 def _without_environment(value: Any) -> Any:
-    """Names of variables stay, and where they come from; values go."""
+    """Keep names and origins of variables; hide values."""
     if isinstance(value, list):
         return [_without_environment(each) for each in value]
     if not isinstance(value, dict):

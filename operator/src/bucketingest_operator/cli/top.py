@@ -1,4 +1,4 @@
-"""`bucketingest top`: all pipelines on one screen, from nothing but what the operator writes into their status."""
+"""`bucketingest top`: all pipelines on one screen, only from their status."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _STYLES: Final = {
 
 
 def read_rows(cluster: Cluster, namespace: str | None) -> list[Row]:
-    """A row per pipeline, the urgent ones first; `namespace` None: of all. Raises ClusterError."""
-    # Any version that the API server has in memory will do.
+    """A row per pipeline, the urgent ones first; `namespace` None: all namespaces. Raises ClusterError."""
+    # The API server's cached version is new enough.
     found = cluster.items(BUCKET_INGESTS.path(namespace), resourceVersion="0")
     now = datetime.now(UTC)
     return sorted((row_of(each, now) for each in found), key=lambda row: row.order)
 
 
 def print_once(cluster: Cluster, namespace: str | None) -> None:
-    """The table as plain text, nothing cut off, columns apart by two blanks at least. Raises ClusterError."""
+    """Print the table as plain text, nothing cut off, with at least two blanks between columns. Raises ClusterError."""
     columns = _columns(namespace)
     lines = [[title for title, _ in columns]]
     lines += [[getattr(row, field) or "-" for _, field in columns] for row in read_rows(cluster, namespace)]
@@ -63,7 +63,7 @@ def print_once(cluster: Cluster, namespace: str | None) -> None:
 
 
 def watch(cluster: Cluster, namespace: str | None, interval: float) -> None:
-    """The table on the whole screen, read anew every `interval` seconds until Ctrl-C. Raises ClusterError at first."""
+    """Show the table full-screen, refreshed every `interval` seconds until Ctrl-C. Raises ClusterError at the start."""
     rows, trouble = read_rows(cluster, namespace), ""
     with Live(console=Console(), screen=True, auto_refresh=False) as live:
         while True:
@@ -76,7 +76,7 @@ def watch(cluster: Cluster, namespace: str | None, interval: float) -> None:
 
 
 def screen(rows: list[Row], namespace: str | None, trouble: str = "") -> Group:
-    """What is shown: the table, how many there are of each phase, and why it may be old. Pure."""
+    """The table, the number of pipelines in each phase, and why it may be old. Pure."""
     columns = _columns(namespace)
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     for title, field in columns:

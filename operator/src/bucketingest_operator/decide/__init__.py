@@ -1,1 +1,1 @@
-"""What is to be done about a resource, from what was observed of it. Pure: no network, no cluster, no log."""
+"""Decides what to do about a resource, from an observation. Pure: no network, no cluster, no log."""

@@ -14,18 +14,18 @@ from bucketingest_operator.decide.failures import TREATMENTS, Answer, failure_of
 BASE: Final = timedelta(seconds=10)
 CAP: Final = timedelta(minutes=5)
 STABLE_AFTER: Final = timedelta(minutes=10)
-"""An attempt that ran so long was well: failures before it no longer make waiting longer."""
+"""An attempt that ran so long was healthy: failures before it no longer make the wait longer."""
 JITTER: Final = 0.2
-"""Largest part of a delay that is added, so that pipelines that failed together do not start together."""
+"""Largest fraction that is added to a delay, so that pipelines that failed together do not start together."""
 
 
 def delay(uid: str, attempt: int, failures: int) -> timedelta:
     """Time to wait after an attempt.
 
     Args:
-        uid: The resource's, which with the attempt makes the jitter.
+        uid: The resource's UID, which determines the jitter together with the attempt.
         attempt: Number of the attempt that failed.
-        failures: How many attempts in a row have failed; 0 waits not at all.
+        failures: How many attempts in a row have failed; 0: no wait.
     """
     if failures <= 0:
         return timedelta(0)
@@ -41,7 +41,7 @@ def _fraction(uid: str, attempt: int) -> float:
 def wait_after(uid: str, attempts: Sequence[Attempt]) -> timedelta:
     """Time from the end of the newest attempt to the start of the next.
 
-    Attempts that ended as planned (a changed spec, a suspension) are passed over; after one of those nothing is waited.
+    Attempts that ended as planned (a changed spec, a suspension) do not count; after one of those there is no wait.
     """
     if not attempts:
         return timedelta(0)
@@ -60,7 +60,7 @@ def failures_in_row(attempts: Sequence[Attempt]) -> int:
     count = 0
     for attempt in reversed(attempts):
         if failure_of(attempt.outcome) is not None:
-            # The failure of a stable run is the first of a new row.
+            # The failure of a stable run is the first of a new series.
             count += 1
         if ran_for(attempt) >= STABLE_AFTER:
             break
@@ -68,7 +68,7 @@ def failures_in_row(attempts: Sequence[Attempt]) -> int:
 
 
 def ran_for(attempt: Attempt) -> timedelta:
-    """How long an attempt that is over ran; zero when it never started."""
+    """How long an attempt that has ended ran; zero if it never started."""
     if attempt.started_at is None or attempt.ended_at is None:
         return timedelta(0)
     return max(attempt.ended_at - attempt.started_at, timedelta(0))
@@ -80,10 +80,10 @@ def counted_failures(
     """Ends of the failed attempts that count for the circuit breaker, oldest first, no more than its limit.
 
     Args:
-        before: Those that the newest attempt was told of: the status keeps only the newest attempts.
+        before: Those in the newest attempt's input: the status keeps only the newest attempts.
         attempts: Those of the status.
-        since: What ended earlier does not count: a person has ended the stall it led to.
-        now: The clock.
+        since: Attempts that ended earlier do not count: a person has ended the stall that they caused.
+        now: The current time.
         restart: The limits.
     """
     ends = set(before)

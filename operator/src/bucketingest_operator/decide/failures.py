@@ -1,4 +1,4 @@
-"""The classes of failure and what is done about each: one table, so that nobody has to guess why a driver came back."""
+"""The classes of failure and what the operator does about each, in one table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Answer(Enum):
 
     BACKOFF = "restart with backoff"
     AT_ONCE = "restart at once"
-    """The first time in a row; after that with backoff."""
+    """After the first failure in a row; after more failures with backoff."""
     WAIT = "wait"
-    """Restart with backoff for as long as it takes: an outage elsewhere. It does not count for the circuit breaker."""
+    """Restart with backoff without limit: an outage elsewhere. It does not count for the circuit breaker."""
     STALL = "stall until the spec changes"
 
 
 class Failure(Enum):
-    """How an attempt failed. The value is the word in conditions, events and outcomes."""
+    """How an attempt failed. Conditions, events and outcomes show the value."""
 
     DRIVER_LOST = "DriverLost"
     STOPPED = "DriverStopped"
@@ -53,35 +53,35 @@ class Failure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """By what a class of failure is known, what is done about it, and how it is told."""
+    """How to recognise a class of failure, what the operator does about it, and the message for users."""
 
     answer: Answer
     sentence: str
     rollback: bool = False
-    """Take the open instant back by a Job before the next attempt."""
+    """A Job rolls back the open instant before the next attempt."""
     codes: tuple[int, ...] = ()
-    """The job's exit codes that mean it."""
+    """Exit codes of the job with this meaning."""
     reasons: tuple[PodReason, ...] = ()
-    """What Kubernetes says of the pod that means it."""
+    """Reasons of the pod with this meaning."""
 
 
 _KILLED: Final = 137
 
 TREATMENTS: Final[dict[Failure, Treatment]] = {
-    Failure.DRIVER_LOST: Treatment(Answer.AT_ONCE, "The driver ended without a word of its own.", codes=(_KILLED,)),
+    Failure.DRIVER_LOST: Treatment(Answer.AT_ONCE, "The driver was killed (SIGKILL).", codes=(_KILLED,)),
     Failure.STOPPED: Treatment(
         Answer.AT_ONCE,
-        "The driver was told to stop by somebody else, as by a drain of its node.",
+        "The driver was stopped from outside, for example by a drain of its node.",
         codes=(ExitCode.INTERRUPTED, ExitCode.TERMINATED),
     ),
     Failure.OUT_OF_MEMORY: Treatment(
         Answer.BACKOFF,
-        "It ran out of memory: raise spark.driver.memory or spark.executor.memory.",
+        "The driver ran out of memory: raise spark.driver.memory or spark.executor.memory.",
         codes=(ExitCode.OUT_OF_MEMORY,),
         reasons=(PodReason.OOM_KILLED,),
     ),
     Failure.EVICTED: Treatment(
-        Answer.AT_ONCE, "The driver was evicted, preempted, or its node was shut down.", reasons=(PodReason.EVICTED,)
+        Answer.AT_ONCE, "The driver was evicted or preempted, or its node shut down.", reasons=(PodReason.EVICTED,)
     ),
     Failure.IMAGE_PULL: Treatment(
         Answer.WAIT, "The image cannot be pulled: check spark.image and its registry.", reasons=(PodReason.IMAGE_PULL,)
@@ -93,22 +93,22 @@ TREATMENTS: Final[dict[Failure, Treatment]] = {
     ),
     Failure.UNSCHEDULABLE: Treatment(
         Answer.WAIT,
-        "No node takes the driver pod: check its size, quotas and nodes.",
+        "The driver pod fits on no node: check its size, quotas and nodes.",
         reasons=(PodReason.UNSCHEDULABLE,),
     ),
     Failure.NO_EXECUTORS: Treatment(Answer.WAIT, "No executor runs: check their size, quotas and nodes."),
     Failure.CHECKPOINT_LOST: Treatment(
         Answer.AT_ONCE,
-        "Spark's checkpoint does not fit: the next attempt makes one anew from the table's timeline.",
+        "Spark's checkpoint does not match the table: the next attempt rebuilds it from the table's timeline.",
         codes=(ExitCode.CHECKPOINT_STALE,),
     ),
     Failure.SOURCE_DATA_LOST: Treatment(
         Answer.STALL,
-        "The source no longer has rows that the table has not: a person must accept the loss.",
+        "The source lost data before it was ingested: a person must accept the loss.",
         codes=(ExitCode.SOURCE_DATA_LOST,),
     ),
     Failure.SOURCE_CONFLICT: Treatment(
-        Answer.STALL, "The source does not continue where the table is.", codes=(ExitCode.SOURCE_CONFLICT,)
+        Answer.STALL, "The source does not match the table's position.", codes=(ExitCode.SOURCE_CONFLICT,)
     ),
     Failure.SOURCE_UNAVAILABLE: Treatment(
         Answer.WAIT, "The source does not answer.", codes=(ExitCode.SOURCE_UNAVAILABLE,)
@@ -120,7 +120,7 @@ TREATMENTS: Final[dict[Failure, Treatment]] = {
         Answer.STALL, "Storage denies access: check the job's credentials.", codes=(ExitCode.ACCESS_DENIED,)
     ),
     Failure.FENCED_OUT: Treatment(
-        Answer.BACKOFF, "Another attempt has taken the table over, or its lock was lost.", codes=(ExitCode.FENCED_OUT,)
+        Answer.BACKOFF, "Another attempt took over the table, or the lock was lost.", codes=(ExitCode.FENCED_OUT,)
     ),
     Failure.TABLE_LOCKED: Treatment(
         Answer.WAIT,
@@ -128,11 +128,11 @@ TREATMENTS: Final[dict[Failure, Treatment]] = {
         codes=(ExitCode.TABLE_LOCKED, ExitCode.INSTANT_HELD),
     ),
     Failure.TABLE_REFUSED: Treatment(
-        Answer.STALL, "The table is not one that may be written this way.", codes=(ExitCode.TABLE_REFUSED,)
+        Answer.STALL, "The table cannot be written with this spec.", codes=(ExitCode.TABLE_REFUSED,)
     ),
     Failure.WRITE_CONFLICT: Treatment(
         Answer.BACKOFF,
-        "Other writers on the table are in the way.",
+        "Commits of other writers conflict.",
         codes=(ExitCode.WRITE_CONFLICT, ExitCode.POSITION_LOST),
     ),
     Failure.BAD_SPEC: Treatment(Answer.STALL, "The spec cannot be run: correct it.", codes=(ExitCode.BAD_INPUT,)),
@@ -142,9 +142,9 @@ TREATMENTS: Final[dict[Failure, Treatment]] = {
     Failure.ROWS_REJECTED: Treatment(
         Answer.STALL, "Rows cannot be written, and errors.mode is fail.", codes=(ExitCode.ROWS_REJECTED,)
     ),
-    Failure.STUCK: Treatment(Answer.BACKOFF, "The driver ran and got nowhere; it was stopped.", rollback=True),
+    Failure.STUCK: Treatment(Answer.BACKOFF, "The driver made no progress; the operator stopped it.", rollback=True),
     Failure.STOP_DEADLINE: Treatment(
-        Answer.AT_ONCE, "The driver was told to stop and was not done in time.", codes=(ExitCode.STOP_DEADLINE,)
+        Answer.AT_ONCE, "The driver did not stop in time.", codes=(ExitCode.STOP_DEADLINE,)
     ),
     Failure.QUERY_FAILED: Treatment(
         Answer.BACKOFF,
@@ -153,7 +153,7 @@ TREATMENTS: Final[dict[Failure, Treatment]] = {
     ),
     Failure.UNKNOWN: Treatment(
         Answer.BACKOFF,
-        "The driver failed for a reason that is not known.",
+        "The driver failed for an unknown reason.",
         codes=(ExitCode.DEFECT, ExitCode.WRONG_RESULT),
         reasons=(PodReason.DEADLINE,),
     ),
@@ -169,7 +169,7 @@ _BY_REASON: Final[dict[PodReason, Failure]] = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """How an attempt failed, with the sentence for people."""
+    """How an attempt failed, with the message for users."""
 
     failure: Failure
     message: str
@@ -181,40 +181,42 @@ class Diagnosis:
 
 
 def diagnose(driver: Driver | None) -> Diagnosis | None:
-    """How an attempt failed whose driver pod is over, or gone (None).
+    """How an attempt failed whose driver pod has ended, or is gone (None). Returns None if it ingested all input.
 
-    None: it did not fail; it took all its input. The job's own report wins over its exit code, and that over what
-    Kubernetes says, but for memory and eviction, which the job cannot know.
+    The job's own report wins over its exit code, and that over what Kubernetes reports, except for memory and eviction,
+    which the job cannot know.
     """
     if driver is None:
-        return _told(Failure.DRIVER_LOST)
+        return Diagnosis(Failure.DRIVER_LOST, "The driver pod is gone and left no termination message.")
     if driver.reason in {PodReason.OOM_KILLED, PodReason.EVICTED}:
-        return _told(_BY_REASON[driver.reason], driver.message)
+        return _diagnosis(_BY_REASON[driver.reason], driver.message)
     report = driver.report
     code = report.exit_code if report is not None else driver.exit_code
     said = report.message if report is not None else driver.message
     if code == ExitCode.OK:
-        return None if report is not None and report.error_class == "Completed" else _told(Failure.STOPPED, said)
+        return None if report is not None and report.error_class == "Completed" else _diagnosis(Failure.STOPPED, said)
     if code is None:
-        return _told(_BY_REASON.get(driver.reason, Failure.UNKNOWN), said)
+        return _diagnosis(_BY_REASON.get(driver.reason, Failure.UNKNOWN), said)
     failure = _BY_CODE.get(code)
     if failure is None:
-        # A job newer than this operator says at least who can do something about it.
+        if report is None and not said:
+            return Diagnosis(Failure.UNKNOWN, f"The driver exited without a termination message (exit code {code}).")
+        # A job newer than this operator reports at least whether a person must act.
         person = report is not None and report.remedy is Remedy.PERSON
-        return _told(Failure.BAD_SPEC if person else Failure.UNKNOWN, said or f"Exit code {code}.")
-    return _told(failure, said or ENDING_WORDS.get(code, ""))
+        return _diagnosis(Failure.BAD_SPEC if person else Failure.UNKNOWN, said or f"Exit code {code}.")
+    return _diagnosis(failure, said or ENDING_WORDS.get(code, ""))
 
 
 ENDING_WORDS: Final[dict[int, str]] = {int(code): f"{ending.meaning}." for code, ending in ENDINGS.items()}
 
 
-def _told(failure: Failure, said: str = "") -> Diagnosis:
+def _diagnosis(failure: Failure, said: str) -> Diagnosis:
     advice = TREATMENTS[failure].sentence
     return Diagnosis(failure, f"{said.rstrip()} {advice}".strip() if said and said not in advice else advice)
 
 
 def failure_of(outcome: str | None) -> Failure | None:
-    """The failure that an attempt's outcome in the status names; None for planned ends and words of other versions."""
+    """The failure that an attempt's outcome names; None for planned ends and outcomes of other versions."""
     try:
         return Failure(outcome)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Whether a running driver is well, told from its commits and reports: idle is not stuck, pods prove nothing."""
+"""Judges a running driver by its commits and reports: idle is not stuck, and a running pod proves nothing."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from bucketingest_operator.decide.status import Truth
 from bucketingest_operator.observation import Contact, Driver, Executors
 
 START_ALLOWANCE: Final = timedelta(minutes=5)
-"""What a driver has beyond its limits until its first commit: Spark starts, executors come, buckets are looked up."""
+"""Extra time until a driver's first commit: Spark and executors start, buckets are looked up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a driver is.
+    """The health of a driver.
 
     Attributes:
-        stuck: Why it must be stopped; None when it need not.
-        fresh: Whether commits come in time; Unknown when nobody can say.
+        stuck: Why it must be stopped; None if it must not.
+        fresh: Whether commits come in time; Unknown if that is not known.
         fresh_message: The reason in words.
-        limit_in: Time until a limit is broken, if nothing changes; None when none is in sight.
+        limit_in: Time until a limit is exceeded, if nothing changes; None if no limit applies.
     """
 
     stuck: str | None
@@ -34,7 +34,7 @@ class Health:
 
 
 def judge(spec: BucketIngestSpec, driver: Driver, contact: Contact, executors: Executors, now: datetime) -> Health:
-    """How the driver of a running pod is. Ages come from the job's own clock where it gives them."""
+    """The health of the driver of a running pod. Ages come from the job's own clock if it reports them."""
     limit = spec.health.max_commit_lag
     report = contact.report
     if contact.unreachable_since is not None or report is None:
@@ -42,7 +42,9 @@ def judge(spec: BucketIngestSpec, driver: Driver, contact: Contact, executors: E
         silence = now - since
         allowed = limit if report is not None else limit + START_ALLOWANCE
         stuck = f"/progress has not answered for {_words(silence)}." if silence > allowed else None
-        return Health(stuck, "Unknown", "The driver does not answer.", allowed - silence)
+        # Without the age: a text that changes would write the status at each pass.
+        message = "The driver is starting Spark." if report is None else "The driver does not answer."
+        return Health(stuck, "Unknown", message, allowed - silence)
     late = _late(spec, report)
     if late is None:
         return Health(None, *_freshness(report), _limit_in(spec, report))
@@ -56,17 +58,17 @@ def _freshness(report: ProgressReport) -> tuple[Truth, str]:
     if report.phase in {"starting", "failed", "stopped"}:
         return "Unknown", f"The job is {report.phase}."
     if report.idle:
-        return "True", "Everything there is has been committed."
+        return "True", "All input is committed."
     return "True", "Commits come within health.maxCommitLag."
 
 
 def _late(spec: BucketIngestSpec, report: ProgressReport) -> str | None:
-    """Which limit a driver that answers has broken, in words."""
+    """Which limit a driver that answers exceeds, in words."""
     running = timedelta(seconds=report.running_seconds)
     limit = spec.health.max_commit_lag
     allowance = timedelta(0) if report.commits else START_ALLOWANCE
     if report.inflight is not None:
-        # It may come from an earlier attempt, and this one needs its time too.
+        # An earlier attempt may have started it, and this one needs time too.
         age = min(timedelta(seconds=report.inflight.age_seconds), running)
         if age > spec.health.max_inflight_age + allowance:
             return f"Instant {report.inflight.instant} has been inflight for {_words(age)}."
@@ -74,18 +76,18 @@ def _late(spec: BucketIngestSpec, report: ProgressReport) -> str | None:
     seen = report.last_report_age_seconds
     silence = running if seen is None else timedelta(seconds=seen)
     if silence > limit + trigger + allowance:
-        return f"The query has not got on for {_words(silence)}."
+        return f"The query has made no progress for {_words(silence)}."
     if report.idle or not _has_lag(report, limit):
         return None
     commit = report.last_commit
     without = running if commit is None else min(running, timedelta(seconds=commit.age_seconds))
     if without > limit + allowance:
-        return f"There was no commit for {_words(without)}, and there is input."
+        return f"There was no commit for {_words(without)}, and input waits."
     return None
 
 
 def _limit_in(spec: BucketIngestSpec, report: ProgressReport) -> timedelta | None:
-    """The shortest time until `_late` has something to say about a driver of which nothing more is heard."""
+    """The shortest time until a driver that reports nothing more exceeds a limit of `_late`."""
     running = timedelta(seconds=report.running_seconds)
     limit = spec.health.max_commit_lag
     allowance = timedelta(0) if report.commits else START_ALLOWANCE
@@ -102,7 +104,7 @@ def _limit_in(spec: BucketIngestSpec, report: ProgressReport) -> timedelta | Non
 
 
 def _has_lag(report: ProgressReport, limit: timedelta) -> bool:
-    """Whether input has waited too long. Input that came just now after a quiet night has not."""
+    """Whether input has waited too long. Input that just came after a quiet night has not."""
     if report.lag.seconds is not None:
         return timedelta(seconds=report.lag.seconds) > limit
     return bool(report.lag.offsets)

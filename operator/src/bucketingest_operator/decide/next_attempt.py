@@ -1,4 +1,4 @@
-"""No attempt is under way: shall there be one, and when? Nothing starts before the last driver is really gone."""
+"""No attempt runs: should one start, and when? Nothing starts before the last driver is really gone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bucketingest_operator.observation import JobState
 
 
 def decide_next(work: Pass) -> None:
-    """Decide what comes after the newest attempt, which is over, or before the first."""
+    """Decide what follows the newest attempt, which has ended, or starts the first."""
     sweep(work)
     if work.wanted is None:
         words = "; ".join(f"{each.field} {each.wrong}".strip() for each in work.problems)
@@ -28,7 +28,7 @@ def decide_next(work: Pass) -> None:
         return
     if work.suspended:
         work.not_stalled()
-        work.say("Suspended", "False", "Suspended", "spec.suspend is set.", working=False)
+        work.set_phase("Suspended", "False", "Suspended", "spec.suspend is set.", working=False)
         return
     current = work.draft.current
     if current is None or not _must_rest(work, work.wanted, current):
@@ -36,53 +36,55 @@ def decide_next(work: Pass) -> None:
 
 
 def sweep(work: Pass) -> None:
-    """Delete what attempts before the last but one left; pods of the newer ones are kept for their logs."""
+    """Delete the objects of old attempts; the newest two keep their pods for the logs."""
     seen = work.seen
     if seen.executors.running + seen.executors.pending and work.draft.current is not None:
         work.do(DeleteExecutors(work.draft.number))
-    over = [pod.attempt for pod in seen.drivers if not pod.can_run]
+    ended = [pod.attempt for pod in seen.drivers if not pod.can_run]
     old = {
-        number for number in (*over, *seen.told, *(job.attempt for job in seen.jobs)) if number < work.draft.number - 1
+        number
+        for number in (*ended, *seen.inputs, *(job.attempt for job in seen.jobs))
+        if number < work.draft.number - 1
     }
     for number in sorted(old - {pod.attempt for pod in work.alive}):
         work.do(DeleteAttempt(number))
 
 
 def roll_back(work: Pass) -> bool:
-    """Have a Job take the open instant back. Whether that is over, well or not: a start would do it too."""
+    """A Job rolls back the open instant. Returns whether it has ended, successful or not: a start would also do it."""
     number = work.draft.number
     job = work.seen.job(number)
     if job is None:
         return not _create_rollback(work)
     if job.state is JobState.RUNNING:
-        work.say("Recovering", "False", "RollingBack", f"Rolling back after attempt {number}.", working=True)
+        work.set_phase("Recovering", "False", "RollingBack", f"Rolling back after attempt {number}.", working=True)
         work.look(SOON, live=True)
         return False
     if job.state is JobState.SUCCEEDED:
         work.draft.nothing_inflight()
         work.draft.set(TIMELINE_CLEAN, "True", "RolledBack", f"Rolled back after attempt {number}.")
-        work.tell("Normal", "RolledBack", f"The open instant of attempt {number} was taken back.")
+        work.event("Normal", "RolledBack", f"The open instant of attempt {number} was rolled back.")
         return True
     message = f"The rollback after attempt {number} failed. {job.message}".strip()
     work.draft.set(TIMELINE_CLEAN, "False", "RollbackFailed", message)
-    work.tell("Warning", "RollbackFailed", message)
+    work.event("Warning", "RollbackFailed", message)
     if any(job.exit_code == code and ending.remedy is Remedy.PERSON for code, ending in ENDINGS.items()):
         work.stall("RollbackFailed", message)
     return True
 
 
 def _create_rollback(work: Pass) -> bool:
-    """Create the Job, once no driver can run. Whether it is still to be waited for."""
+    """Create the Job, once no driver can run. Returns whether to wait for it."""
     if work.wanted is None or work.seen.namespace_terminating:
         work.draft.set(
-            TIMELINE_CLEAN, "Unknown", "RollbackImpossible", "No Job can be made; the next start takes it back."
+            TIMELINE_CLEAN, "Unknown", "RollbackImpossible", "No Job can be created; the next start rolls it back."
         )
         return False
     work.look(SOON, live=True)
-    work.say("Recovering", "False", "RollingBack", "The open instant is about to be taken back.", working=True)
+    work.set_phase("Recovering", "False", "RollingBack", "The open instant will be rolled back.", working=True)
     if work.seen.live and not work.alive:
         work.do(CreateRollback(work.draft.number, work.wanted))
-        work.tell("Normal", "RollingBack", f"Rolling back after attempt {work.draft.number}.")
+        work.event("Normal", "RollingBack", f"Rolling back after attempt {work.draft.number}.")
     return True
 
 
@@ -91,33 +93,33 @@ def _table_taken(work: Pass) -> bool:
     if holder is None:
         return False
     work.not_stalled()
-    message = f"The table belongs to {holder.pipeline}, which was there first."
+    message = f"The table belongs to {holder.pipeline}, which is older."
     before = work.draft.condition("Ready")
     if before is None or before.reason != TABLE_TAKEN:
-        work.tell("Warning", TABLE_TAKEN, message, holder.uid)
-    work.say("Pending", "False", TABLE_TAKEN, message, working=True)
+        work.event("Warning", TABLE_TAKEN, message, holder.uid)
+    work.set_phase("Pending", "False", TABLE_TAKEN, message, working=True)
     return True
 
 
 def _must_rest(work: Pass, wanted: BucketIngest, current: Attempt) -> bool:
-    """Whether nothing is to be started after this attempt, now or ever."""
-    told = work.told()
-    change = Change.NONE if told is None else change_since(told, wanted)
+    """Whether nothing may start after this attempt, now or ever."""
+    given = work.attempt_input()
+    change = Change.NONE if given is None else change_since(given, wanted)
     if change is Change.REFUSED:
-        work.stall(SPEC_REFUSED, "Fields that are immutable have changed: take the change back.")
+        work.stall(SPEC_REFUSED, "Immutable fields have changed: undo the change.")
         return True
-    asked = told is not None and (change is Change.RESTART or told.nonce != work.resource.nonce)
+    asked = given is not None and (change is Change.RESTART or given.nonce != work.resource.nonce)
     if asked:
         return False
     if current.outcome == COMPLETED:
         work.not_stalled()
-        work.say("Completed", "True", COMPLETED, "All input has been taken.", working=False)
+        work.set_phase("Completed", "True", COMPLETED, "All input has been ingested.", working=False)
         return True
     stalled = work.draft.condition(STALLED)
     if stalled is not None and stalled.status == "True":
         if not work.stalled:
             return False  # another generation of the spec
-        # A rollback in between has said something else.
+        # A rollback in between has set another message.
         work.stall(stalled.reason, stalled.message)
         return True
     assert current.ended_at is not None
@@ -125,7 +127,7 @@ def _must_rest(work: Pass, wanted: BucketIngest, current: Attempt) -> bool:
     if rest.total_seconds() <= 0:
         return False
     work.not_stalled()
-    work.say(
+    work.set_phase(
         "Recovering", "False", current.outcome or "Failed", f"{current.message or ''} Next attempt soon.", working=True
     )
     work.look(rest)
@@ -136,11 +138,11 @@ def _start(work: Pass, wanted: BucketIngest) -> None:
     other = still_writing(work.seen.claims)
     work.not_stalled()
     if other is not None:
-        message = f"The driver of {other.pipeline} is being stopped: its table is ours."
-        work.say("Pending", "False", TABLE_TAKEN, message, working=True)
+        message = f"The driver of {other.pipeline} is being stopped: the table belongs to this pipeline."
+        work.set_phase("Pending", "False", TABLE_TAKEN, message, working=True)
         work.look(SOON)
     elif not work.seen.live or work.alive or work.seen.namespace_terminating:
-        work.say("Pending", "False", "WaitingForDriver", "An earlier driver is not gone yet.", working=True)
+        work.set_phase("Pending", "False", "WaitingForDriver", "Waiting for an earlier driver to end.", working=True)
         work.look(SOON, live=True)
     else:
-        work.begin(wanted)
+        work.start(wanted)

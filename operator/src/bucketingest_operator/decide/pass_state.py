@@ -1,4 +1,4 @@
-"""One pass over one resource while it is being decided: what was seen, the draft of the status, the plan so far."""
+"""The state of one pass over one resource: the observation, the draft of the status, the plan so far."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from bucketingest_operator.decide.status import (
     truth,
 )
 from bucketingest_operator.manifests.names import Names
-from bucketingest_operator.observation import AttemptTold, Driver, Observation
+from bucketingest_operator.observation import AttemptInput, Driver, Observation
 
 SOON: Final = timedelta(seconds=5)
 WATCHING: Final = timedelta(seconds=15)
@@ -44,7 +44,7 @@ ROLLBACK_PENDING: Final = "RollbackPending"
 COMPLETED: Final = "Completed"
 SPEC_INVALID: Final = "SpecInvalid"
 SPEC_REFUSED: Final = "SpecRefused"
-# Only the API server knows whether they may be carried out: the status must still be the one that was read.
+# These need a status write before them: it fails if the resource has changed since it was read.
 _GUARDED: Final = (StartAttempt, CreateRollback, RemoveFinalizer)
 
 
@@ -69,34 +69,34 @@ class Pass:
 
     @property
     def suspended(self) -> bool:
-        """Whether the resource asks for no driver; also where the rest of its spec is wrong."""
+        """Whether the resource asks for no driver, even if the rest of its spec is wrong."""
         return self.resource.wanted is not None and self.resource.wanted.spec.suspend
 
     @property
     def alive(self) -> tuple[Driver, ...]:
-        """Driver pods, of whatever attempt, whose process may run now or later."""
+        """Driver pods, of all attempts, whose process may run now or later."""
         return tuple(pod for pod in self.seen.drivers if pod.can_run)
 
-    def told(self) -> AttemptTold | None:
-        """What the newest attempt was told."""
+    def attempt_input(self) -> AttemptInput | None:
+        """What the newest attempt was started with."""
         current = self.draft.current
-        return None if current is None else self.seen.told.get(current.number)
+        return None if current is None else self.seen.inputs.get(current.number)
 
     def do(self, action: Action) -> None:
         """Add an action to the plan."""
         self._actions.append(action)
 
-    def tell(self, kind: Literal["Normal", "Warning"], reason: str, message: str, about: object = "") -> None:
+    def event(self, kind: Literal["Normal", "Warning"], reason: str, message: str, about: object = "") -> None:
         """Add an event to the plan."""
         self._events.append(EmitEvent(kind, reason, message, str(about or self.draft.number)))
 
     def look(self, after: timedelta, *, live: bool = False) -> None:
-        """Come back no later than this."""
+        """Make the next pass no later than this."""
         self.look_again = max(timedelta(seconds=1), min(self.look_again, after))
         self.look_live = self.look_live or live
 
-    def say(self, phase: Phase, ready: Truth, reason: str, message: str, *, working: bool) -> None:
-        """Set phase, Ready and Reconciling at once."""
+    def set_phase(self, phase: Phase, ready: Truth, reason: str, message: str, *, working: bool) -> None:
+        """Set phase, Ready and Reconciling together."""
         self.draft.phase(phase)
         self.draft.set(READY, ready, reason, message)
         self.draft.set(RECONCILING, truth(value=working), reason, message)
@@ -104,20 +104,20 @@ class Pass:
             self.draft.set(COMMIT_FRESH, "Unknown", reason, message)
 
     def stall(self, reason: str, message: str) -> None:
-        """Give up until a person changes something."""
+        """Stop trying until a person changes something."""
         before = self.draft.condition(STALLED)
         if before is None or before.status != "True" or before.reason != reason:
-            self.tell("Warning", reason, f"Stalled: {message}")
-        self.say("Stalled", "False", reason, message, working=False)
+            self.event("Warning", reason, f"Stalled: {message}")
+        self.set_phase("Stalled", "False", reason, message, working=False)
         self.draft.set(STALLED, "True", reason, message)
 
     def not_stalled(self) -> None:
-        """Take a stall back."""
+        """End a stall."""
         self.draft.set(STALLED, "False", "Progressing")
 
     @property
     def stalled(self) -> bool:
-        """Whether an earlier pass gave up on exactly this generation of the spec."""
+        """Whether an earlier pass stalled on exactly this generation of the spec."""
         stalled = self.draft.condition(STALLED)
         return (
             stalled is not None
@@ -128,12 +128,12 @@ class Pass:
 
     @property
     def rollback_pending(self) -> bool:
-        """Whether the open instant of the newest attempt must be taken back before the next."""
+        """Whether the open instant of the newest attempt must be rolled back before the next."""
         clean = self.draft.condition(TIMELINE_CLEAN)
         return clean is not None and clean.status == "False" and clean.reason == ROLLBACK_PENDING
 
     def delete(self, pod: Driver) -> None:
-        """Have a driver pod end, gracefully, unless its node is no more. It being asked to already is enough."""
+        """Delete a driver pod: gracefully, or by force if its node is gone. Once is enough."""
         if pod.node_gone:
             self.do(DeleteDriver(pod.attempt, pod.name, force=True))
         elif not pod.terminating:
@@ -141,7 +141,7 @@ class Pass:
         self.look(SOON, live=True)
 
     def close(self, outcome: str, message: str, diagnosis: Diagnosis | None) -> None:
-        """Note the end of the newest attempt, whose driver pod cannot run any more."""
+        """Write the end of the newest attempt, whose driver pod can no longer run."""
         current = self.draft.current
         assert current is not None
         pod = self.seen.driver(current.number)
@@ -152,10 +152,10 @@ class Pass:
         self.do(DeleteExecutors(current.number))
         if diagnosis is None:
             return
-        self.tell("Warning", diagnosis.failure.value, f"Attempt {current.number} failed: {message}")
+        self.event("Warning", diagnosis.failure.value, f"Attempt {current.number} failed: {message}")
         treatment = diagnosis.treatment
         if treatment.rollback:
-            self.draft.set(TIMELINE_CLEAN, "False", ROLLBACK_PENDING, "The open instant is to be taken back.")
+            self.draft.set(TIMELINE_CLEAN, "False", ROLLBACK_PENDING, "The open instant must be rolled back.")
         if diagnosis.failure.value == "CheckpointLost":
             self.draft.set(CHECKPOINT_HEALTHY, "False", "CheckpointLost", message)
         if treatment.answer is Answer.STALL:
@@ -176,28 +176,29 @@ class Pass:
         stalled = self.draft.condition(STALLED)
         since = stalled.last_transition_time if stalled is not None and stalled.status == "False" else None
         ended = [each for each in self.draft.attempts if each.ended_at is not None]
-        told = self.seen.told.get(ended[-1].number) if ended else None
-        before = () if told is None else told.failures
+        attempt_input = self.seen.inputs.get(ended[-1].number) if ended else None
+        before = () if attempt_input is None else attempt_input.failures
         return counted_failures(before, ended, since, self.now, wanted.spec.restart)
 
-    def begin(self, wanted: BucketIngest) -> None:
-        """Note a new attempt in the status, then create it. Its number was never used."""
-        used = [self.draft.number, *self.seen.told]
+    def start(self, wanted: BucketIngest) -> None:
+        """Write a new attempt into the status, then create it. Its number was never used."""
+        used = [self.draft.number, *self.seen.inputs]
         used += [pod.attempt for pod in self.seen.drivers] + [job.attempt for job in self.seen.jobs]
         number = max(used) + 1
         self.draft.intend(number, self.names.driver(number))
-        self.tell("Normal", "AttemptStarting", f"Starting attempt {number}.")
+        self.event("Normal", "AttemptStarting", f"Starting attempt {number}.")
         self.create(wanted)
 
     def create(self, wanted: BucketIngest) -> None:
-        """Create what the newest attempt needs, as far as it is not there."""
-        told = AttemptTold(digest(wanted), fixed_digest(wanted), self.resource.nonce, self.failures(wanted))
-        self.do(StartAttempt(self.draft.number, told, wanted))
-        self.say("Starting", "False", "AttemptStarting", f"Attempt {self.draft.number} is starting.", working=True)
+        """Create what the newest attempt needs, as far as it does not exist."""
+        attempt_input = AttemptInput(digest(wanted), fixed_digest(wanted), self.resource.nonce, self.failures(wanted))
+        self.do(StartAttempt(self.draft.number, attempt_input, wanted))
+        message = f"Attempt {self.draft.number} is starting."
+        self.set_phase("Starting", "False", "AttemptStarting", message, working=True)
         self.look(SOON, live=True)
 
     def plan(self) -> Plan:
-        """The plan: the status first, then what is to be done, then what is told."""
+        """The plan: the status first, then the actions, then the events."""
         status = self.draft.status()
         actions: list[Action] = []
         if status != self.resource.status or any(isinstance(each, _GUARDED) for each in self._actions):

@@ -1,21 +1,23 @@
-"""What a pass decided to do, as plain values that the acting code carries out in order."""
+"""What a pass decided to do, as plain values that `act` carries out in order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Status
-from bucketingest_operator.observation import AttemptTold
+from bucketingest_operator.observation import AttemptInput
 
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """Replace the status, on the condition that the resource has still the version that was observed.
+    """Replace the status, if the resource still has the observed version.
 
-    When it has not, or the write fails, the rest of the plan must not be carried out.
+    If it has not, or the write fails, the rest of the plan must not be carried out.
     """
 
     status: Status
@@ -24,12 +26,12 @@ class WriteStatus:
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Have a deletion wait for us."""
+    """Make a deletion wait for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Let a deletion go on."""
+    """Let a deletion continue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +39,16 @@ class StartAttempt:
     """Create, each only if its name is free: ServiceAccount, Role, RoleBinding, ConfigMap, Service, driver pod."""
 
     number: int
-    told: AttemptTold
+    attempt_input: Annotated[AttemptInput, Field(alias="told")]
     wanted: BucketIngest
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteDriver:
-    """Delete the driver pod of an attempt; it being gone already is fine.
+    """Delete the driver pod of an attempt, if it exists.
 
     Attributes:
-        force: Without waiting for its node, which is no longer a part of the cluster.
+        force: Do not wait for its node, which is no longer a part of the cluster.
     """
 
     number: int
@@ -63,7 +65,7 @@ class DeleteExecutors:
 
 @dataclass(frozen=True, slots=True)
 class DeleteAttempt:
-    """Delete what is left of an attempt that is long over: pod, executors, Service, ConfigMap, rollback Job."""
+    """Delete what is left of an old attempt: pod, executors, Service, ConfigMap, rollback Job."""
 
     number: int
 
@@ -85,13 +87,13 @@ class DeleteRollback:
 
 @dataclass(frozen=True, slots=True)
 class EmitEvent:
-    """Tell people. The name is made from what is told, so that telling it twice is one event."""
+    """Emit a Kubernetes event. Its name depends on its content, so that repeating it makes one event."""
 
     kind: Literal["Normal", "Warning"]
     reason: str
     message: str
     about: str
-    """What it is about, such as an attempt's number: a part of its name."""
+    """Its subject, such as an attempt's number: a part of its name."""
 
 
 Action = (
@@ -113,7 +115,7 @@ class Plan:
     """What to do now, in this order, and when to look again.
 
     Attributes:
-        actions: To be carried out one after the other, up to the first that fails.
+        actions: Carried out one after the other, up to the first that fails.
         status: The status after the plan.
         look_again: Longest time to the next pass.
         look_live: The next pass must read pods and Jobs from the API server.

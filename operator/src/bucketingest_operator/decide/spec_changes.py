@@ -1,4 +1,4 @@
-"""What a change of the spec means for a driver that runs: nothing, a graceful restart, or a refusal."""
+"""What a change of the spec means for a running driver: nothing, a graceful restart, or a refusal."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Final
 from bucketingest.spec.errors import Problem
 from bucketingest.spec.fields.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
 from bucketingest.spec.model import BucketIngest
-from bucketingest_operator.observation import AttemptTold
+from bucketingest_operator.observation import AttemptInput
 
 NO_RESTART: Final = ("suspend", "health", "restart", "slo")
 """Fields that only the operator reads."""
 
-# A driver's pods come from the operator. Names of this family that neither name an account, a host's resource or a
-# template, nor decide whose the pods are.
+# The operator makes a driver's pods. These settings are harmless: they name no account, no host's resource and no
+# template, and do not decide who owns the pods.
 _ALLOWED_KUBERNETES: Final = (
     "spark.kubernetes.allocation.",
     "spark.kubernetes.executor.annotation.",
@@ -42,7 +42,7 @@ _OPERATORS: Final = (
 
 
 class Change(Enum):
-    """What a spec that differs from the one an attempt was told of asks for."""
+    """What a spec asks for if it differs from the one that an attempt was started with."""
 
     NONE = "none"
     RESTART = "graceful restart"
@@ -50,27 +50,27 @@ class Change(Enum):
 
 
 def digest(wanted: BucketIngest) -> str:
-    """Short hash of all that a driver is started with."""
+    """Short hash of everything that a driver is started with."""
     document = wanted.spec.to_document()
     return _hash({name: value for name, value in document.items() if name not in NO_RESTART})
 
 
 def fixed_digest(wanted: BucketIngest) -> str:
-    """Short hash of what can never change for a table."""
+    """Short hash of the fields that can never change for a table."""
     table = wanted.spec.table.to_document()
     fixed = {name: table.get(name) for name in IMMUTABLE_TABLE_FIELDS}
     return _hash({**fixed, "index": {name: table["index"].get(name) for name in IMMUTABLE_INDEX_FIELDS}})
 
 
-def change_since(told: AttemptTold, wanted: BucketIngest) -> Change:
-    """What the spec asks for, seen from an attempt. The API server refuses most of REFUSED; an old CRD would not."""
-    if told.fixed_digest != fixed_digest(wanted):
+def change_since(attempt_input: AttemptInput, wanted: BucketIngest) -> Change:
+    """What the spec asks for, compared with an attempt. The API server refuses most of REFUSED; an old CRD does not."""
+    if attempt_input.fixed_digest != fixed_digest(wanted):
         return Change.REFUSED
-    return Change.NONE if told.spec_digest == digest(wanted) else Change.RESTART
+    return Change.NONE if attempt_input.spec_digest == digest(wanted) else Change.RESTART
 
 
 def cluster_problems(wanted: BucketIngest) -> tuple[Problem, ...]:
-    """Settings that decide about pods: accounts, templates, hosts. In a cluster they are not the user's."""
+    """Settings that decide about pods: accounts, templates, hosts. In a cluster users cannot set them."""
     names = sorted(name for name in wanted.spec.spark.conf if _is_operators(name))
     return tuple(
         Problem(f"spec.spark.conf.{name}", "is set by the operator", "a setting that does not decide about pods")

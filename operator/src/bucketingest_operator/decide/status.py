@@ -1,4 +1,4 @@
-"""The status while a pass writes it: conditions, attempts, and what the job last reported, as the CRD has them."""
+"""The draft of a status: conditions, attempts, and the job's last report, as in the CRD."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMELINE_CLEAN: Final = "TimelineClean"
 CONDITIONS: Final = (READY, RECONCILING, STALLED, COMMIT_FRESH, CHECKPOINT_HEALTHY, TIMELINE_CLEAN)
 
 LAG_WAITS_SECONDS: Final = 60.0
-"""How old the last commit may be until a lag is written by itself: a write for each look at each resource is a load."""
+"""From which age of the last commit on a lag alone causes a write: a write at each pass would load the API server."""
 MESSAGE_MAX: Final = 1024
 """A status holds ten attempts and six conditions: short messages keep it small."""
 
@@ -34,17 +34,17 @@ Truth = Literal["True", "False", "Unknown"]
 
 
 def truth(*, value: bool) -> Truth:
-    """As Kubernetes writes it."""
+    """The value as Kubernetes writes it."""
     return "True" if value else "False"
 
 
 def shortened(text: str) -> str:
-    """The text within the room that a message has."""
+    """The text, cut to the length of a message."""
     return text if len(text) <= MESSAGE_MAX else f"{text[: MESSAGE_MAX - 1]}…"
 
 
 class Draft:
-    """The status as it was, with what a pass changes in it. Nothing of it is written before `status` is taken."""
+    """The status as it was, with the changes of a pass. `status` returns the result."""
 
     def __init__(self, before: Status, generation: int, now: datetime) -> None:
         self._before = before
@@ -60,7 +60,7 @@ class Draft:
         self._repair_clock()
 
     def _repair_clock(self) -> None:
-        """A clock that was put back leaves times ahead of it, for which nobody should wait."""
+        """A clock that was set back leaves times in the future: do not wait for them."""
         current = self.current
         if current is None:
             return
@@ -78,15 +78,15 @@ class Draft:
         return self.attempts[-1] if self.attempts else None
 
     def condition(self, kind: str) -> Condition | None:
-        """A condition as it stands now."""
+        """The current value of a condition."""
         return self._conditions.get(kind)
 
     def phase(self, phase: Phase) -> None:
-        """Set the state in one word."""
+        """Set the phase."""
         self._phase = phase
 
     def set(self, kind: str, value: Truth, reason: str, message: str = "") -> None:
-        """Set a condition; its time is kept while its value is."""
+        """Set a condition; its time stays while its value stays."""
         old = self._conditions.get(kind)
         changed = old is None or old.status != value
         self._conditions[kind] = Condition(
@@ -99,12 +99,12 @@ class Draft:
         )
 
     def intend(self, number: int, pod: str) -> None:
-        """Note an attempt before anything of it is created."""
+        """Add an attempt before anything of it is created."""
         self.number = number
         self.attempts = (*self.attempts, Attempt(number=number, pod=pod))[-ATTEMPTS_MAX:]
 
     def adopt(self, number: int, pod: str, started_at: datetime) -> None:
-        """Note an attempt that is there although the status does not know it: somebody has changed the status."""
+        """Add an attempt that runs although the status does not know it: a user changed the status."""
         current = self.current
         if current is not None and current.ended_at is None:
             self.change(ended_at=self._now, outcome=current.outcome or "Superseded")
@@ -119,7 +119,7 @@ class Draft:
         outcome: str | None = None,
         message: str | None = None,
     ) -> None:
-        """Change what is given of the newest attempt."""
+        """Change the given fields of the newest attempt."""
         values = {"started_at": started_at, "ended_at": ended_at, "outcome": outcome, "message": message}
         given = {name: value for name, value in values.items() if value is not None}
         if message is not None:
@@ -127,7 +127,7 @@ class Draft:
         self.attempts = (*self.attempts[:-1], self.attempts[-1].model_copy(update=given))
 
     def take_report(self, report: ProgressReport) -> None:
-        """What the job says about its commits, inflight instant and lag."""
+        """Copy commits, inflight instant and lag from the job's report."""
         before = (self._last_commit, self._inflight)
         commit = report.last_commit
         if commit is not None:
@@ -145,7 +145,7 @@ class Draft:
             self._inflight = Inflight(instant=inflight.instant, since=since)
         seconds = report.lag.seconds
         lag = Lag(offsets=report.lag.offsets, seconds=None if seconds is None else _coarse(seconds))
-        # While commits come, each is a write, and the lag goes with it. When none comes, people look at the lag.
+        # While commits come, each causes a write, which includes the lag. If none comes, users look at the lag.
         fresh = commit is not None and commit.age_seconds < LAG_WAITS_SECONDS
         settled = self._lag is not None and (fresh or _much_alike(self._lag, lag))
         if before != (self._last_commit, self._inflight) or not settled:
@@ -153,15 +153,15 @@ class Draft:
 
     @property
     def inflight(self) -> Inflight | None:
-        """The instant that was open when the job last said so."""
+        """The open instant of the job's last report."""
         return self._inflight
 
     def nothing_inflight(self) -> None:
-        """The open instant was taken back."""
+        """The open instant was rolled back."""
         self._inflight = None
 
     def status(self) -> Status:
-        """The status to write. It equals the one before if nothing of it has changed."""
+        """The status to write. It equals the previous one if nothing has changed."""
         for kind in CONDITIONS:
             if kind not in self._conditions:
                 self.set(kind, "Unknown", "NotKnown")
@@ -179,7 +179,7 @@ class Draft:
 
 
 def _much_alike(before: Lag, now: Lag) -> bool:
-    """Whether a lag is so near to the one that is written that it can wait for the next commit's write."""
+    """Whether a lag is so close to the written one that it can wait for the next commit's write."""
     return _near(before.offsets, now.offsets) and _near(before.seconds, now.seconds)
 
 

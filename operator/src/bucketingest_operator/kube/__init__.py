@@ -1,1 +1,1 @@
-"""The Kubernetes API: connection, verbs, watched copies, leadership, and the rights that all this needs."""
+"""The Kubernetes API: connection, verbs, mirrors, leadership, and the rights that they need."""

@@ -1,4 +1,4 @@
-"""A small client of the Kubernetes API: a few verbs on plain dictionaries, each with a time-out, errors with names."""
+"""A small client of the Kubernetes API: a few verbs on plain dictionaries, each with a timeout and named errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 Object = dict[str, Any]
 
 CALL_SECONDS: Final = 5.0
-"""Time-out of a call. A leader that has lost its lease has no call under way any more when another one begins."""
+"""Timeout of a call. A leader that has lost its lease has no open call any more when another one starts."""
 LIST_SECONDS: Final = 60.0
 _PAGE: Final = 500
 _METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -47,19 +47,19 @@ class NotFound(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """The name is taken."""
+    """An object of this name exists."""
 
 
 class Conflict(ApiError):
-    """The object is not what it was when it was read."""
+    """The object has changed since it was read."""
 
 
 class Gone(ApiError):
-    """The place in the history from which to watch is no longer known."""
+    """The version from which to watch is too old."""
 
 
 class Api:
-    """Speaks with the API server. One for all; use it as an asynchronous context manager."""
+    """Calls the API server. Use one instance, as an asynchronous context manager."""
 
     def __init__(self, connect: Callable[[], kopf.ConnectionInfo] = find_connection) -> None:
         self._connect = connect
@@ -88,21 +88,21 @@ class Api:
         return await self.call("POST", kind.path(namespace), body=content)
 
     async def replace(self, kind: Kind, namespace: str, name: str, content: Object, part: str | None = None) -> Object:
-        """Replace an object, or its part `status`, if its version is still that of the content. Raises Conflict."""
+        """Replace an object, or its part `status`, if the version is still that of the content. Raises Conflict."""
         return await self.call("PUT", kind.path(namespace, name, part), body=content)
 
     async def patch(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
-        """Merge into an object. Raises Conflict when the content names another version."""
+        """Merge into an object. Raises Conflict if the content names another version."""
         return await self.call("PATCH", kind.path(namespace, name), body=content)
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
-        """Delete an object, what it owns after it.
+        """Delete an object, then the objects that it owns.
 
         Args:
             kind: Its kind.
             namespace: Its namespace.
             name: Its name.
-            now: Without a grace period: no node is waited for.
+            now: Without a grace period: do not wait for a node.
         """
         options: Object = {"propagationPolicy": "Background"}
         if now:
@@ -131,7 +131,7 @@ class Api:
     async def watch(
         self, kind: Kind, namespace: str | None, labels: str, since: str, seconds: float
     ) -> AsyncIterator[tuple[str, Object]]:
-        """Changes since a version, as (ADDED, MODIFIED, DELETED or BOOKMARK, object), for at most so long.
+        """Changes since a version, as (ADDED, MODIFIED, DELETED or BOOKMARK, object), for at most `seconds`.
 
         Raises:
             Gone: The version is too old.
@@ -161,7 +161,7 @@ class Api:
                             raise _error("watch", event["object"].get("code", 0), event["object"])
                         yield event["type"], event["object"]
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise ApiError(f"Watching {kind.plural} broke off: {_words(error)}.") from error
+            raise ApiError(f"Watching {kind.plural} failed: {_words(error)}.") from error
 
     async def call(
         self,
@@ -173,7 +173,7 @@ class Api:
         accept: str | None = None,
         seconds: float = CALL_SECONDS,
     ) -> Object:
-        """Any call. Raises ApiError, or the one of its kinds that fits."""
+        """Any call. Raises ApiError or a subclass."""
         timeout = aiohttp.ClientTimeout(total=seconds)
         try:
             async with self._send(method, path, params=params, body=body, accept=accept, timeout=timeout) as answer:
@@ -192,7 +192,7 @@ class Api:
         accept: str | None,
         timeout: aiohttp.ClientTimeout,
     ) -> Any:
-        assert self._session is not None, "the client is to be used within `async with`"
+        assert self._session is not None, "use the client within `async with`"
         self.calls += 1
         headers = {**self._info.as_http_headers(), "Accept": accept or "application/json"}
         if body is not None:
@@ -206,7 +206,7 @@ class Api:
         if answer.status < 400:
             return
         if answer.status == 401:
-            # The token may be old; the next call has the new one.
+            # The token may be old; the next call uses the new one.
             self._info = await asyncio.to_thread(self._connect)
         text = await answer.text()
         try:

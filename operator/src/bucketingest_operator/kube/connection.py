@@ -1,4 +1,4 @@
-"""Where the API server is and who the operator is there: the pod's service account, or a person's kubeconfig."""
+"""Address and credentials for the API server: from the pod's service account, or a user's kubeconfig."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class NoCluster(BucketIngestError):
-    """Nothing says where the API server is."""
+    """There is no address of an API server."""
 
 
 def find_connection() -> kopf.ConnectionInfo:
-    """The API server and the credentials, read anew: a service account's token changes every hour.
+    """The API server and the credentials, read again at each call: a service account's token changes every hour.
 
-    `KUBECONFIG` wins over the service account, so that a pod can be pointed elsewhere. Programs that a kubeconfig names
-    for logging in (`exec`) are not run.
+    `KUBECONFIG` wins over the service account, so that a pod can use another cluster. Login programs that a kubeconfig
+    names (`exec`) are not run.
 
     Raises:
         NoCluster: There is neither a kubeconfig nor a service account, or the kubeconfig cannot be used.
@@ -38,7 +38,7 @@ def find_connection() -> kopf.ConnectionInfo:
 
 
 def _service_account() -> kopf.ConnectionInfo:
-    # By its address, as the cluster's DNS may be down.
+    # The IP address, because the cluster's DNS may be down.
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     return kopf.ConnectionInfo(

@@ -1,4 +1,4 @@
-"""The kinds of objects that the operator deals with, and where the Kubernetes API has them."""
+"""The kinds of objects that the operator uses, and their paths in the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from bucketingest.spec.model import API_GROUP, API_VERSION
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of object, and where the API has it."""
+    """A kind of object, and its path in the API."""
 
     group: str
     version: str
     plural: str
     metadata_only: bool = False
-    """Lists and watches bring names, labels and annotations, and nothing of the content."""
+    """Lists and watches return names, labels and annotations only."""
 
     def path(self, namespace: str | None, name: str | None = None, part: str | None = None) -> str:
         """Path of one object, of a part of it, or of all of them."""

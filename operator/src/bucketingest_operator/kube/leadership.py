@@ -1,4 +1,4 @@
-"""One operator acts, by a Lease: who cannot renew it in time stops acting before another can begin."""
+"""One operator acts, by a Lease: a leader that cannot renew it in time stops acting before another can start."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ log = logging.getLogger(__name__)
 
 LEASE_NAME: Final = "bucketingest-operator"
 LEASE_SECONDS: Final = 15.0
-"""What a lease lasts after its last renewal, by the clock of whoever waits for it."""
+"""How long a lease lasts after its last renewal, by the clock of the process that waits for it."""
 TRUSTED_SECONDS: Final = 9.0
-"""How long a leader trusts a renewal. With the time-out of a call (5 s) it is less than the lease lasts."""
+"""How long a leader trusts a renewal. Together with the timeout of a call (5 s) it is shorter than the lease."""
 RETRY_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who holds a Lease: different for each process, also for one after the other in the same pod.
+    """The holder of a Lease: different for each process, also for successive processes in the same pod.
 
     Attributes:
         host: Name of the pod, or of the machine.
-        in_pod: It is a pod's, so an earlier process of that name is dead: a container starts when the one before ended.
-        process: Of this process alone.
+        in_pod: It is a pod's name, so an earlier process of that name is dead: containers start one after the other.
+        process: Unique to this process.
     """
 
     host: str
@@ -44,21 +44,21 @@ class Identity:
 
     @property
     def predecessor(self) -> str | None:
-        """How identities of earlier processes begin that are surely dead."""
+        """Prefix of the identities of earlier processes that are certainly dead."""
         return f"{self.host}_" if self.in_pod else None
 
 
 def own_identity(environment: Mapping[str, str]) -> Identity:
-    """Of this process; `POD_NAME` is to be the name of its pod."""
+    """The identity of this process; `POD_NAME` is the name of its pod."""
     pod = environment.get("POD_NAME")
     return Identity(pod or os.uname().nodename, in_pod=bool(pod))
 
 
 class Clock(Protocol):
-    """A clock that is never put back, as an event loop has one."""
+    """A monotonic clock, such as an event loop's."""
 
     def time(self) -> float:
-        """Seconds since whenever."""
+        """Seconds since an arbitrary point."""
         ...
 
 
@@ -69,8 +69,8 @@ class Leadership:
         api: The API server.
         namespace: Of the Lease.
         identity: Of this process.
-        gained: Called each time when this process has become the leader.
-        clock: The event loop's by default.
+        gained: Called each time this process becomes the leader.
+        clock: Default: the event loop.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Leadership:
         self._trusted_until = 0.0
         self._was_leader = False
         self._seen: tuple[str, float] = ("", 0.0)
-        """Version of the Lease as somebody else's, and since when it has been that."""
+        """Version of the Lease while another operator holds it, and since when it has this version."""
 
     @property
     def held(self) -> bool:
@@ -93,7 +93,7 @@ class Leadership:
         return self._clock.time() < self._trusted_until
 
     async def run(self) -> None:
-        """Get the Lease and keep it, for ever."""
+        """Get the Lease and keep it, forever."""
         while True:
             await self.step()
             await asyncio.sleep(RETRY_SECONDS * random.uniform(0.9, 1.1))  # noqa: S311
@@ -103,15 +103,15 @@ class Leadership:
         asked = self._clock.time()
         try:
             if await self._try():
-                # What was due in a gap was dropped: whoever leads after one looks at everything.
+                # What was due in a gap was dropped: after a gap the leader looks at everything.
                 self._was_leader = self._was_leader and self.held
                 self._trusted_until = asked + TRUSTED_SECONDS
         except ApiError as error:
             log.warning("the lease cannot be renewed or read", extra={"error": str(error)})
-        self._tell()
+        self._report_change()
 
     async def release(self) -> None:
-        """Let another one have it at once. Call it when nothing is being done any more."""
+        """Release the Lease so that another operator gets it immediately. Call it once nothing acts any more."""
         held, self._trusted_until = self.held, 0.0
         if not held:
             return
@@ -124,7 +124,7 @@ class Leadership:
             log.warning("the lease was not released; it expires by itself", extra={"error": str(error)})
 
     async def _try(self) -> bool:
-        """Create, renew or take the Lease over. Whether it is ours now."""
+        """Create, renew or take over the Lease. Returns whether this process holds it now."""
         try:
             lease = await self._api.get(LEASES, self._namespace, LEASE_NAME)
         except NotFound:
@@ -164,22 +164,22 @@ class Leadership:
         return True
 
     def _expired(self, lease: Object) -> bool:
-        """Whether the holder has not renewed it for its duration, by our clock alone: clocks of machines differ."""
+        """Whether the holder has not renewed it for its duration, by this process's clock: machines' clocks differ."""
         version, now = lease["metadata"]["resourceVersion"], self._clock.time()
         if self._seen[0] != version:
             self._seen = (version, now)
         duration = float(lease["spec"].get("leaseDurationSeconds") or LEASE_SECONDS)
         return now - self._seen[1] > duration
 
-    def _tell(self) -> None:
+    def _report_change(self) -> None:
         if self.held == self._was_leader:
             return
         self._was_leader = self.held
         if self._was_leader:
-            log.info("this operator leads", extra={"identity": self._identity})
+            log.info("became leader", extra={"identity": self._identity})
             self._gained()
         else:
-            log.warning("this operator leads no more", extra={"identity": self._identity})
+            log.warning("lost leadership", extra={"identity": self._identity})
 
 
 def _now() -> str:

@@ -1,4 +1,4 @@
-"""A copy of the objects of one kind, kept by one list and one watch, so that a pass costs the API server nothing."""
+"""A copy of the objects of one kind, updated by one list and one watch, so that a pass needs no API calls."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ T = TypeVar("T")
 
 WATCH_SECONDS: Final = 300.0
 RELIST_SECONDS: Final = 1800.0
-"""All is read anew so often, whatever the watch says: a copy must not be wrong for ever."""
+"""How often everything is read again, in case the watch missed a change: a copy must not stay wrong forever."""
 _BACKOFF_CAP: Final = 30.0
 
 
 class Mirror(Generic[T]):
-    """The objects that carry the operator's labels, in what form the caller wants, by the UID of their BucketIngest.
+    """The objects that carry the operator's labels, in the form that `keep` makes, by the UID of their BucketIngest.
 
     Args:
         api: The API server.
         kind: What to copy.
-        namespace: Where; None for the whole cluster.
+        namespace: The namespace; None for the whole cluster.
         labels: Label selector, applied by the server.
-        keep: What to keep of an object; None keeps nothing.
-        changed: Called with the UID of a BucketIngest, when something of it came, changed or went: what was, what is.
+        keep: Makes what is kept of an object; None: keep nothing.
+        changed: Called with the UID of a BucketIngest and the old and new value, after one of its objects changed.
     """
 
     def __init__(
@@ -54,28 +54,28 @@ class Mirror(Generic[T]):
         self._kept: dict[str, dict[str, T]] = defaultdict(dict)
         self._owners: dict[str, str] = {}
         self.synced = asyncio.Event()
-        """Set once everything was read a first time."""
+        """Set once everything was read."""
 
     def of(self, owner: str) -> tuple[T, ...]:
-        """What belongs to a BucketIngest, by its UID."""
+        """The objects of a BucketIngest, by its UID."""
         return tuple(self._kept[owner].values()) if owner in self._kept else ()
 
     async def run(self) -> None:
-        """Keep the copy up to date, for ever."""
+        """Keep the copy up to date, forever."""
         failures = 0
         while True:
             try:
                 await self._follow()
                 failures = 0
             except Gone:
-                log.debug("the watch is too old and begins anew", extra={"kind": self._kind.plural})
+                log.debug("the watch is too old and starts again", extra={"kind": self._kind.plural})
             except ApiError as error:
                 failures += 1
                 log.warning("cannot watch", extra={"kind": self._kind.plural, "error": str(error)})
                 await asyncio.sleep(min(_BACKOFF_CAP, 2**failures * 0.25) * random.uniform(0.8, 1.2))  # noqa: S311
 
     async def _follow(self) -> None:
-        """Read all, then watch from there until it is time to read all again."""
+        """Read all, then watch changes until it is time to read all again."""
         objects, version = await self._api.list(self._kind, self._namespace, self._labels)
         self._replace(objects)
         self.synced.set()
@@ -92,7 +92,7 @@ class Mirror(Generic[T]):
                 elif kind != "BOOKMARK":
                     self._take(each)
             if clock.time() - started < 1:
-                await asyncio.sleep(1)  # a server that ends every watch at once is not to be asked in a loop
+                await asyncio.sleep(1)  # do not loop without a pause if a server ends every watch immediately
 
     def _replace(self, objects: list[Object]) -> None:
         there = {each["metadata"]["uid"] for each in objects}

@@ -1,4 +1,4 @@
-"""The least rights with which the operator works, as RBAC rules: what charts grant, and what tests run it with."""
+"""The minimal rights of the operator, as RBAC rules: the chart grants them, and tests run with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _rule(group: str, resources: str, verbs: str, *names: str) -> Rule:
 NAMESPACED: Final[tuple[Rule, ...]] = (
     _rule(API_GROUP, "bucketingests", "get list watch patch"),
     _rule(API_GROUP, "bucketingests/status", "update"),
-    # `get` and `patch` only because nobody can give a driver rights that they have not.
+    # `get` and `patch` only because an account cannot give a driver rights that it lacks.
     _rule("", "pods", "create delete deletecollection get list patch watch"),
     _rule("", "configmaps", "create delete list watch"),
     _rule("", "services", "create delete"),
@@ -38,4 +38,4 @@ LEASE: Final[tuple[Rule, ...]] = (
 """In the operator's own namespace."""
 
 CLUSTER: Final[tuple[Rule, ...]] = (_rule("", "nodes", "get"),)
-"""In the whole cluster, if it may be: without it a driver on a lost node is waited for until Kubernetes removes it."""
+"""In the whole cluster; optional: without it a driver on a lost node blocks the next until Kubernetes removes it."""

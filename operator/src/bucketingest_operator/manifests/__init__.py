@@ -1,1 +1,1 @@
-"""The objects that the operator makes for an attempt, and the settings that whoever installs it decides."""
+"""The objects that the operator makes for an attempt, and the settings that an administrator chooses."""

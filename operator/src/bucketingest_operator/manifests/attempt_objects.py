@@ -1,4 +1,4 @@
-"""The objects of an attempt, but for its pods, as plain dictionaries: configuration, address, identity, rights."""
+"""The objects of an attempt, as plain dictionaries: configuration, Service, account, rights, pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bucketingest_operator.manifests.pods import (
 )
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.spark_conf import BLOCK_PORT, DRIVER_PORT, spark_defaults
-from bucketingest_operator.observation import AttemptTold
+from bucketingest_operator.observation import AttemptInput
 
 Manifest = dict[str, Any]
 
@@ -43,7 +43,7 @@ RESERVED_LABELS: Final = frozenset(
         UID_LABEL,
     }
 )
-"""Labels by which the operator knows what is whose: settings cannot set them."""
+"""Labels by which the operator finds the owner of an object: settings cannot set them."""
 MANAGED: Final = "app.kubernetes.io/managed-by=bucketingest-operator"
 """Selects everything that the operator makes, and executors."""
 
@@ -52,18 +52,18 @@ ROLLBACK_DEADLINE_SECONDS: Final = 900
 ROLLBACK_KEPT_SECONDS: Final = 86_400
 
 
-def told_annotations(told: AttemptTold) -> dict[str, str]:
-    """An attempt's orders as annotations of its objects."""
+def input_annotations(attempt_input: AttemptInput) -> dict[str, str]:
+    """An attempt's input as annotations of its objects."""
     return {
-        SPEC_DIGEST: told.spec_digest,
-        FIXED_DIGEST: told.fixed_digest,
-        NONCE: told.nonce,
-        FAILURES: ",".join(str(int(end.timestamp())) for end in told.failures),
+        SPEC_DIGEST: attempt_input.spec_digest,
+        FIXED_DIGEST: attempt_input.fixed_digest,
+        NONCE: attempt_input.nonce,
+        FAILURES: ",".join(str(int(end.timestamp())) for end in attempt_input.failures),
     }
 
 
-def parse_told(annotations: Mapping[str, str]) -> AttemptTold | None:
-    """The orders that annotations carry; None where they carry none, or somebody changed them to nonsense."""
+def parse_attempt_input(annotations: Mapping[str, str]) -> AttemptInput | None:
+    """The input in annotations; None if they have none, or if it cannot be parsed."""
     if SPEC_DIGEST not in annotations or FIXED_DIGEST not in annotations:
         return None
     try:
@@ -72,11 +72,11 @@ def parse_told(annotations: Mapping[str, str]) -> AttemptTold | None:
         )
     except (ValueError, OverflowError):
         return None
-    return AttemptTold(annotations[SPEC_DIGEST], annotations[FIXED_DIGEST], annotations.get(NONCE, ""), failures)
+    return AttemptInput(annotations[SPEC_DIGEST], annotations[FIXED_DIGEST], annotations.get(NONCE, ""), failures)
 
 
 class Manifests:
-    """Makes the objects of one resource. The same arguments make the same objects."""
+    """Makes the objects of one resource. Equal arguments make equal objects."""
 
     def __init__(self, wanted: BucketIngest, namespace: str, uid: str, settings: JobSettings) -> None:
         self.wanted = wanted
@@ -85,15 +85,15 @@ class Manifests:
         self.settings = settings
         self.names = Names(wanted.metadata.name, uid)
 
-    def attempt(self, number: int, told: AttemptTold) -> list[Manifest]:
-        """All that an attempt needs, in the order in which it is to be created: the driver pod last."""
+    def attempt(self, number: int, attempt_input: AttemptInput) -> list[Manifest]:
+        """All objects of an attempt, in the order of their creation: the driver pod last."""
         return [
             self.service_account(),
             self.role(),
             self.role_binding(),
-            self.config_map(number, told),
+            self.config_map(number, attempt_input),
             self.service(number),
-            self.driver_pod(number, told),
+            self.driver_pod(number, attempt_input),
         ]
 
     def service_account(self) -> Manifest:
@@ -103,7 +103,7 @@ class Manifests:
         return {**manifest, "automountServiceAccountToken": False}
 
     def role(self) -> Manifest:
-        """What a driver needs in order to have executors: Spark makes, watches and deletes pods, nothing else."""
+        """What a driver needs for its executors: Spark creates, watches and deletes pods, nothing else."""
         verbs = ["create", "get", "list", "watch", "patch", "delete", "deletecollection"]
         rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
         return {**self._object("rbac.authorization.k8s.io/v1", "Role", self.names.base), "rules": rules}
@@ -116,11 +116,11 @@ class Manifests:
             "subjects": [{"kind": "ServiceAccount", "name": self.names.base, "namespace": self.namespace}],
         }
 
-    def config_map(self, number: int, told: AttemptTold) -> Manifest:
-        """The job's whole configuration. It cannot change: a changed spec is another attempt's."""
+    def config_map(self, number: int, attempt_input: AttemptInput) -> Manifest:
+        """The job's whole configuration. It is immutable: a changed spec needs another attempt."""
         manifest = self._object("v1", "ConfigMap", self.names.attempt(number), number, "config")
-        manifest["metadata"]["annotations"] = told_annotations(told)
-        # Annotations may be large, and are nothing to the job.
+        manifest["metadata"]["annotations"] = input_annotations(attempt_input)
+        # Annotations may be large, and the job does not need them.
         metadata = self.wanted.metadata.model_copy(update={"annotations": {}, "namespace": self.namespace})
         resource = self.wanted.model_copy(update={"metadata": metadata})
         template = executor_template(self.wanted, self.names.base, self.settings)
@@ -143,7 +143,7 @@ class Manifests:
         return {**manifest, "immutable": True, "data": data}
 
     def service(self, number: int) -> Manifest:
-        """A headless Service by which executors of this attempt, and of no other, find their driver."""
+        """A headless Service by which only the executors of this attempt find their driver."""
         ports = {"driver": DRIVER_PORT, "blocks": BLOCK_PORT, "http": HTTP_PORT}
         spec = {
             "clusterIP": "None",
@@ -154,18 +154,18 @@ class Manifests:
         }
         return {**self._object("v1", "Service", self.names.driver(number), number, "driver"), "spec": spec}
 
-    def driver_pod(self, number: int, told: AttemptTold) -> Manifest:
-        """The driver. Executors are owned by it alone, so that they go when it goes."""
+    def driver_pod(self, number: int, attempt_input: AttemptInput) -> Manifest:
+        """The driver. It alone owns its executors, so that Kubernetes deletes them with it."""
         manifest = self._object("v1", "Pod", self.names.driver(number), number, "driver")
         own = self._pod_metadata(number, "driver")
-        annotations = {**own.get("annotations", {}), **told_annotations(told)}
+        annotations = {**own.get("annotations", {}), **input_annotations(attempt_input)}
         manifest["metadata"] = {**manifest["metadata"], **own, "annotations": annotations}
         names = self.names
         spec = driver_pod_spec(self.wanted, names.base, names.attempt(number), self.settings)
         return {**manifest, "spec": spec}
 
     def rollback_job(self, number: int) -> Manifest:
-        """The Job that takes the open instant back after an attempt."""
+        """The Job that rolls back the open instant after an attempt."""
         manifest = self._object("batch/v1", "Job", self.names.rollback(number), number, "rollback")
         template = {
             "metadata": self._pod_metadata(number, "rollback"),
@@ -188,7 +188,7 @@ class Manifests:
             "name": self.wanted.metadata.name,
             "uid": self.uid,
             "controller": True,
-            # A deletion in the foreground must not take the driver's pod while it still commits.
+            # A foreground deletion must not delete the driver's pod while it still commits.
             "blockOwnerDeletion": False,
         }
         metadata = {
@@ -209,7 +209,7 @@ class Manifests:
         return labels if number is None or role is None else {**labels, **self._selector(number, role)}
 
     def _pod_metadata(self, number: int, role: str) -> dict[str, Any]:
-        """Labels and annotations of a pod: those of the settings, and ours, which win."""
+        """Labels and annotations of a pod: those of the settings, and the operator's, which win."""
         labels = {**self.settings.pod_labels, **self._labels(number, role)}
         annotations = dict(self.settings.pod_annotations)
         return {"labels": labels, **({"annotations": annotations} if annotations else {})}

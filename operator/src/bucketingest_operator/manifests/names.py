@@ -1,4 +1,4 @@
-"""Names of everything the operator makes: from the resource's UID and the attempt, so that making it twice is one."""
+"""Names of everything the operator creates: from the resource's UID and the attempt, so that each is created once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Names:
     """Names of the objects of one resource.
 
-    A resource that is deleted and made again under its name has another UID, and so other names.
+    A resource that is deleted and created again has another UID, and so other names.
     """
 
     resource: str
@@ -34,6 +34,6 @@ class Names:
         return f"{self.attempt(number)}-rollback"
 
     def event(self, *parts: object) -> str:
-        """An event, by what it tells."""
+        """An event, by its content."""
         digest = hashlib.sha256("/".join(map(str, (self.uid, *parts))).encode()).hexdigest()[:16]
         return f"{self.base}.{digest}"

@@ -1,4 +1,4 @@
-"""What runs in pods: driver, executors, rollback Job. All fit Kubernetes' restricted security standard."""
+"""The specs of pods: driver, executors, rollback Job. All meet Kubernetes' restricted security standard."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ SPEC_FILE: Final = "bucketingest.yaml"
 SPARK_DEFAULTS_FILE: Final = "spark-defaults.conf"
 OPTIONS_FOLDER: Final = "/etc/bucketingest-source-options"
 OPTIONS_VARIABLE: Final = "BUCKETINGEST_SOURCE_OPTIONS"
-"""Environment variable: a folder of files, each an option of the Kafka source by its name."""
+"""Environment variable: a folder with one file for each option of the Kafka source; the file's name is the option's."""
 HTTP_PORT: Final = 9808
 DRIVER_CONTAINER: Final = "driver"
 ROLLBACK_CONTAINER: Final = "rollback"
 _MARGIN_SECONDS: Final = 15
-"""What a pod has beyond the job's own grace, so that the job can say how it ended."""
+"""Extra time of a pod after the job's own grace, so that the job can report how it ended."""
 
 _CONTAINER_SECURITY: Final[dict[str, Any]] = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
     "readOnlyRootFilesystem": True,
 }
-# Spark mounts a volume of its own for SPARK_LOCAL_DIRS, at the same place, unless one has such a name.
+# Spark mounts its own volume for SPARK_LOCAL_DIRS, at the same path, unless a volume has such a name.
 _LOCAL_DIRS: Final = "spark-local-dir-1"
 # Temporary files, Spark's scratch space, and the checkpoint, which may be lost.
 _SCRATCH: Final = {"tmp": "/tmp", _LOCAL_DIRS: "/var/data", "state": "/var/lib/bucketingest"}  # noqa: S108
@@ -43,14 +43,14 @@ RESERVED_MOUNTS: Final = (*_SCRATCH.values(), CONFIG_FOLDER, OPTIONS_FOLDER)
 
 
 def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, settings: JobSettings) -> dict[str, Any]:
-    """Spec of the driver pod. It runs once; another attempt is another pod."""
+    """Spec of the driver pod. It runs once; another attempt has another pod."""
     volumes, mounts = _volumes(settings)
     volumes.append({"name": "config", "configMap": {"name": config_map}})
     mounts.append({"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True})
     env = {
         "BUCKETINGEST_GRACE": format_duration(settings.grace),
         "BUCKETINGEST_LISTEN": f"0.0.0.0:{HTTP_PORT}",
-        # With a master in the environment the job does not run on the driver's machine alone.
+        # Without a master in the environment the job would run in local mode.
         "MASTER": settings.master,
         "SPARK_CONF_DIR": CONFIG_FOLDER,
         "SPARK_LOCAL_DIRS": _SCRATCH[_LOCAL_DIRS],
@@ -80,7 +80,7 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
     }
     return {
         **_pod(account, settings),
-        # Only the driver speaks with Kubernetes.
+        # Only the driver calls the Kubernetes API.
         "automountServiceAccountToken": True,
         "terminationGracePeriodSeconds": int(settings.grace.total_seconds()) + _MARGIN_SECONDS,
         "containers": [container],
@@ -176,7 +176,7 @@ def _volumes(settings: JobSettings) -> tuple[list[dict[str, Any]], list[dict[str
 
 
 def _env(variables: Mapping[str, str], settings: JobSettings) -> list[dict[str, Any]]:
-    """Variables as a container has them; those that the operator sets win."""
+    """Environment variables of a container; those of the operator win."""
     return [{"name": name, "value": value} for name, value in {**settings.env, **variables}.items()]
 
 

@@ -1,4 +1,4 @@
-"""What whoever installs the operator decides about all jobs: images, identities, volumes, placement."""
+"""The settings that an administrator chooses for all jobs: images, identities, volumes, placement."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """How pods of jobs are made, beyond what a BucketIngest says.
+    """Settings of jobs' pods that a BucketIngest does not contain.
 
     Attributes:
         image: For resources that name none.
         pull_policy: `Always`, `IfNotPresent` or `Never`.
         pull_secrets: Names of Secrets in the job's namespace, for pulling images.
-        grace: What a driver has to commit and end; its pod gets some seconds more.
+        grace: Time for a driver to commit and end; its pod gets some seconds more.
         run_as_user: User and group of all processes.
         env: Environment variables of all jobs, such as a region or an endpoint. No secrets: pods show them.
         env_from_secrets: Names of Secrets in the job's namespace whose keys become environment variables, such as
-            credentials for storage. One that does not exist is passed over.
+            credentials for storage. One that does not exist is ignored.
         volumes: Kubernetes volumes of driver, executors and rollback Job, such as a claim for tables at `file` paths.
         volume_mounts: Where these are mounted.
-        service_account_annotations: By which cloud providers give an identity to pods.
-        pod_labels: Further labels of all pods.
-        pod_annotations: Further annotations of all pods.
+        service_account_annotations: Cloud providers use them to give an identity to pods.
+        pod_labels: Additional labels of all pods.
+        pod_annotations: Additional annotations of all pods.
         node_selector: Labels of the nodes that pods may run on.
         tolerations: Kubernetes tolerations.
         priority_class: Name of the pods' PriorityClass.
         master: Spark's name of the API server.
-        cluster_domain: What follows a Service's name and namespace in its DNS name.
+        cluster_domain: Suffix of a Service's DNS name after its name and namespace.
     """
 
     image: str = "bucketingest-job:latest"

@@ -1,4 +1,4 @@
-"""Reads JobSettings from a YAML file, as a chart's values have them, and tells everything that is wrong with it."""
+"""Reads JobSettings from a YAML file, in the form of the chart's values, and reports all its problems."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _duration(value: Any) -> Any:
     if isinstance(value, timedelta):
         return value
     if not isinstance(value, str):
-        raise ValueError("must be a duration such as 60s or 5m")  # noqa: TRY004 - pydantic tells it as a problem
+        raise ValueError("must be a duration such as 60s or 5m")  # noqa: TRY004 - pydantic reports it as a problem
     return parse_duration(value)
 
 
 class _File(BaseModel):
-    """The file's fields; what they mean stands at JobSettings."""
+    """The file's fields; JobSettings explains them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
 
@@ -62,7 +62,7 @@ def load_settings(path: str | os.PathLike[str]) -> JobSettings:
     """The settings of a file. An empty file has the defaults.
 
     Raises:
-        SpecError: The file cannot be read or is wrong: all problems at once, with their lines.
+        SpecError: The file cannot be read or is wrong: all problems, with their lines.
     """
     source = os.fspath(path)
     try:
@@ -116,7 +116,7 @@ def _settings(parsed: _File) -> JobSettings:
 
 
 def _wrong_volumes(parsed: _File) -> list[Problem]:
-    """What no schema says: names that are taken, mounts of nothing, folders of a node, labels that are ours."""
+    """Checks beyond a schema: reserved names, mounts without a volume, folders of a node, the operator's labels."""
     problems = []
     names = set()
     for index, volume in enumerate(parsed.volumes):

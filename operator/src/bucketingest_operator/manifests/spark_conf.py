@@ -1,4 +1,4 @@
-"""Spark's settings for a driver in client mode in its own pod, with executors that belong to that pod alone."""
+"""Spark's settings for a driver in client mode in its own pod, with executors that only that pod owns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXECUTOR_CONTAINER: Final = "spark-kubernetes-executor"
 MIB: Final = 1024**2
 _JVM_OVERHEAD_MIN_MIB: Final = 384
 _WORKER_MIB: Final = 256
-"""A Python worker that has imported its packages and holds a batch, beside the budget of its buffers."""
+"""A Python worker that has imported its packages and holds a batch, without the budget of its buffers."""
 _DRIVER_PYTHON_MIB: Final = 768
 
 
@@ -30,9 +30,9 @@ def spark_defaults(
     executor_prefix: str,
     driver_host: str,
 ) -> dict[str, str]:
-    """Content of spark-defaults.conf. `spark.conf` of the spec is set by the job itself, and wins.
+    """Content of spark-defaults.conf. The job itself sets `spark.conf` of the spec, which wins.
 
-    Names are those of Spark 4.2's page on Kubernetes.
+    Names are from the Kubernetes page of Spark 4.2.
     """
     spark = wanted.spec.spark
     executor = spark.executor
@@ -48,7 +48,7 @@ def spark_defaults(
         "spark.kubernetes.authenticate.executor.serviceAccountName": account,
         "spark.kubernetes.container.image": spark.image or settings.image,
         "spark.kubernetes.container.image.pullPolicy": settings.pull_policy,
-        # With this name Spark makes the driver's pod the owner, and the only one, of each executor.
+        # With this name Spark makes the driver's pod the only owner of each executor.
         "spark.kubernetes.driver.pod.name": driver_pod,
         # Without it Spark makes a ConfigMap, for which the driver has no right.
         "spark.kubernetes.executor.disableConfigMap": "true",
@@ -63,18 +63,18 @@ def spark_defaults(
 
 
 def executor_slots(wanted: BucketIngest) -> int:
-    """Tasks that run at once on an executor."""
+    """Tasks that run in parallel on an executor."""
     return max(1, wanted.spec.spark.executor.cores // 1000)
 
 
 def executor_overhead_mib(wanted: BucketIngest) -> int:
-    """Memory of an executor's pod beside the JVM's heap: the JVM's own needs, and a Python worker for each slot."""
+    """Memory of an executor's pod without the JVM's heap: the JVM's overhead, and a Python worker for each slot."""
     heap = wanted.spec.spark.executor.memory // MIB
     worker = wanted.spec.table.memory_per_task // MIB + _WORKER_MIB
     return max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + executor_slots(wanted) * worker
 
 
 def driver_pod_mib(wanted: BucketIngest) -> int:
-    """Memory of the driver's pod: the JVM's heap and its other needs, and Python."""
+    """Memory of the driver's pod: the JVM's heap and overhead, and Python."""
     heap = wanted.spec.spark.driver.memory // MIB
     return heap + max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + _DRIVER_PYTHON_MIB

@@ -1,1 +1,1 @@
-"""What the operator shows to Prometheus and to probes."""
+"""Metrics and health endpoints of the operator."""

@@ -30,14 +30,14 @@ async def serving(
     Args:
         listen: Address; port 0 takes a free one.
         metrics_text: What `/metrics` shows; called in a thread.
-        ready: Everything is known that a decision needs. An operator that stands by is ready too.
-        healthy: Nothing hangs.
+        ready: Whether everything that a decision needs is known. A standby operator is ready too.
+        healthy: Whether the event loop responds.
     """
     answers = asyncio.Lock()
 
     async def metrics(_: web.Request) -> web.Response:
         async with answers:
-            # In a thread: a thousand resources have tens of thousands of lines, and passes go on meanwhile.
+            # In a thread: a thousand resources have tens of thousands of lines, and passes must continue.
             text = await asyncio.to_thread(metrics_text)
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 

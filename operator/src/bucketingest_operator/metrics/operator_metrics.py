@@ -33,7 +33,7 @@ _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 
 class Metrics:
-    """The operator's own metrics, all there from its start."""
+    """The operator's own metrics, which all exist from its start."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -48,7 +48,7 @@ class Metrics:
         self._errors = Counter("bucketingest_operator_reconcile_errors", "Passes that failed.", registry=self.registry)
         self._actions = Counter(
             "bucketingest_operator_actions",
-            "Actions tried, by how they went.",
+            "Actions tried, by result.",
             ("action", "result"),
             registry=self.registry,
         )
@@ -64,11 +64,14 @@ class Metrics:
         overdue: Callable[[], float],
         calls: Callable[[], int],
     ) -> None:
-        """Show what others know, whenever it is asked for."""
+        """Read these values from other parts at each scrape."""
         shown: dict[str, tuple[str, Callable[[], float]]] = {
-            "bucketingest_operator_leader": ("1 when this operator acts, 0 when it stands by.", lambda: float(leads())),
+            "bucketingest_operator_leader": (
+                "1 if this operator is the leader, 0 if it stands by.",
+                lambda: float(leads()),
+            ),
             "bucketingest_operator_resources": ("BucketIngests that are watched.", resources),
-            "bucketingest_operator_queue_delay_seconds": ("By how much the next pass is late.", overdue),
+            "bucketingest_operator_queue_delay_seconds": ("How late the next pass is.", overdue),
             "bucketingest_operator_api_calls": ("Calls of the Kubernetes API since the start.", calls),
         }
         for name, (text, value) in shown.items():
@@ -79,7 +82,7 @@ class Metrics:
         return generate_latest(self.registry)
 
     def took(self, seconds: float) -> None:
-        """A pass is over."""
+        """A pass has ended."""
         self._seconds.observe(seconds)
 
     def failed(self) -> None:

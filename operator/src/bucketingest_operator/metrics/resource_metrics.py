@@ -1,4 +1,4 @@
-"""Metrics of each resource, made from what is known when somebody asks: right at once, and gone with the resource."""
+"""Metrics of each resource, computed at each scrape: correct from the start, and deleted with the resource."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Shown:
     """One resource at the moment of a scrape."""
 
     who: str
-    """Its labels `namespace` and `name`, which need no escapes: Kubernetes allows nothing that would."""
+    """Its labels `namespace` and `name`. They need no escapes: Kubernetes allows no such characters."""
     resource: Resource
     memory: Memory
     values: Values
@@ -75,17 +75,21 @@ _LABELLED: Final[tuple[tuple[str, str, str, Callable[[Shown], Iterator[str]]], .
     ("bucketingest_resource_info", "gauge", "1, with the phase as a label.", _info),
     ("bucketingest_resource_phase", "gauge", "1 for the phase that it is in, 0 for the others.", _phases),
     ("bucketingest_resource_condition", "gauge", "1 True, 0 False, -1 Unknown.", _conditions),
-    ("bucketingest_restarts_total", "counter", "Attempts that ended, but for deletions and suspensions.", _restarts),
+    ("bucketingest_restarts_total", "counter", "Attempts that ended, without deletions and suspensions.", _restarts),
     ("bucketingest_rollback_jobs_total", "counter", "Rollback Jobs that ended.", _rollbacks),
-    (_HISTOGRAM, "histogram", "From the request of an instant to its completion, of commits that were seen.", _latency),
+    (_HISTOGRAM, "histogram", "From the request of an instant to its completion, of observed commits.", _latency),
 )
 _PLAIN: Final = (
     ("bucketingest_attempt", "gauge", "Number of the newest attempt."),
-    ("bucketingest_commit_lag_seconds", "gauge", "Since the last commit, while input waits; 0 when idle or suspended."),
+    ("bucketingest_commit_lag_seconds", "gauge", "Since the last commit, while input waits; 0 if idle or suspended."),
     ("bucketingest_resource_inflight_age_seconds", "gauge", "Age of the open instant; 0 without one."),
     ("bucketingest_resource_last_commit_timestamp_seconds", "gauge", "Unix time of the last commit; 0 before it."),
-    ("bucketingest_resource_lag_offsets", "gauge", "Offsets that are not committed; absent while not known."),
-    ("bucketingest_resource_skew_ratio", "gauge", "Rows of the busiest write task by the mean; absent if not known."),
+    ("bucketingest_resource_lag_offsets", "gauge", "Offsets that are not committed; absent if not known."),
+    (
+        "bucketingest_resource_skew_ratio",
+        "gauge",
+        "Rows of the busiest write task divided by the mean; absent if not known.",
+    ),
     ("bucketingest_slo_commit_latency_seconds", "gauge", "slo.commitLatency of the spec."),
     ("bucketingest_slo_freshness_seconds", "gauge", "slo.freshness of the spec; absent without one."),
     ("bucketingest_resource_rows_total", "counter", "Rows received, deletes and dead letters included."),
@@ -97,12 +101,12 @@ _PLAIN: Final = (
 class ResourceMetrics:
     """Writes metrics of all resources in Prometheus' text format.
 
-    A thousand resources have 70,000 lines: they are written as text at once, without an object for each.
+    A thousand resources have 70,000 lines: they are written directly as text, without an object for each.
 
     Args:
         inventory: All resources.
-        memory: What is kept of one, by its UID.
-        leads: Only the leader tells: two operators would tell everything twice.
+        memory: What is kept about one, by its UID.
+        leads: Only the leader reports: two operators would report everything twice.
     """
 
     def __init__(self, inventory: Inventory, memory: Callable[[str], Memory | None], leads: Callable[[], bool]) -> None:
@@ -169,7 +173,7 @@ def _promises(resource: Resource) -> Values:
 
 
 def _progress(resource: Resource, talk: Talk | None, now: datetime, clock: float) -> Values:
-    """What is known of commits and lag: from the driver while it answers, else from the status."""
+    """Commits and lag: from the driver while it answers, else from the status."""
     status = resource.status
     commit = status.last_commit
     values: Values = {
@@ -182,7 +186,7 @@ def _progress(resource: Resource, talk: Talk | None, now: datetime, clock: float
         values["bucketingest_resource_inflight_age_seconds"] = (
             0 if inflight is None else max(0.0, (now - inflight.since).total_seconds())
         )
-        # Nobody knows whether input waits. Somebody may: it must not look well.
+        # Whether input waits is not known. It may, so the metric must not look healthy.
         since = resource.created_at if commit is None else commit.time
         resting = status.phase in _RESTING
         values["bucketingest_commit_lag_seconds"] = 0 if resting else max(0.0, (now - since).total_seconds())
@@ -190,12 +194,12 @@ def _progress(resource: Resource, talk: Talk | None, now: datetime, clock: float
     old = max(0.0, clock - talk.read_at)
     waits = not report.idle and (report.lag.seconds or report.lag.offsets)
     if report.last_commit is not None:
-        # Input that came just now, after a quiet night, has not waited since the evening.
+        # Input that just came, after a quiet night, has not waited since the evening.
         waiting = report.lag.seconds
         age = report.last_commit.age_seconds
         without = age if waiting is None else min(age, waiting)
     else:
-        # What drivers before it did not commit waits on.
+        # What earlier drivers did not commit still waits.
         without = report.running_seconds if commit is None else max(0.0, (now - commit.time).total_seconds())
     values["bucketingest_commit_lag_seconds"] = without + old if waits else 0
     values["bucketingest_resource_inflight_age_seconds"] = (

@@ -1,1 +1,1 @@
-"""What is known of a resource and its pods, Jobs and driver, as values for a decision."""
+"""Observations of a resource and its pods, Jobs and driver, as values for a decision."""

@@ -1,4 +1,4 @@
-"""All BucketIngests that the operator watches, as it last saw them, and which of them want the same table."""
+"""All BucketIngests that the operator watches, in their newest known version, and which of them want the same table."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Inventory:
     """BucketIngests by UID.
 
     Args:
-        changed: Called with the UID of each whose next pass may decide otherwise than the one before.
-        removed: Called with the UID of one that is no more.
+        changed: Called with the UID of each resource whose next pass may decide something new.
+        removed: Called with the UID of each resource that no longer exists.
     """
 
     def __init__(self, changed: Callable[[str], None], removed: Callable[[str], None]) -> None:
@@ -39,28 +39,28 @@ class Inventory:
         return iter(tuple(self._resources.values()))
 
     def get(self, uid: str) -> Resource | None:
-        """The resource; None when there is none any more."""
+        """The resource; None if it no longer exists."""
         return self._resources.get(uid)
 
     def take(self, body: Object, *, quiet: bool = False, instead_of: str | None = None) -> None:
-        """Take what the API server has; what is older than what is known is passed over.
+        """Store a resource from the API server; ignore it if it is older than the known one.
 
         Args:
             body: The resource.
-            quiet: It comes from a write of ours, and is no reason for a pass.
+            quiet: It comes from the operator's own write, and needs no pass.
             instead_of: It was read when this version was already known, so it replaces it even if it is older: the API
-                server's data were put back.
+                server's data were restored from a backup.
         """
         uid = body["metadata"]["uid"]
         if uid in self._gone:
-            return  # an answer that was under way, or an event that was queued
+            return  # a late answer or event
         if uid in self._held and not quiet:
             self._held[uid] = body
             return
         before = self._resources.get(uid)
         version = body["metadata"]["resourceVersion"]
-        put_back = before is not None and before.version == instead_of != version
-        if before is not None and not put_back and not _newer(version, before.version):
+        restored = before is not None and before.version == instead_of != version
+        if before is not None and not restored and not _newer(version, before.version):
             return
         self._resources[uid] = read_resource(body, before)
         self._name_table(uid, table_of(body))
@@ -69,7 +69,7 @@ class Inventory:
 
     @contextmanager
     def holding(self, uid: str) -> Iterator[None]:
-        """Put off what is told of a resource while we write to it: an event may come before the answer to our write."""
+        """Delay events of a resource while the operator writes to it: an event may come before the write's answer."""
         self._held[uid] = None
         try:
             yield
@@ -79,7 +79,7 @@ class Inventory:
                 self.take(body)
 
     def forget(self, uid: str) -> None:
-        """The resource is no more, and never comes back: another of its name has another UID."""
+        """Remove a deleted resource, which never comes back: another of its name has another UID."""
         self._gone[uid] = None
         if len(self._gone) > _GONE_MAX:
             self._gone.popitem(last=False)
@@ -93,28 +93,28 @@ class Inventory:
         return tuple(self._resources[each] for each in self._rivals.get(table or "", ()) if each != uid)
 
     def _name_table(self, uid: str, table: str | None) -> None:
-        """Note which table a resource wants. Whoever wanted, or wants, the same has to look again."""
+        """Note which table a resource wants. Other resources of the old and of the new table need a pass."""
         before = self._tables.get(uid)
         if before == table:
             return
         if before is not None:
             self._rivals[before].discard(uid)
-            self._tell(before, uid)
+            self._notify(before, uid)
             if not self._rivals[before]:
                 del self._rivals[before]
             del self._tables[uid]
         if table is not None:
             self._tables[uid] = table
             self._rivals[table].add(uid)
-            self._tell(table, uid)
+            self._notify(table, uid)
 
-    def _tell(self, table: str, but: str) -> None:
-        for each in self._rivals[table] - {but}:
+    def _notify(self, table: str, without: str) -> None:
+        for each in self._rivals[table] - {without}:
             self._changed(each)
 
 
 def _newer(version: str, known: str) -> bool:
-    """Whether a version comes after another: since Kubernetes 1.35 they are documented to be ordered numbers."""
+    """Whether a version is newer than another: since Kubernetes 1.35 versions are documented as ordered numbers."""
     if version.isdigit() and known.isdigit():
         return int(version) > int(known)
     return version != known

@@ -1,4 +1,4 @@
-"""What the JSON of rollback Jobs and of attempts' ConfigMaps says, as values. Pure."""
+"""Reads the JSON of rollback Jobs and of attempts' ConfigMaps. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL, parse_told
-from bucketingest_operator.observation import AttemptTold, JobState, RollbackJob
+from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL, parse_attempt_input
+from bucketingest_operator.observation import AttemptInput, JobState, RollbackJob
 from bucketingest_operator.observe.pod_reading import PodSeen, attempt_of
 
 Object = dict[str, Any]
@@ -27,14 +27,14 @@ class JobSeen:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSeen:
-    """The ConfigMap of an attempt: only what its annotations say is kept."""
+    """The ConfigMap of an attempt: only its annotations are kept."""
 
     attempt: int
-    told: AttemptTold | None
+    attempt_input: AttemptInput | None
 
 
 def read_job(job: Object) -> JobSeen | None:
-    """The Job; None when its labels are not ours."""
+    """The Job; None if its labels are not the operator's."""
     metadata, status = job["metadata"], job.get("status") or {}
     labels = metadata.get("labels") or {}
     attempt = attempt_of(labels)
@@ -42,7 +42,7 @@ def read_job(job: Object) -> JobSeen | None:
         return None
     state, message = JobState.RUNNING, ""
     for condition in status.get("conditions") or ():
-        # Set once no pod of it runs any more, unlike SuccessCriteriaMet and FailureTarget.
+        # Set once none of its pods runs any more, unlike SuccessCriteriaMet and FailureTarget.
         if condition.get("status") == "True" and condition.get("type") in {"Complete", "Failed"}:
             state = JobState.SUCCEEDED if condition["type"] == "Complete" else JobState.FAILED
             message = condition.get("message") or ""
@@ -50,17 +50,17 @@ def read_job(job: Object) -> JobSeen | None:
 
 
 def read_config(config_map: Object) -> ConfigSeen | None:
-    """The ConfigMap; None when its labels are not ours."""
+    """The ConfigMap; None if its labels are not the operator's."""
     metadata = config_map["metadata"]
     labels = metadata.get("labels") or {}
     attempt = attempt_of(labels)
     if attempt is None or labels.get(ROLE_LABEL) != "config":
         return None
-    return ConfigSeen(attempt, parse_told(metadata.get("annotations") or {}))
+    return ConfigSeen(attempt, parse_attempt_input(metadata.get("annotations") or {}))
 
 
 def rollback_jobs(jobs: Iterable[JobSeen], pods: Iterable[PodSeen]) -> tuple[RollbackJob, ...]:
-    """Rollback Jobs, with what the last pod of each said about its end."""
+    """Rollback Jobs, with the end of the last pod of each."""
     said: dict[int, PodSeen] = {}
     for pod in sorted(pods, key=_end):
         if pod.role == "rollback" and pod.exit_code is not None:

@@ -1,4 +1,4 @@
-"""Puts together what a decision about one BucketIngest is made from: from the copies, or live from the API server."""
+"""Makes the observation of one BucketIngest: from the mirrors, or live from the API server."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bucketingest_operator.kube.kinds import CONFIG_MAPS, JOBS, NODES, PODS
 from bucketingest_operator.kube.mirror import Mirror
 from bucketingest_operator.manifests.attempt_objects import UID_LABEL
 from bucketingest_operator.observation import (
-    OVER,
-    AttemptTold,
+    ENDED,
+    AttemptInput,
     Claim,
     Contact,
     Driver,
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOUNT_PATIENCE: Final = timedelta(seconds=60)
-"""A pod whose volumes and network are not there after so long waits for something that is missing."""
+"""A pod without volumes and network after this time waits for something that is missing."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Observer:
     async def observe(
         self, resource: Resource, talk: Talk | None, *, live: bool, namespace_terminating: bool
     ) -> tuple[Observation, Talk | None]:
-        """What is the case with a resource, and how the talk with its driver stands now."""
+        """The observation of a resource, and the new state of the talk with its driver."""
         look = await self.look(resource, live=live)
         attempt = newest_attempt(resource, look.pods)
         pod = next((each for each in look.pods if each.role == "driver" and each.attempt == attempt), None)
@@ -107,7 +107,7 @@ class Observer:
                 for each in sorted(look.pods, key=lambda one: (one.attempt, one.name))
                 if each.role == "driver"
             ),
-            told=told(look),
+            inputs=attempt_inputs(look),
             jobs=rollback_jobs(sorted(look.jobs, key=lambda one: one.attempt), look.pods),
             executors=executors(look.pods, attempt),
             contact=contact,
@@ -127,13 +127,13 @@ class Observer:
         return Look(_read(pods, read_pod), _read(jobs, read_job), _read(configs, read_config), live=True)
 
     async def _nodes_gone(self, pods: Sequence[PodSeen]) -> set[str]:
-        """Nodes of pods that should be over and are not, as far as they are no longer a part of the cluster."""
+        """Nodes that are no longer a part of the cluster, of pods that should have ended and have not."""
         doubtful = {
             pod.node
             for pod in pods
             if pod.role == "driver"
             and pod.node is not None
-            and pod.state not in OVER
+            and pod.state not in ENDED
             and (pod.terminating or pod.phase in {"Unknown", "Failed", "Succeeded"})
         }
         return {node for node in doubtful if await self._node_gone(node)}
@@ -149,17 +149,19 @@ class Observer:
             if error.code != 403:
                 raise
             self._nodes_forbidden = True
-            log.warning("nodes cannot be read: drivers on lost nodes are waited for until Kubernetes removes them")
+            log.warning(
+                "nodes cannot be read: the operator waits for drivers on lost nodes until Kubernetes removes them"
+            )
         return False
 
     def _claim(self, rival: Resource) -> Claim:
         copies = self._copies.get(rival.namespace) or self._copies[None]
-        alive = any(pod.role == "driver" and pod.state not in OVER for pod in copies.pods.of(rival.uid))
-        return Claim(rival.namespace, rival.name, rival.uid, rival.created_at, begun=rival.begun, has_driver=alive)
+        alive = any(pod.role == "driver" and pod.state not in ENDED for pod in copies.pods.of(rival.uid))
+        return Claim(rival.namespace, rival.name, rival.uid, rival.created_at, started=rival.started, has_driver=alive)
 
 
 def newest_attempt(resource: Resource, pods: Sequence[PodSeen]) -> int:
-    """Number of the newest attempt that the status or a driver pod knows of."""
+    """Number of the newest attempt in the status or of a driver pod."""
     status = resource.status
     numbers = [status.attempt or 0, *(each.number for each in status.attempts or ())]
     return max(numbers + [pod.attempt for pod in pods if pod.role == "driver"])
@@ -171,7 +173,7 @@ def driver(pod: PodSeen, now: datetime, *, node_gone: bool = False) -> Driver:
     waits = reason is PodReason.NONE and pod.mounting_since is not None
     if waits and pod.mounting_since is not None and now - pod.mounting_since > MOUNT_PATIENCE:
         reason = PodReason.CONFIG
-        message = "Its node has not made its volumes and network yet: see the events of the pod."
+        message = "Its node has not set up its volumes and network yet: see the events of the pod."
     return Driver(
         attempt=pod.attempt,
         name=pod.name,
@@ -188,17 +190,17 @@ def driver(pod: PodSeen, now: datetime, *, node_gone: bool = False) -> Driver:
 
 
 def executors(pods: Sequence[PodSeen], attempt: int) -> Executors:
-    """The executors of an attempt, without those that are going or over."""
-    ours = [pod for pod in pods if pod.role == "executor" and pod.attempt == attempt and not pod.terminating]
-    pending = sorted((pod for pod in ours if pod.phase == "Pending"), key=lambda pod: pod.name)
+    """The executors of an attempt, without those that are terminating or have ended."""
+    current = [pod for pod in pods if pod.role == "executor" and pod.attempt == attempt and not pod.terminating]
+    pending = sorted((pod for pod in current if pod.phase == "Pending"), key=lambda pod: pod.name)
     words = next((pod.message or pod.reason.value for pod in pending if pod.reason is not PodReason.NONE), "")
-    return Executors(sum(pod.phase == "Running" for pod in ours), len(pending), words)
+    return Executors(sum(pod.phase == "Running" for pod in current), len(pending), words)
 
 
-def told(look: Look) -> dict[int, AttemptTold]:
-    """What attempts were told: by their ConfigMaps, or by their pods where those are gone."""
-    by_pods = {pod.attempt: pod.told for pod in look.pods if pod.told is not None}
-    by_configs = {config.attempt: config.told for config in look.configs if config.told is not None}
+def attempt_inputs(look: Look) -> dict[int, AttemptInput]:
+    """What attempts were started with: from their ConfigMaps, or from their pods if those are gone."""
+    by_pods = {pod.attempt: pod.attempt_input for pod in look.pods if pod.attempt_input is not None}
+    by_configs = {config.attempt: config.attempt_input for config in look.configs if config.attempt_input is not None}
     return {**by_pods, **by_configs}
 
 

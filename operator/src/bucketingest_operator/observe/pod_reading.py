@@ -1,4 +1,4 @@
-"""What a pod's JSON says, as values: how far it is, why it does not start, how it ended. Pure."""
+"""Reads a pod's JSON: its state, why it does not start, how it ended. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from pydantic import ValidationError
 
 from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
-from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, parse_told
-from bucketingest_operator.observation import AttemptTold, PodReason, PodState
+from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, parse_attempt_input
+from bucketingest_operator.observation import AttemptInput, PodReason, PodState
 
 Object = dict[str, Any]
 
 _redact: Final = Redactor()
+_KILLED: Final = 137
+"""Exit code after SIGKILL: the last log line is not the reason."""
 SHOWN: Final = 400
-"""Characters of what Kubernetes says that are kept."""
+"""How many characters of a message of Kubernetes are kept."""
 
 _IMAGE: Final = frozenset(
     {
@@ -46,7 +48,7 @@ _CONFIG: Final = frozenset(
 _EVICTED: Final = frozenset(
     {"Evicted", "NodeLost", "NodeShutdown", "Preempting", "Preempted", "Shutdown", "Terminated"}
 )
-# The node has refused the pod after the scheduler had chosen it.
+# The node refused the pod after the scheduler had chosen it.
 _REFUSED: Final = ("NodeAffinity", "NodePorts", "OutOf", "PodOSNotSupported", "Topology", "UnexpectedAdmissionError")
 
 
@@ -56,9 +58,9 @@ class PodSeen:
 
     Attributes:
         role: `driver`, `executor` or `rollback`.
-        phase: As Kubernetes has it. `state` is what can be relied on.
+        phase: The phase in Kubernetes; not reliable, unlike `state`.
         terminating: It has a deletion timestamp.
-        mounting_since: Since when it is on a node that has not got as far as starting its containers.
+        mounting_since: Since when it is on a node that has not set up its volumes and network.
     """
 
     uid: str
@@ -74,7 +76,7 @@ class PodSeen:
     terminating: bool = False
     node: str | None = None
     ip: str | None = None
-    told: AttemptTold | None = None
+    attempt_input: AttemptInput | None = None
     exit_code: int | None = None
     report: TerminationReport | None = None
     finished_at: datetime | None = None
@@ -82,7 +84,7 @@ class PodSeen:
 
 
 def read_pod(pod: Object) -> PodSeen | None:
-    """The pod; None when its labels are not ours."""
+    """The pod; None if its labels are not the operator's."""
     metadata, status, spec = pod["metadata"], pod.get("status") or {}, pod.get("spec") or {}
     labels = metadata.get("labels") or {}
     attempt, role = attempt_of(labels), labels.get(ROLE_LABEL)
@@ -93,7 +95,7 @@ def read_pod(pod: Object) -> PodSeen | None:
     report = read_report(ended.get("message")) if ended is not None else None
     reason, message = pod_reason(status, state)
     if not message and ended is not None and report is None:
-        message = _last_words(ended)
+        message = f"The {role} was killed (SIGKILL)." if ended.get("exitCode") == _KILLED else _log_end(ended)
     return PodSeen(
         uid=metadata["uid"],
         namespace=metadata["namespace"],
@@ -108,7 +110,7 @@ def read_pod(pod: Object) -> PodSeen | None:
         terminating="deletionTimestamp" in metadata,
         node=spec.get("nodeName") or None,
         ip=status.get("podIP") or None,
-        told=parse_told(metadata.get("annotations") or {}) if role == "driver" else None,
+        attempt_input=parse_attempt_input(metadata.get("annotations") or {}) if role == "driver" else None,
         exit_code=ended.get("exitCode") if ended is not None else None,
         report=report,
         finished_at=_finished(status),
@@ -117,33 +119,33 @@ def read_pod(pod: Object) -> PodSeen | None:
 
 
 def attempt_of(labels: dict[str, str]) -> int | None:
-    """The attempt that an object belongs to; None where there is no such label, or somebody made it up."""
+    """The attempt that an object belongs to; None if the label is missing or not a number."""
     text = labels.get(ATTEMPT_LABEL, "")
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 def pod_state(status: Object) -> PodState:
-    """How far a pod is. It counts as over only when no container of it runs, whatever its phase says before."""
+    """The state of a pod. It has ended only when none of its containers runs, whatever its phase says before."""
     phase = status.get("phase") or "Pending"
-    over = phase in {"Succeeded", "Failed"}
-    if over and not any(_runs(each) for each in _containers(status)):
+    ended = phase in {"Succeeded", "Failed"}
+    if ended and not any(_runs(each) for each in _containers(status)):
         return PodState.SUCCEEDED if phase == "Succeeded" else PodState.FAILED
-    # A node that nobody hears of, or one that sets the phase before its containers have ended.
-    if over or phase in {"Running", "Unknown"}:
+    # The node does not respond, or it sets the phase before its containers have ended.
+    if ended or phase in {"Running", "Unknown"}:
         return PodState.RUNNING
     return PodState.PENDING
 
 
 def pod_reason(status: Object, state: PodState) -> tuple[PodReason, str]:
-    """Why a pod does not start, or how it ended, and in which words."""
-    told = _short(status.get("message") or "")
+    """Why a pod does not start, or how it ended, and the message."""
+    message = _short(status.get("message") or "")
     word = status.get("reason") or ""
     if word in _EVICTED:
-        return PodReason.EVICTED, told or word
+        return PodReason.EVICTED, message or word
     if word == "DeadlineExceeded":
-        return PodReason.DEADLINE, told or word
+        return PodReason.DEADLINE, message or word
     if state is PodState.FAILED and word.startswith(_REFUSED):
-        return PodReason.UNSCHEDULABLE, told or word
+        return PodReason.UNSCHEDULABLE, message or word
     for each in _containers(status):
         ended = (each.get("state") or {}).get("terminated") or {}
         if ended.get("reason") == "OOMKilled":
@@ -152,10 +154,10 @@ def pod_reason(status: Object, state: PodState) -> tuple[PodReason, str]:
     disrupted = conditions.get("DisruptionTarget") or {}
     if disrupted.get("status") == "True" and state in {PodState.SUCCEEDED, PodState.FAILED}:
         return PodReason.EVICTED, _short(disrupted.get("message") or disrupted.get("reason") or "")
-    return (PodReason.NONE, told) if state is not PodState.PENDING else _why_pending(status, conditions, told)
+    return (PodReason.NONE, message) if state is not PodState.PENDING else _why_pending(status, conditions, message)
 
 
-def _why_pending(status: Object, conditions: dict[str, Object], told: str) -> tuple[PodReason, str]:
+def _why_pending(status: Object, conditions: dict[str, Object], message: str) -> tuple[PodReason, str]:
     for each in _containers(status):
         waiting = (each.get("state") or {}).get("waiting") or {}
         word, words = waiting.get("reason") or "", _short(waiting.get("message") or "")
@@ -166,11 +168,11 @@ def _why_pending(status: Object, conditions: dict[str, Object], told: str) -> tu
     scheduled = conditions.get("PodScheduled") or {}
     if scheduled.get("status") == "False":
         return PodReason.UNSCHEDULABLE, _short(scheduled.get("message") or scheduled.get("reason") or "")
-    return PodReason.NONE, told
+    return PodReason.NONE, message
 
 
 def _mounting_since(status: Object, state: PodState) -> datetime | None:
-    """Since when a node has the pod without having made its network and volumes; None where it has, or may have."""
+    """Since when a node has the pod and has not set up its network and volumes; None if it has, or may have."""
     conditions = {each.get("type"): each for each in status.get("conditions") or ()}
     ready = conditions.get("PodReadyToStartContainers") or {}
     scheduled = conditions.get("PodScheduled") or {}
@@ -181,7 +183,7 @@ def _mounting_since(status: Object, state: PodState) -> datetime | None:
 
 
 def read_report(message: str | None) -> TerminationReport | None:
-    """A termination message; None where it is not the job's own: the platform puts the end of the log there."""
+    """A termination message; None if it is not the job's own: Kubernetes puts the end of the log there."""
     if not message or not message.lstrip().startswith("{"):
         return None
     try:
@@ -206,11 +208,11 @@ def _runs(container: Object) -> bool:
 
 
 def _ended(status: Object) -> Object | None:
-    """How the job's container ended: the first one, as a mesh may add others."""
-    ours = {"driver", "rollback", "spark-kubernetes-executor"}
+    """How the job's container ended: a mesh may add others."""
+    names = {"driver", "rollback", "spark-kubernetes-executor"}
     for each in status.get("containerStatuses") or ():
         ended = (each.get("state") or {}).get("terminated")
-        if each.get("name") in ours and ended:
+        if each.get("name") in names and ended:
             return dict(ended)
     return None
 
@@ -221,14 +223,12 @@ def _finished(status: Object) -> datetime | None:
         for each in status.get("containerStatuses") or ()
         if (ended := (each.get("state") or {}).get("terminated")) and ended.get("finishedAt")
     ]
-    # A node that was lost knows no times, and writes the beginning of the epoch.
+    # For a lost node the time is unknown, and is the start of the epoch.
     return max((end for end in ends if end.year > 2000), default=None)
 
 
-def _last_words(ended: Object) -> str:
-    """What a container without a termination message left: the platform gives the end of its log in its place."""
-    if ended.get("exitCode") == 137:
-        return "Its process was killed."  # whatever it logged last is not the reason
+def _log_end(ended: Object) -> str:
+    """The last log line of a container without a termination message: Kubernetes puts the end of the log there."""
     lines = [line.strip() for line in (ended.get("message") or "").splitlines() if line.strip()]
     if not lines:
         return ""

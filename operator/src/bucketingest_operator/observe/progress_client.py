@@ -1,4 +1,4 @@
-"""Asks a driver pod how its job gets on, without ever waiting long or reading much, and remembers what it last said."""
+"""Asks a driver pod for its job's progress, with a short timeout and a size limit, and remembers the last answer."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=2, sock_connect=1)
 
 @dataclass(slots=True)
 class Talk:
-    """What is known of one driver pod by asking it.
+    """The answers of one driver pod.
 
     Attributes:
         pod: UID of the pod.
         report: Its last answer.
-        read_at: Time of the loop's clock at which it came.
-        silent_since: Time of the loop's clock since which it has not answered; that clock is never put back.
+        read_at: When it came, by the loop's clock.
+        silent_since: Since when it has not answered, by the loop's clock, which is monotonic.
     """
 
     pod: str
@@ -51,7 +51,7 @@ class ProgressClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        # A connection for each question: drivers come and go, and an address may be another pod's the next time.
+        # A new connection for each request: drivers come and go, and another pod may have the address the next time.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=64, force_close=True), cookie_jar=aiohttp.DummyCookieJar()
         )
@@ -62,12 +62,12 @@ class ProgressClient:
             await self._session.close()
 
     async def ask(self, pod: PodSeen | None, resource_name: str, before: Talk | None) -> Talk | None:
-        """Ask the driver, if there is one that runs.
+        """Ask the driver, if one runs.
 
         Args:
             pod: The newest attempt's driver pod.
-            resource_name: An answer in another name comes from another pod that has the address now.
-            before: The talk so far.
+            resource_name: An answer with another name comes from another pod that has the address now.
+            before: The previous talk.
         """
         if pod is None:
             return before
@@ -83,8 +83,8 @@ class ProgressClient:
         return talk
 
     async def _read(self, ip: str | None) -> ProgressReport | None:
-        """The report; None when there is no answer in time, or none that can be read."""
-        assert self._session is not None, "the client is to be used within `async with`"
+        """The report; None if there is no answer in time, or one that cannot be read."""
+        assert self._session is not None, "use the client within `async with`"
         if ip is None:
             return None
         url = f"http://{f'[{ip}]' if ':' in ip else ip}:{self._port}/progress"

@@ -1,4 +1,4 @@
-"""What a BucketIngest's JSON says, as values; what cannot be used of it is told as problems. Pure."""
+"""Reads a BucketIngest's JSON; what cannot be used becomes problems. Pure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Object = dict[str, Any]
 
 
 def read_resource(body: Object, before: Resource | None = None) -> Resource:
-    """The BucketIngest as it is.
+    """The BucketIngest as values.
 
     Args:
-        body: As the API server has it.
-        before: The same one, read earlier: what has not changed since need not be parsed again.
+        body: Its JSON from the API server.
+        before: The same one, read earlier: an unchanged spec is not parsed again.
     """
     metadata = body["metadata"]
-    # Only ours: kubectl keeps the whole object in another, with whatever somebody wrote into it.
+    # Only this project's: kubectl keeps the whole object in another annotation, with all that users wrote into it.
     given = metadata.get("annotations") or {}
     annotations = {name: str(value) for name, value in given.items() if name.startswith(f"{API_GROUP}/")}
     same = (
@@ -62,7 +62,7 @@ def _wanted(body: Object) -> tuple[BucketIngest | None, tuple[Problem, ...]]:
 
 
 def read_status(content: Any) -> Status:
-    """The status; of one that somebody has changed to nonsense, what can be used."""
+    """The status; only its valid fields if some are invalid."""
     if not isinstance(content, Mapping):
         return Status()
     try:
@@ -81,7 +81,7 @@ def _usable(name: str, value: Any) -> bool:
 
 
 def table_of(body: Object) -> str | None:
-    """The table that a BucketIngest names, in one spelling; also where the rest of its spec is wrong."""
+    """The table that a BucketIngest names, in one spelling, even if the rest of its spec is wrong."""
     spec = body.get("spec")
     table = spec.get("table") if isinstance(spec, Mapping) else None
     path = table.get("path") if isinstance(table, Mapping) else None

@@ -1,4 +1,4 @@
-"""The error family of the commands: what keeps one from doing its work that no layer below knows of."""
+"""The error family of the commands: what makes them fail that no layer below knows of."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RollbackRefused(CommandError):
 
 
 class InstantHeld(CommandError):
-    """Somebody may be at work on an instant, so it was left alone."""
+    """Another process may be writing an instant, so it was left alone."""
 
     exit_code = ExitCode.INSTANT_HELD
 

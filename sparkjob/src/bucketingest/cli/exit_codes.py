@@ -10,7 +10,7 @@ from bucketingest.exit_codes import ENDINGS, ExitCode
 
 __all__ = ["ENDINGS", "ExitCode", "exit_code", "exit_code_table"]
 
-# Errors of Spark, Kafka and py4j that no layer of ours names, as they say it themselves (Spark 4.2, kafka-clients 4).
+# Errors of Spark, Kafka and py4j that none of our layers names, in their own words (Spark 4.2, kafka-clients 4).
 _BY_TEXT: Final[tuple[tuple[re.Pattern[str], ExitCode], ...]] = (
     (
         re.compile(
@@ -54,22 +54,22 @@ _JVM_GONE: Final = frozenset({"Py4JError", "Py4JNetworkError", "Py4JJavaError"})
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """The code for an error that ends a command. What a task raised counts as itself: Spark tells its name."""
+    """The code for an error that ends a command. What a task raised counts as itself: Spark reports its name."""
     if (raised := _class_of_name(getattr(error, "cause", None))) is not None:
         return raised.exit_code
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     if isinstance(error, MemoryError):
         return ExitCode.OUT_OF_MEMORY
-    ours = error if isinstance(error, BucketIngestError) else None
+    own = error if isinstance(error, BucketIngestError) else None
     gone = type(error).__name__ in _JVM_GONE
-    if gone or (ours is not None and ours.quotes):
+    if gone or (own is not None and own.quotes):
         text = f"{error}\n{getattr(error, 'details', '')}"
         for pattern, code in _BY_TEXT:
             if pattern.search(text):
                 return code
-    if ours is not None:
-        return ours.exit_code
+    if own is not None:
+        return own.exit_code
     return ExitCode.JVM_FAILED if gone else ExitCode.DEFECT
 
 
@@ -81,7 +81,7 @@ def exit_code_table() -> str:
 def _class_of_name(
     name: str | None, root: type[BucketIngestError] = BucketIngestError
 ) -> type[BucketIngestError] | None:
-    """The class of ours with this name, of those that are imported."""
+    """Our error class with this name, of those that are imported."""
     if root.__name__ == name:
         return root
     return next((found for each in root.__subclasses__() if (found := _class_of_name(name, each)) is not None), None)

@@ -40,8 +40,8 @@ class Job:
         self.options = options
         self.board: ProgressBoard | None = None
         self.kill: Callable[[], None] = lambda: None
-        """Ends at once what this process started."""
-        self.signals = StopSignals(self._end_at_once, self._first_signal)
+        """Kills what this process started."""
+        self.signals = StopSignals(self._end_immediately, self._first_signal)
         self._termination = Termination(termination_path(options.termination_log), redacted, self._progress)
         self._deadline = StopDeadline(options.grace, self._give_up)
         self._succeeded = False
@@ -54,8 +54,8 @@ class Job:
             try:
                 yield
             except StoppedEarly:
-                log.info("stopped before anything was begun")
-                self._termination.write(ExitCode.OK, "stopped before anything was begun", word="Stopped")
+                log.info("stopped before anything was started")
+                self._termination.write(ExitCode.OK, "stopped before anything was started", word="Stopped")
                 raise
             except BaseException as error:
                 self._show_end(failed=True)
@@ -64,7 +64,7 @@ class Job:
                 raise
             else:
                 self._show_end(failed=False)
-                self._tell_success()
+                self._report_success()
             finally:
                 self._deadline.cancel()
 
@@ -103,11 +103,11 @@ class Job:
             yield self.board
 
     def beat(self) -> None:
-        """The query has answered just now."""
+        """The query has just answered."""
         self._beat = time.monotonic()
 
     def succeeded(self) -> None:
-        """Everything is committed; only processes remain to be ended."""
+        """Everything is committed; only processes are left to end."""
         self._succeeded = True
 
     # -- endpoints ------------------------------------------------------------------------------------------------
@@ -154,13 +154,13 @@ class Job:
 
             self.board.ended(Phase.FAILED if failed else Phase.STOPPED)
 
-    def _tell_success(self) -> None:
-        told = self.signals.first
-        if told is None:
-            self._termination.write(ExitCode.OK, "completed: all there was is committed", word="Completed")
+    def _report_success(self) -> None:
+        received = self.signals.first
+        if received is None:
+            self._termination.write(ExitCode.OK, "completed: all input is committed", word="Completed")
         else:
             self._termination.write(
-                ExitCode.OK, f"stopped by {told.name}; what was written is committed", word="Stopped"
+                ExitCode.OK, f"stopped by {received.name}; what was written is committed", word="Stopped"
             )
 
     def _first_signal(self) -> None:
@@ -168,22 +168,22 @@ class Job:
         if self.board is not None:
             self.board.stopping()
 
-    def _end_at_once(self, number: signal.Signals) -> None:
+    def _end_immediately(self, number: signal.Signals) -> None:
         self.kill()
         code = ExitCode(_EXIT_BASE + number)
         self._termination.write(
-            code, f"ended at once by a second {number.name}; the next start finishes or takes back what was begun"
+            code, f"killed by a second {number.name}; the next start finishes or rolls back what was started"
         )
 
     def _give_up(self) -> None:
-        """The stop has taken too long. What is written and not decided is resumed, what is decided finished, later."""
+        """The stop took too long. The next start resumes what is written and not decided, and finishes the rest."""
         self.kill()
         if self._succeeded:
-            self._tell_success()
+            self._report_success()
             self._exit(ExitCode.OK, "Spark did not end in time and was killed; everything is committed")
         said = (
-            f"told to stop and not done after {self.options.grace.total_seconds():g} s (--grace): the next start "
-            "resumes what was begun, nothing is lost or doubled"
+            f"did not stop within {self.options.grace.total_seconds():g} s (--grace): the next start resumes what was "
+            "started, nothing is lost or doubled"
         )
         self._termination.write(ExitCode.STOP_DEADLINE, said)
         self._exit(ExitCode.STOP_DEADLINE, said)

@@ -21,7 +21,7 @@ from bucketingest.cli.process.termination import Termination, termination_path
 from bucketingest.errors import BucketIngestError
 from bucketingest.redaction import redacted
 
-# Base of every usage error. Typer carries a click of its own and names only this one class of it.
+# Base of every usage error. Typer bundles its own click and exports only this class of it.
 _WrongUsage: Any = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
@@ -40,8 +40,8 @@ class _Options:
 
     debug: bool = False
     log_format: LogFormat = LogFormat.AUTO
-    tells_its_end: bool = False
-    """Whether the command that runs leaves a termination message itself."""
+    writes_termination: bool = False
+    """Whether the command that runs writes a termination message itself."""
 
 
 _options = _Options()
@@ -60,7 +60,7 @@ def _show_version(wanted: bool) -> None:
 def common(
     debug: Annotated[bool, typer.Option("--debug", help="Log more, and show the traceback of an error.")] = False,
     log_format: Annotated[
-        LogFormat, typer.Option(help="Log lines on stderr: text in a terminal and json elsewhere, unless said here.")
+        LogFormat, typer.Option(help="Log lines on stderr; auto: text in a terminal, json elsewhere.")
     ] = LogFormat.AUTO,
     _version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
@@ -75,7 +75,7 @@ def common(
 def run(
     file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
     once: Annotated[
-        bool, typer.Option("--once", help="Take all there is, then stop; instead of spec.commit.trigger.")
+        bool, typer.Option("--once", help="Ingest all available input, then stop; overrides spec.commit.trigger.")
     ] = False,
     grace: Annotated[
         str,
@@ -89,7 +89,7 @@ def run(
         str | None,
         typer.Option(
             envvar="BUCKETINGEST_LISTEN",
-            help="Serve /healthz, /readyz, /progress and /metrics there, as on 0.0.0.0:9808.",
+            help="Address of /healthz, /readyz, /progress and /metrics, such as 0.0.0.0:9808.",
             metavar="HOST:PORT",
             show_default="off",
         ),
@@ -98,20 +98,20 @@ def run(
         Path | None,
         typer.Option(
             envvar=TERMINATION_LOG_VARIABLE,
-            help="File for the JSON message that says how it ended.",
+            help="File for the JSON message that says how the run ended.",
             show_default="/dev/termination-log where there is one",
         ),
     ] = None,
 ) -> None:
     """Run the pipeline of a BucketIngest on this machine, or as its driver.
 
-    Ctrl-C or SIGTERM ends it after the micro-batch that is being written, and commits; a second one ends it at once.
-    The next start continues where the table is.
+    Ctrl-C or SIGTERM ends it after the current micro-batch and a commit; a second one kills it. The next start
+    continues at the table's position.
     """
     from bucketingest.cli.run import run_file
 
     options = RunOptions.of(once=once, grace=grace, listen=listen, termination_log=termination_log)
-    _options.tells_its_end = True
+    _options.writes_termination = True
     run_file(file, options)
 
 
@@ -153,7 +153,7 @@ def rollback(
         typer.Option("--instant", help="Only this instant, also another writer's; may be repeated.", metavar="TIME"),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also instants on which somebody may be at work. Fences a live driver out.")
+        bool, typer.Option("--force", help="Also instants that another process may write. Fences a live driver out.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print plan and results as one JSON object.")] = False,
@@ -164,15 +164,15 @@ def rollback(
         list[str] | None,
         typer.Option(
             "--storage-option",
-            help="Setting of the storage, as region=eu-west-1; may be repeated. Secrets belong into the environment.",
+            help="Setting of the storage, as region=eu-west-1; may be repeated. Put secrets into the environment.",
             metavar="NAME=VALUE",
         ),
     ] = None,
 ) -> None:
-    """Take back what failed attempts left: instants of bucketingest that never completed, and unfinished rollbacks.
+    """Roll back what failed attempts left: instants of bucketingest that never completed, and unfinished rollbacks.
 
-    An instant that was decided to commit is completed instead. Other writers' instants are taken back only if named.
-    May be repeated, also after a crash.
+    An instant whose commit was decided is completed instead. Other writers' instants are rolled back only if named.
+    The command may be repeated, also after a crash.
     """
     from bucketingest.cli.rollback.command import RollbackRequest, roll_back_table
 
@@ -216,29 +216,29 @@ def main() -> None:
 
 
 def call(arguments: list[str]) -> int:
-    """Run a command line; returns its exit code. Errors are told on stderr, one line each.
+    """Run a command line; returns its exit code. Errors are printed on stderr, one line each.
 
-    In a container a message of the end is left too, where the environment or Kubernetes wants it.
+    In a container it also writes a termination message, if the environment or Kubernetes asks for one.
     """
-    _options.tells_its_end = False
-    code, said = _call(arguments)
-    if not _options.tells_its_end:
+    _options.writes_termination = False
+    code, message = _call(arguments)
+    if not _options.writes_termination:
         chosen = os.environ.get(TERMINATION_LOG_VARIABLE)
         path = termination_path(Path(chosen) if chosen else None)
         word = "Completed" if code is ExitCode.OK else None
-        Termination(path, redacted, lambda: None).write(code, said or ENDINGS[code].meaning, word=word)
+        Termination(path, redacted, lambda: None).write(code, message or ENDINGS[code].meaning, word=word)
     return code
 
 
 def _call(arguments: list[str]) -> tuple[ExitCode, str]:
-    """Exit code, and what was said about it."""
+    """Exit code, and the message about it."""
     try:
         ordered = _common_first(arguments)
         _add_others(ordered)
         result = app(ordered, prog_name="bucketingest", standalone_mode=False)
     except _WrongUsage as error:
         if message := error.format_message():  # without one the help has been shown instead
-            _tell(message)
+            _print_error(message)
             typer.echo("Try 'bucketingest --help', or '--help' after a command.", err=True)
         return ExitCode.BAD_INPUT, message
     except (KeyboardInterrupt, StoppedEarly, typer.Abort):
@@ -246,13 +246,13 @@ def _call(arguments: list[str]) -> tuple[ExitCode, str]:
     except BucketIngestError as error:
         if _options.debug:
             _print_traceback(error)
-        _tell(str(error))
+        _print_error(str(error))
         return exit_code(error), str(error)
-    except Exception as error:  # noqa: BLE001 - the one place where a defect is told and gets its code
+    except Exception as error:  # noqa: BLE001 - the one place where a defect is reported and gets its code
         _print_traceback(error)
         code = exit_code(error)
         defect = ". This is a defect of bucketingest, please report it" if code is ExitCode.DEFECT else ""
-        _tell(message := f"{type(error).__name__}: {error}{defect}")
+        _print_error(message := f"{type(error).__name__}: {error}{defect}")
         return code, message
     if result == ExitCode.INTERRUPTED:
         typer.echo("interrupted", err=True)
@@ -260,7 +260,7 @@ def _call(arguments: list[str]) -> tuple[ExitCode, str]:
 
 
 def _add_others(ordered: list[str]) -> None:
-    """Add commands of other packages, unless the command line begins with one of ours: looking for them takes time."""
+    """Add commands of other packages, unless the command line starts with our own command: the search takes time."""
     own = {each.callback.__name__ for each in app.registered_commands if each.callback is not None}
     rest = ordered
     while rest and rest[0].startswith("-"):
@@ -283,8 +283,8 @@ def _common_first(arguments: list[str]) -> list[str]:
     return moved + kept
 
 
-def _tell(message: str) -> None:
-    """The first line after `error:`, and what belongs to it, as reasons of a refusal, below."""
+def _print_error(message: str) -> None:
+    """The first line after `error:`, and its details, such as reasons of a refusal, below."""
     typer.echo(f"error: {redacted(message)}", err=True)
 
 

@@ -1,4 +1,4 @@
-"""What `bucketingest run` can be told besides the file, as text from flags or the environment."""
+"""The options of `bucketingest run`, as text from flags or the environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How to run, apart from what."""
+    """How to run a pipeline."""
 
     once: bool = False
     grace: timedelta = _DEFAULT_GRACE

@@ -15,7 +15,7 @@ GROUP: Final = "bucketingest.commands"
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the commands that installed packages have, behind those that are there; ours win over equal names."""
+    """Add the commands of installed packages after our own, which win over equal names."""
     known = {each.name or each.callback.__name__ for each in app.registered_commands if each.callback is not None}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         if point.name not in known:

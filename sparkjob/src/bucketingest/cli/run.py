@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,7 @@ from rich.live import Live
 
 from bucketingest.cli.errors import MissingDependency
 from bucketingest.cli.job import Job
+from bucketingest.cli.logs import without_routine
 from bucketingest.cli.options import RunOptions
 from bucketingest.cli.process.java import check_java
 from bucketingest.cli.process.orphans import reap_orphans
@@ -36,11 +37,11 @@ log = logging.getLogger(__name__)
 _REFRESH_SECONDS: Final = 0.5
 
 StopWhen = Callable[["Progress"], bool]
-"""Asked twice a second; true ends the ingestion as a first Ctrl-C does."""
+"""Called twice a second; True stops the ingestion as the first Ctrl-C does."""
 
 
 def run_file(file: Path, options: RunOptions) -> None:
-    """Run the file's pipeline until it ends or is told to. Raises what `load_file` and `run_resource` do."""
+    """Run the file's pipeline until it ends or a signal stops it. Raises what `load_file` and `run_resource` do."""
     job = Job(options)
     with suppress(StoppedEarly), job.ending():
         resource = load_file(file)
@@ -86,11 +87,11 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
             running = ingest_resource(session, resource, once=job.options.once, board=board)
             progress = _watch(resource, running, job, stop_when)
             job.succeeded()
-        except (JvmFailed, Py4JError, ConnectionError) as error:  # whoever asked the JVM first sees that it is gone
+        except (JvmFailed, Py4JError, ConnectionError) as error:  # the first caller sees that the JVM is gone
             if how := jvm_end():
                 raise JvmFailed(
-                    f"Spark's JVM is gone ({how}; spark.driver.memory); the next start finishes or takes back what was "
-                    "begun"
+                    f"Spark's JVM is gone ({how}; spark.driver.memory); the next start finishes or rolls back what "
+                    "was started"
                 ) from error
             if isinstance(error, Py4JJavaError):  # its text is in the JVM, which ends below
                 message, cause = essence(error)
@@ -120,7 +121,7 @@ def _stop_session() -> None:
         session = SparkSession.getActiveSession()
         if session is not None:
             session.stop()
-    except Exception as error:  # noqa: BLE001 - the JVM may be gone; what ended it is told elsewhere
+    except Exception as error:  # noqa: BLE001 - the JVM may be gone; another error says what ended it
         log.debug("the session could not be stopped", extra={"reason": str(error)})
 
 
@@ -154,6 +155,7 @@ def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: 
 def _display(resource: BucketIngest) -> Iterator[Callable[[Progress, str], None]]:
     """A function that shows progress, with a note: in a terminal a panel, elsewhere nothing but the log."""
     from bucketingest.cli.live import Latencies, panel
+    from bucketingest.stream import foreach_batch
 
     latencies = Latencies()
     console = Console(stderr=True)
@@ -165,5 +167,8 @@ def _display(resource: BucketIngest) -> Iterator[Callable[[Progress, str], None]
             latencies.observe(progress)
             live.update(panel(title, progress, latencies, note), refresh=True)
 
-    with live or nullcontext():
+    with ExitStack() as stack:
+        if live is not None:
+            stack.enter_context(without_routine(foreach_batch.log))
+            stack.enter_context(live)
         yield show

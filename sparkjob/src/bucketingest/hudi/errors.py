@@ -1,4 +1,4 @@
-"""The error family of the format layer, so that a caller can tell a refused table from a torn file or a lost race."""
+"""The error family of the format layer: it distinguishes a refused table, a torn file and a lost race."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ class TableNotFound(HudiError):
 
 
 class InvalidTable(HudiError):
-    """The table's own files contradict each other or cannot be parsed (torn properties, bad metadata, wrong
-    checksum).
-    """
+    """The table's files contradict each other or cannot be parsed (torn properties, bad metadata, wrong checksum)."""
 
 
 class UnsupportedTable(HudiError):
     """A valid table that this writer must not write to.
 
-    `reasons` lists everything found, each saying what was found, where, and what to do.
+    `reasons` lists every problem found: each says what was found, where, and what to do.
     """
 
     def __init__(self, location: str, reasons: Sequence[str]) -> None:
@@ -46,11 +44,11 @@ class InvalidName(HudiError):
 
 
 class TimelineError(HudiError):
-    """An action on the timeline is impossible in the timeline's present state."""
+    """An action on the timeline is impossible in the timeline's current state."""
 
 
 class InstantExists(TimelineError):
-    """The instant's file is there already, with other content: another writer took this instant time."""
+    """The instant's file exists with other content: another writer took this instant time."""
 
 
 class ClockError(TimelineError):
@@ -58,7 +56,7 @@ class ClockError(TimelineError):
 
 
 class RollbackError(HudiError):
-    """The instant must not, or cannot now, be rolled back."""
+    """The instant must not be rolled back, or cannot be rolled back now."""
 
 
 class CorruptLog(HudiError):
@@ -70,12 +68,12 @@ class SchemaError(HudiError):
 
 
 class LockHeld(HudiError):
-    """Another writer holds the table's lock, and did not let go of it while we waited."""
+    """Another writer holds the table's lock, and did not release it while we waited."""
 
     exit_code = ExitCode.TABLE_LOCKED
 
 
 class LockLost(HudiError):
-    """The table's lock is no longer certainly ours: nothing that needs it may be done now."""
+    """We may no longer hold the table's lock: nothing that needs it may be done now."""
 
     exit_code = ExitCode.FENCED_OUT

@@ -1,4 +1,4 @@
-"""Names of data files, file ids and places, because in Hudi 1.x a file's name alone decides what it belongs to."""
+"""Names of data files, file ids and directories: in Hudi 1.x a file's name alone decides what it belongs to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMELINE_DIRECTORY = ".hoodie/timeline"
 HISTORY_DIRECTORY = ".hoodie/timeline/history"
 TEMP_DIRECTORY = ".hoodie/.temp"
 OWN_DIRECTORY = f"{HOODIE_DIRECTORY}/.bucketingest"
-"""What we keep beside the table, where neither readers nor Hudi's writers look."""
+"""Our objects next to the table, where neither readers nor Hudi's writers look."""
 HEARTBEAT_DIRECTORY = ".hoodie/.heartbeat"
 PARTITION_METADATA_NAME = ".hoodie_partition_metadata"
 
@@ -22,9 +22,9 @@ BUCKET_MAX = 99_999_999
 """Largest bucket id that fits the eight digits at the start of a file id."""
 
 WRITE_TOKEN = "0-0-0"  # noqa: S105 - the name of a field of the format
-"""Write token of every file of ours: free of the attempt, so that two attempts of one task meet at one name."""
+"""Write token of every file that we write: it does not name the attempt, so two attempts of a task use one name."""
 
-# The patterns are those of Hudi 1.2.0's FSUtils: what they do not match, Hudi's readers do not see.
+# The patterns are those of Hudi 1.2.0's FSUtils: Hudi's readers ignore other names.
 _LOG_FILE = re.compile(r"\.([^._]+)_([^.]*)\.log\.(\d+)(?:_(\d+-\d+-\d+)(\.cdc)?)?")
 _BASE_FILE = re.compile(r"([a-zA-Z0-9-]+)_([a-zA-Z0-9-]+)_([0-9]+)\.([a-zA-Z0-9]+)")
 _BUCKET_PREFIX = re.compile(r"[0-9]{8}")
@@ -32,9 +32,9 @@ _BUCKET_PREFIX = re.compile(r"[0-9]{8}")
 
 def deterministic_file_id(bucket: int, number: int = 0) -> str:
     """File id of a bucket's file group: `00000003-0000-0000-0000-000000000000-0` for bucket 3. `number`: how many of
-    these ids are used up, as their file groups were replaced; it stands in the last group of digits.
+    these ids are used up, because their file groups were replaced; it is the last group of digits.
 
-    This is the form of Hudi 1.2.0's non-blocking mode (`BucketIdentifier.newBucketFileIdForNBCC`). It needs no memory,
+    This is the form of Hudi 1.2.0's non-blocking mode (`BucketIdentifier.newBucketFileIdForNBCC`). It needs no state,
     so a fail-over cannot give a bucket a second file group. Raises `InvalidName` for a bucket outside 0..99,999,999.
     """
     if not 0 <= bucket <= BUCKET_MAX:
@@ -118,26 +118,22 @@ class BaseFileName:
 
 
 def parse_data_file_name(name: str) -> LogFileName | BaseFileName | None:
-    """The log or base file that a name (no directories) denotes, or None for anything else (metadata, .crc,
-    markers).
-    """
+    """The log or base file of this name (no directories); None for anything else (metadata, .crc, markers)."""
     return LogFileName.try_parse(name) or BaseFileName.try_parse(name)
 
 
 def version_of(path: str) -> int | None:
-    """Version in the name of a log file; None if it is none."""
+    """Version in the name of a log file; None if it is not a log file."""
     name = LogFileName.try_parse(split(path)[1])
     return None if name is None else name.version
 
 
 def join(partition_path: str, name: str) -> str:
-    """Path relative to the table's root of a file in a partition; the partition path of an unpartitioned table is
-    "".
-    """
+    """Path of a partition's file, relative to the table's root; the partition path of an unpartitioned table is ""."""
     return f"{partition_path}/{name}" if partition_path else name
 
 
 def split(path: str) -> tuple[str, str]:
-    """Partition path and name of a file, of its path relative to the table's root."""
+    """Partition path and name of a file, from its path relative to the table's root."""
     partition_path, _, name = path.rpartition("/")
     return partition_path, name

@@ -1,6 +1,6 @@
-"""The bucket index: which file id takes the rows of a bucket, so that an update lands beside the row it updates.
+"""The bucket index: which file id takes the rows of a bucket, so that an update is in the file group of its row.
 
-New file groups get the deterministic file id of Hudi's non-blocking mode; only file groups that others made have to be
+New file groups get the deterministic file id of Hudi's non-blocking mode; only other writers' file groups must be
 remembered.
 """
 
@@ -23,7 +23,7 @@ Place: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True)
 class FileIds:
-    """What a write task needs of the index: small, picklable, and able to answer for every bucket."""
+    """The part of the index that a write task needs: small, picklable, with a file id for every bucket."""
 
     buckets: int
     foreign: Mapping[Place, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class FileIds:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for equal file ids and hardly for others."""
+        """A digest of the file ids."""
         return hashlib.sha256(repr(sorted(self.foreign.items())).encode()).hexdigest()
 
     def file_id(self, partition_path: str, bucket: int) -> str:
@@ -45,7 +45,7 @@ class FileIds:
 class BucketIndex:
     """(partition path, bucket id) -> file id of every file group with a committed file. Immutable; on the driver.
 
-    An index and those made from it share what is equal in them: a commit costs what it adds, not what the table has.
+    An index and those made from it share their equal parts: a commit costs what it adds, not what the table has.
     """
 
     groups: Mapping[str, Mapping[int, str]]
@@ -55,17 +55,17 @@ class BucketIndex:
 
     @classmethod
     def bootstrap(cls, files: Iterable[tuple[str, str, str]], buckets: int) -> BucketIndex:
-        """The index of a table whose committed files these are, each as (partition path, file id, file name).
+        """The index of a table with these committed files, each as (partition path, file id, file name).
 
-        Files of pending or rolled back instants and of replaced file groups must not be among them. Raises
+        Files of pending or rolled-back instants and of replaced file groups must not be among them. Raises
         DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch (a file id that has no bucket).
         """
         return cls({}, FileIds(buckets)).with_commit((partition, file_id) for partition, file_id, _ in files)
 
     def with_commit(self, file_groups: Iterable[tuple[str, str]]) -> BucketIndex:
-        """The index after a completed instant, ours or another writer's, that wrote these (partition path, file id).
+        """The index after a completed instant, our own or another writer's, that wrote these (partition path, file id).
 
-        Raises as `bootstrap` does: DuplicateFileGroup means that another writer gave a bucket of ours a second file
+        Raises as `bootstrap` does: DuplicateFileGroup means that another writer gave a known bucket a second file
         group.
         """
         changed: dict[str, dict[int, str]] = {}
@@ -105,8 +105,8 @@ class BucketIndex:
     def avoiding(self, replaced: Collection[tuple[str, str]]) -> BucketIndex:
         """The index in which no bucket's rows go into one of these replaced (partition path, file id).
 
-        Readers leave a replaced file group out for good, whatever is written to it later. So the next rows of its
-        bucket make a new file group, whose id all attempts work out alike.
+        Readers never read a replaced file group again, even if something is written to it later. So the next rows of
+        its bucket make a new file group, for which all attempts compute the same id.
         """
         foreign: dict[Place, str] = {}
         for partition_path, file_id in sorted(replaced):
@@ -126,7 +126,7 @@ class BucketIndex:
 
     @property
     def known(self) -> Mapping[Place, str]:
-        """Every entry, as one map made for the purpose."""
+        """Every entry, in a new map."""
         return {(path, bucket): file_id for path, groups in self.groups.items() for bucket, file_id in groups.items()}
 
     @property
@@ -146,7 +146,7 @@ class BucketIndex:
 def _own_copy(
     changed: dict[str, dict[int, str]], groups: Mapping[str, Mapping[int, str]], partition_path: str
 ) -> dict[int, str]:
-    """The partition's file ids in `changed`, copied there when they are changed for the first time."""
+    """The partition's file ids in `changed`, copied there at their first change."""
     if partition_path not in changed:
         changed[partition_path] = dict(groups.get(partition_path, {}))
     return changed[partition_path]

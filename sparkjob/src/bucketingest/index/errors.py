@@ -1,6 +1,4 @@
-"""The index layer's one error family, so that a caller can tell a refusal about keys and buckets from any other
-failure.
-"""
+"""The error family of the index layer: it distinguishes refusals about keys and buckets from other failures."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ class BucketIndexError(BucketIngestError):
 
 
 class InvalidKeyRule(BucketIndexError):
-    """The configured key, hash or partition fields do not fit together; found before any row is read."""
+    """The configured key, hash or partition fields do not fit together; raised before any row is read."""
 
     exit_code = ExitCode.BAD_INPUT
 
@@ -37,7 +35,7 @@ class InvalidKeyText(BucketIndexError):
 
 
 class DuplicateFileGroup(BucketIndexError):
-    """Two file groups stand for one bucket of one partition: no row's place is certain any more."""
+    """Two file groups belong to one bucket of one partition, so no row's place is certain."""
 
     def __init__(self, partition_path: str, bucket: int, file_ids: tuple[str, str]) -> None:
         self.partition_path = partition_path

@@ -1,5 +1,5 @@
-"""Turns hash keys into bucket ids the way Hudi does, for whole Arrow arrays: this runs on every row, so no row becomes
-a Python object.
+"""Turns hash keys into bucket ids as Hudi does, for whole Arrow arrays: this runs on every row, so no row becomes a
+Python object.
 
 Hudi's rule (seen in Hudi 1.2.0, `BucketIdentifier.getBucketId`): `(List.hashCode(hash keys) & 0x7fffffff) % buckets`,
 with `String.hashCode` over UTF-16 code units, and 0 for null.
@@ -55,7 +55,7 @@ def java_string_hash(values: pa.Array) -> Hashes:
     except InvalidKeyText:
         if not values.null_count:
             raise
-        # Arrow lets anything stand under a null: copied without it, what remains is either text or really broken.
+        # Arrow allows any bytes under a null: in a copy without them, the rest is either text or really broken.
         return _hash_bytes(pc.fill_null(values, "")).view(np.int32)
     if values.null_count:
         hashes[_null_mask(values)] = 0
@@ -99,7 +99,7 @@ def key_hashes(
     hash: BucketHash = "hudi",  # noqa: A002 - the word of the spec and of the table property
     exceptions: Mapping[int, HashKeys] | None = None,
 ) -> Hashes:
-    """Hash of every row's hash keys, int32[n]: a bucket id before the bucket count comes in.
+    """Hash of every row's hash keys, int32[n]: a bucket id before the bucket count is applied.
 
     hash_keys: one array of strings (length n) per hash field, in RECORD-KEY order, null where the hash key is null.
     exceptions: rows whose hash keys are not those of the arrays, by row number (see `record_key`).
@@ -204,8 +204,7 @@ def _hash_of_block(
     sums = np.zeros(len(units) + 1, dtype=np.uint32)
     np.cumsum(units * _INVERSES[: len(units)], dtype=np.uint32, out=sums[1:])
     at = sums[ends]
-    # The last code unit of a row is at end - 1; an empty row at the very start has none, and its difference is 0
-    # anyway.
+    # The last code unit of a row is at end - 1; an empty row at the very start has none, but its difference is 0.
     return (at[1:] - at[:-1]) * _POWERS[np.maximum(ends[1:] - 1, 0)]
 
 
@@ -231,8 +230,8 @@ def _code_units(block: npt.NDArray[np.uint8], first_row: int) -> npt.NDArray[np.
 
 
 def _code_units_before(block: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """How many UTF-16 code units stand before each byte offset; int64[len(block) + 1]: 1 per character, 2 beyond the
-    BMP (4 bytes).
+    """How many UTF-16 code units are before each byte offset; int64[len(block) + 1]: 1 per character, 2 beyond the BMP
+    (4 bytes).
     """
     counts = np.zeros(len(block) + 1, dtype=np.int64)
     np.cumsum(((block & 0xC0) != 0x80).view(np.uint8) + (block >= 0xF0).view(np.uint8), out=counts[1:])

@@ -1,12 +1,11 @@
-"""Which hash keys Hudi reads out of a record key's text. A bucket is a function of that text, also where the text is
-ambiguous.
+"""Which hash keys Hudi reads from a record key's text. A bucket is a function of that text, even if it is ambiguous.
 
 Rule seen in Hudi 1.2.0 (`KeyGenUtils.extractRecordKeysByFields`, run against it): a text without a comma or without a
 colon is one key. Otherwise it is read as `field:value,field:value`: a value ends at the last comma before the first
 colon that follows a comma. If no hash field is found, the whole text is the key.
 
-Where a value that is not hashed, and is the last, holds a colon of its own (`id:1,at:10:30` hashed by `id`), Hudi 1.2.0
-itself never returns; here the reading simply ends.
+If the last value is not hashed and holds a colon (`id:1,at:10:30` hashed by `id`), Hudi 1.2.0 itself never returns;
+here the reading simply ends.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ EMPTY_KEY: Final = "__empty__"
 
 
 def hash_keys_of_record_key(record_key: str, hash_fields: Collection[str]) -> tuple[str | None, ...]:
-    """The hash keys of one record key, in the order of the text; None for `__null__`, "" for `__empty__` inside a
-    composite.
-    """
+    """The hash keys of one record key, in the text's order; in a composite, None for `__null__`, "" for `__empty__`."""
     if "," not in record_key or ":" not in record_key:
         return (record_key,)
     keys: list[str | None] = []

@@ -1,5 +1,5 @@
-"""Checks an existing table's bucket count, hash and hash fields against record keys it holds: Hudi records none of the
-three, and a wrong one gives every key a second place.
+"""Checks an existing table's bucket count, hash and hash fields against its record keys: Hudi stores none of the three,
+and a wrong one gives every key a second place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def hashes_of_record_keys(
     rule: RecordKeyRule,
     hash: BucketHash = "hudi",  # noqa: A002 - the word of the spec and of the table property
 ) -> Hashes:
-    """Hashes of record keys as they stand in a table, int32[len(record_keys)]; one Python step per key: for samples."""
+    """Hashes of a table's record keys, int32[len(record_keys)]; one Python step per key: for samples."""
     parsed = [hash_keys_of_record_key(key, rule.hash_fields) for key in record_keys]
     width = len(rule.hash_fields)
     regular = [keys if len(keys) == width else (None,) * width for keys in parsed]
@@ -57,7 +57,7 @@ def verify_bucket_layout(
         raise BucketLayoutMismatch(
             f"record key {record_keys[row]!r} is in bucket {found[row]} (file group {pairs[row][1]}), but {buckets} "
             f"buckets, hash {hash} and hash fields {list(rule.hash_fields)} put it into bucket {expected[row]}; "
-            f"{len(wrong)} of {len(pairs)} keys looked at are elsewhere. {_hint(hashes, found)}"
+            f"{len(wrong)} of {len(pairs)} checked keys are elsewhere. {_hint(hashes, found)}"
         )
     return len(pairs)
 
@@ -69,14 +69,14 @@ def _refuse_other_form(record_keys: Sequence[str], rule: RecordKeyRule) -> None:
     for key in record_keys:
         if not key.startswith(start):
             raise BucketLayoutMismatch(
-                f"record key {key!r} does not begin with {start!r}, but record keys of fields {list(rule.fields)} are "
+                f"record key {key!r} does not start with {start!r}, but record keys of fields {list(rule.fields)} are "
                 "written as field:value here: the table was written with other key fields or another key generator; "
                 "set spec.table.recordKey to the table's key fields in their order"
             )
 
 
 def _hint(hashes: Hashes, found: np.ndarray) -> str:
-    """What would fit, if the keys looked at say so."""
+    """The bucket count that fits the checked keys, if there is one; else what to set."""
     if len(found) >= _KEYS_NEEDED_TO_GUESS:
         for buckets in range(int(found.max()) + 1, _COUNTS_TRIED + 1):
             if np.array_equal(bucket_of_hash(hashes, buckets), found):

@@ -1,4 +1,4 @@
-"""Makes Hudi's partition paths from Arrow columns, and marks the values that must never become a directory.
+"""Makes Hudi's partition paths from Arrow columns, and marks values that must never become a directory.
 
 Seen in tables written by Hudi 1.2.0: null and "" become `__HIVE_DEFAULT_PARTITION__`, nothing is URL-encoded, a `/`
 inside a value makes a further level, hive style is `field=value`, and the path of a non-partitioned table is "".
@@ -23,12 +23,12 @@ from bucketingest.storage import UNBOUNDED, PathRoom
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 MAX_PATH_BYTES: Final = 1024
-# The longest path that holds a partition's is the marker of a file in it. Names that Hudi's compactor gives are longer
-# than those of log files, the more so the more tasks it has had.
+# The longest path in a partition is the marker of a file in it. Names from Hudi's compactor are longer than those of
+# log files, and grow with the number of its tasks.
 _LONGEST_NAME: Final = str(BaseFileName(deterministic_file_id(0), "0" * 17, write_token="99999-99999-99999"))  # noqa: S106
 _AROUND_BYTES: Final = len(marker_path("0" * 17, "p", _LONGEST_NAME)) - len("p")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-# What Python makes of bytes that are no UTF-8 (surrogateescape), which Spark's strings can hold.
+# What Python makes of bytes that are not UTF-8 (surrogateescape), which Spark's strings can hold.
 _NOT_TEXT: Final = re.compile(r"[\udc80-\udcff]")
 
 
@@ -65,8 +65,8 @@ class PartitionPathRule:
             check_key_column(schema, name)
 
     def paths(self, batch: pa.RecordBatch, room: PathRoom = UNBOUNDED) -> PartitionPaths:
-        """The paths of a batch: values repeat, so text is only made of the distinct ones. `room`: what the table's
-        storage takes below its root.
+        """The paths of a batch: values repeat, so text is made only of the distinct ones. `room`: the path lengths that
+        the table's storage allows.
         """
         self.check(batch.schema)
         codes = np.zeros(batch.num_rows, np.int64)
@@ -100,8 +100,8 @@ class PartitionPathRule:
 
 
 def refusal(path: str, room: PathRoom = UNBOUNDED) -> str | None:
-    """Why a partition path must not be written, or None: it would leave the table, hide in Hudi's own files, be
-    unreadable, or too long for the table's storage.
+    """Why a partition path must not be written, or None: it is outside the table, among Hudi's own files, unreadable,
+    or too long for the table's storage.
     """
     shown = path if len(path) <= 80 else path[:77] + "..."
     if _NOT_TEXT.search(path):
@@ -111,7 +111,7 @@ def refusal(path: str, room: PathRoom = UNBOUNDED) -> str | None:
         return f"partition path {shown!r} has more than {MAX_PATH_BYTES} bytes"
     if room.path is not None and size > (bytes_max := room.path - _AROUND_BYTES):
         return (
-            f"partition path {shown!r} has {size} bytes, the table's storage takes {bytes_max}: the table's root and "
+            f"partition path {shown!r} has {size} bytes, the table's storage allows {bytes_max}: the table's root and "
             "the names of files and their markers need the rest of its longest path"
         )
     if _CONTROL.search(path):
@@ -119,7 +119,7 @@ def refusal(path: str, room: PathRoom = UNBOUNDED) -> str | None:
     if ":" in path:
         # Seen with Hudi 1.2.0: its Spark reader fails on the whole table (URISyntaxException), and its
         # writer cannot write it.
-        return f"partition path {shown!r} holds a colon, with which Hudi's Spark reader cannot read the table at all"
+        return f"partition path {shown!r} holds a colon: Hudi's Spark reader cannot read a table with it"
     if path.startswith("/"):
         return f"partition path {shown!r} is absolute"
     for segment in path.split("/"):
@@ -138,8 +138,8 @@ def _distinct_texts(values: pa.Array) -> tuple[np.ndarray, list[str]]:
     """A code per row (int64[n]) and the text of each code, null and "" as Hudi's default partition."""
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode("encode")
     texts = column_text(encoded.dictionary).cast(pa.binary()).to_pylist()
-    # A dictionary that came with the data may hold nulls itself, and rows may be null beside it: one more code stands
-    # for these.
+    # A dictionary that came with the data may hold nulls itself, and rows may be null as well: one more code is for
+    # these.
     codes = pc.fill_null(pc.cast(encoded.indices, pa.int64()), len(texts)).to_numpy(zero_copy_only=False)
     named = [text.decode("utf-8", "surrogateescape") if text else DEFAULT_PARTITION for text in texts]
     return codes, [*named, DEFAULT_PARTITION]

@@ -1,5 +1,5 @@
-"""Makes record keys and their hash keys from Arrow columns, so that our rows meet the rows Hudi's own writers put under
-the same key.
+"""Makes record keys and their hash keys from Arrow columns, so that our rows have the same keys as rows of Hudi's own
+writers.
 
 Forms seen in tables written by Hudi 1.2.0: SIMPLE, the bare value; COMPLEX, `field:value,field:value` with `__null__`
 and `__empty__`.
@@ -23,7 +23,7 @@ from bucketingest.index.text import check_key_column, column_text
 
 
 class KeyForm(StrEnum):
-    """How the text of a record key is laid out (not the table's key generator: a non-partitioned table has SIMPLE keys
+    """The layout of a record key's text (not the table's key generator: a non-partitioned table has SIMPLE keys
     too).
     """
 
@@ -36,13 +36,13 @@ class KeyColumns:
     """The keys of a batch of n rows."""
 
     record_key: pa.Array
-    """pa.StringArray[n]. For SIMPLE over a string column it is that column, not a copy. A missing row's text means
-    nothing.
+    """pa.StringArray[n]. For SIMPLE over a string column it is that column, not a copy. A missing row's text has no
+    meaning.
     """
     hash_keys: tuple[pa.Array, ...]
     """One pa.StringArray[n] per hash field, in record-key order; null where the hash key is null."""
     exceptions: Mapping[int, HashKeys]
-    """Rows (by number) whose text Hudi reads in another way than the columns say: the hash keys that it reads."""
+    """Rows (by number) whose text Hudi reads differently from the columns: the hash keys that it reads."""
     missing: pa.Array | None
     """pa.BooleanArray[n] without nulls, true where the row has no usable key; None when every row has one."""
 
@@ -58,7 +58,7 @@ class RecordKeyRule:
     fields: tuple[str, ...]
     form: KeyForm
     hash_fields: tuple[str, ...]
-    """Subset of `fields`, in their order: that is the order in which Hudi hashes them, however they are configured."""
+    """Subset of `fields`, in their order: Hudi hashes them in this order, not in the configured one."""
 
     @classmethod
     def of(
@@ -68,9 +68,10 @@ class RecordKeyRule:
         hash_fields: Sequence[str] = (),
         form: KeyForm | None = None,
     ) -> RecordKeyRule:
-        """The rule Hudi derives: COMPLEX for several key fields, or for one with several partition fields; else SIMPLE.
+        """The rule that Hudi derives: COMPLEX for several key fields, or one with several partition fields; else
+        SIMPLE.
 
-        hash_fields: empty for all key fields. form: given where an existing table's properties name it. Raises
+        hash_fields: empty for all key fields. form: given if an existing table's properties name it. Raises
         InvalidKeyRule.
         """
         _refuse_bad_names("key", fields)
@@ -92,7 +93,7 @@ class RecordKeyRule:
             check_key_column(schema, name)
 
     def columns(self, batch: pa.RecordBatch) -> KeyColumns:
-        """The keys of a batch. Rows that lack a key are marked, never dropped or raised for."""
+        """The keys of a batch. Rows that lack a key are marked; they are never dropped and never raise."""
         self.check(batch.schema)
         texts = [column_text(batch.column(name)) for name in self.fields]
         broken = _not_utf8(texts)
@@ -124,13 +125,13 @@ class RecordKeyRule:
 
     def _hash_keys(self, record_key: pa.Array, texts: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         if len(self.fields) == 1:
-            # Also for COMPLEX: `id:k1` has no comma, so Hudi hashes the whole text, name and all.
+            # Also for COMPLEX: `id:k1` has no comma, so Hudi hashes the whole text with the name.
             return (record_key,)
         by_name = dict(zip(self.fields, texts, strict=True))
         return tuple(_without_placeholders(by_name[name]) for name in self.hash_fields)
 
     def _exceptions(self, record_key: pa.Array, texts: Sequence[pa.Array]) -> dict[int, HashKeys]:
-        """Rows that may read differently, found with vectorised searches; only these are parsed one by one."""
+        """Rows that Hudi may read differently, found with vectorised searches; only these are parsed one by one."""
         if len(self.fields) == 1:
             doubtful = pc.match_substring(record_key, ",")
             if self.form is KeyForm.SIMPLE and pc.any(doubtful).as_py():
@@ -168,7 +169,7 @@ def _null_or_empty(text: pa.Array) -> pa.Array:
 
 
 def _without_placeholders(text: pa.Array) -> pa.Array:
-    """Hudi reads the placeholders back as null and empty, whoever wrote them."""
+    """Hudi reads the placeholders back as null and empty, even if they were in the input."""
     named = pc.is_in(text, value_set=pa.array([NULL_KEY, EMPTY_KEY], pa.string()))
     if not pc.any(named).as_py():
         return text
@@ -177,8 +178,8 @@ def _without_placeholders(text: pa.Array) -> pa.Array:
 
 
 def _not_utf8(texts: Sequence[pa.Array]) -> pa.Array | None:
-    """True where a key column holds bytes that are no UTF-8 text (Spark's strings can), so that no key can be made;
-    None if there are none.
+    """True where a key column holds bytes that are not UTF-8 text (Spark's strings can), so no key can be made; None if
+    there are none.
     """
     broken: np.ndarray | None = None
     for text in texts:

@@ -1,4 +1,4 @@
-"""Spreads file groups over write tasks: one task per file group, the same number of file groups for each."""
+"""Spreads file groups over write tasks: one task per file group, about as many file groups for each task."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy.typing as npt
 class PartitionNumbers:
     """A number per partition path, the same in every task of an instant. Build it with `of`.
 
-    Known partitions are counted up, so that their file groups are dealt out like cards; an unknown one gets a number
-    from its path alone (CRC-32), which all tasks agree on without asking anyone.
+    Known partitions are numbered one after the other, so their file groups are spread evenly; an unknown one gets a
+    number from its path alone (CRC-32), so all tasks use the same number.
     """
 
     known: dict[str, int] = field(default_factory=dict)
@@ -41,9 +41,9 @@ def route(
 ) -> npt.NDArray[np.int32]:
     """Task of each (partition, bucket), int32[n] in 0..tasks-1; both arrays have length n.
 
-    A partition's buckets go round robin, and each partition begins where the one before it ended: partitions with few
-    buckets do not pile up on the first tasks. With known partitions no task has more than one file group more than
-    another.
+    A partition's buckets go round robin, and each partition starts where the one before it ended, so partitions with
+    few buckets do not pile up on the first tasks. With known partitions, the tasks' numbers of file groups differ by at
+    most one.
     """
     if buckets < 1 or tasks < 1:
         raise ValueError(f"buckets and tasks must be at least 1, are {buckets} and {tasks}")

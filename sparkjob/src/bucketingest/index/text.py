@@ -1,5 +1,4 @@
-"""The text that Hudi's key generators make of a column's values: record keys and partition paths are both built from
-it.
+"""The text that Hudi's key generators make of a column's values: record keys and partition paths are built from it.
 
 Formats seen in record keys written by Hudi 1.2.0's Spark writer: a date as `2024-01-02`, a timestamp as its
 microseconds since the epoch, a decimal with its scale, a boolean as `true`, floating point as Java's `toString`.
@@ -19,12 +18,10 @@ _DAYS_TO_YEAR_10000: Final = 2932897
 
 
 def check_key_column(schema: pa.Schema, name: str) -> None:
-    """Raises MissingKeyColumn or UnsupportedKeyType, naming the column, when it cannot be part of a key or a partition
-    path.
-    """
+    """Raises MissingKeyColumn or UnsupportedKeyType, naming the column, if a key or partition path cannot use it."""
     found = schema.get_all_field_indices(name)
     if len(found) != 1:
-        problem = f"is not among the columns ({', '.join(schema.names)})" if not found else f"stands {len(found)} times"
+        problem = f"is not among the columns ({', '.join(schema.names)})" if not found else f"occurs {len(found)} times"
         raise MissingKeyColumn(f"key column {name!r} {problem}: name a top-level column that the input has once")
     kind = _value_type(schema.field(found[0]).type)
     if not _has_text(kind):
@@ -36,12 +33,11 @@ def check_key_column(schema: pa.Schema, name: str) -> None:
 
 
 def column_text(values: pa.Array) -> pa.Array:
-    """The text of each value: pa.StringArray of the same length, null for null. A string array comes back as it is, not
-    copied.
+    """The text of each value: pa.StringArray of the same length, null for null. A string array is returned unchanged,
+    not copied.
 
-    Floating point is the shortest text that reads back to the same value, laid out as Java lays it out. That is
-    `Double.toString` since Java 19; older ones print a few values with more digits (2e23 as `1.9999999999999998E23` in
-    Java 17).
+    Floating point is the shortest text that reads back to the same value, in Java's layout. That is `Double.toString`
+    since Java 19; older versions print a few values with more digits (2e23 as `1.9999999999999998E23` in Java 17).
     """
     kind = values.type
     if pa.types.is_string(kind):
@@ -99,7 +95,7 @@ def _java_float_text(values: pa.Array) -> pa.Array:
     text = pc.if_else(whole, pc.binary_join_element_wise(text, ".0", ""), text)
     if pc.all(plain).as_py() is not False:
         return text
-    # The rest is rare in keys: laid out in Python, once per distinct value.
+    # The rest is rare in keys: formatted in Python, once per distinct value.
     rest = pc.filter(values, pc.invert(plain)).dictionary_encode()
     laid_out = pa.array([_java_scientific(value) for value in rest.dictionary.to_numpy()], pa.string())
     return pc.replace_with_mask(text, pc.fill_null(pc.invert(plain), False), laid_out.take(rest.indices.drop_null()))  # noqa: FBT003
@@ -112,6 +108,6 @@ def _java_scientific(value: np.floating) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     mantissa, exponent = np.format_float_scientific(value, unique=True, trim="0").split("e")
     if mantissa.endswith(".0"):
-        # Java shows two digits at least, and then the nearest two: the smallest double is 4.9E-324, not 5.0E-324.
+        # Java shows at least two digits, and then the nearest two: the smallest double is 4.9E-324, not 5.0E-324.
         mantissa, exponent = f"{float(value):.1e}".split("e")
     return f"{mantissa}E{int(exponent)}"

@@ -1,1 +1,1 @@
-"""Which job of ours holds a table: one writes it at a time, from its start to its end."""
+"""The lease of a table: one BucketIngest job at a time holds it, from its start to its end."""

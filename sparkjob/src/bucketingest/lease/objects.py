@@ -1,6 +1,4 @@
-"""The numbered objects of a table's lease in storage: take the next number, find the newest and how old it is, delete
-the outdated.
-"""
+"""The numbered objects of a table's lease: take the next number, find the newest and its age, delete old ones."""
 
 from __future__ import annotations
 
@@ -20,20 +18,20 @@ _LOOKS_MAX: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One lease object of ours: tried again as it is, as long as we do not know whether it is there."""
+    """One lease object of this job: retried unchanged until it is known whether it is there."""
 
     number: int
     content: bytes
     usable_until: float
-    """By our forward clock, counted from before the first request."""
+    """By this job's forward clock, counted from before the first request."""
 
 
 def take(storage: Storage, step: Step) -> bool:
-    """Make the step; whether the lease is ours then."""
+    """Create the step's object; returns whether this job holds the lease then."""
     if not create(storage, step.number, step.content):
         return False
-    # A request that was held up for very long may find its number free again because the object of it was deleted: the
-    # newer ones are there then.
+    # A request that was delayed for very long may find its number free again because that object was deleted: then
+    # newer ones are there.
     numbers = _numbers(storage)
     if max(numbers, default=step.number) > step.number:
         storage.delete(_path(step.number))
@@ -46,7 +44,7 @@ def take(storage: Storage, step: Step) -> bool:
 
 
 def create(storage: Storage, number: int, content: bytes) -> bool:
-    """Create the lease object; whether it holds our content now. A create tried again finds its own."""
+    """Create the lease object; returns whether it holds our content now. A retried create finds its own object."""
     try:
         storage.create(_path(number), content)
     except AlreadyExists:
@@ -63,14 +61,14 @@ def newest_lease(storage: Storage) -> tuple[int, LeaseRecord | None]:
         number = max(_numbers(storage), default=0)
         if number == 0:
             return 0, None
-        with suppress(NotFound):  # then it was outdated and deleted: newer ones are there
+        with suppress(NotFound):  # then it was old and deleted: newer ones are there
             return number, LeaseRecord.decode(storage.get(_path(number)), storage.absolute(_path(number)))
-    raise StorageUnavailable(f"{storage.url}/{LEASES}: what is listed cannot be read; try again")
+    raise StorageUnavailable(f"{storage.url}/{LEASES}: the listed objects cannot be read; try again")
 
 
 def age_of(storage: Storage, number: int, lease: LeaseRecord | None) -> timedelta:
     """For how long at least the newest lease object has been there, by the storage's clock alone: it is compared with
-    one that is made now. 0 where that says nothing, or is not needed.
+    an object created now. 0 if that is unknown, or not needed.
     """
     if lease is None or lease.released:
         return timedelta()
@@ -84,7 +82,7 @@ def age_of(storage: Storage, number: int, lease: LeaseRecord | None) -> timedelt
     except NotFound:  # newer ones are there
         return timedelta()
     finally:
-        with suppress(StorageError):  # nobody reads it
+        with suppress(StorageError):  # no job reads it
             storage.delete(probe)
     return max(now - made, timedelta())
 

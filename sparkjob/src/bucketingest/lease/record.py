@@ -1,4 +1,4 @@
-"""What a lease of a table says, and what follows from it: decisions without I/O."""
+"""The content of a table's lease, and the decisions that follow from it, without I/O."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bucketingest.hudi.lock.process_identity import ProcessIdentity
 
 DEFAULT_VALIDITY: Final = timedelta(seconds=30)
 DRIFT: Final = timedelta(seconds=2)
-"""Others wait so much longer before they take a lease for expired: clocks do not run at quite the same speed, and
-storage may tell times in whole seconds.
+"""Other jobs wait so much longer before a lease counts as expired: clocks run at slightly different speeds, and storage
+may give times in whole seconds.
 """
 KEPT: Final = 5
-"""The newest lease objects that stay."""
+"""Number of newest lease objects that stay."""
 _MS: Final = timedelta(milliseconds=1)
 
 
 class LeaseError(BucketIngestError):
-    """Base of every error about who holds a table."""
+    """Base of every error about a table's lease."""
 
     exit_code = ExitCode.WRITE_CONFLICT
 
@@ -34,14 +34,14 @@ class TableLeased(LeaseError):
 
 
 class LeaseLost(LeaseError):
-    """The table is no longer certainly ours: this attempt must stop and commit nothing."""
+    """The attempt may no longer hold the table: it must stop and commit nothing."""
 
     exit_code = ExitCode.FENCED_OUT
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseOwner:
-    """Who holds a table."""
+    """The holder of a table's lease."""
 
     pipeline: str
     epoch: int | None = None
@@ -54,8 +54,8 @@ class LeaseOwner:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """Content of one lease object. Times in milliseconds since 1970, by the owner's clock: for people to read, as
-    nobody else's clock need agree with it.
+    """Content of one lease object. Times in milliseconds since 1970, by the owner's clock: only for people to read,
+    because other clocks may differ.
     """
 
     owner: LeaseOwner
@@ -99,11 +99,11 @@ class LeaseRecord:
             )
         except (ValueError, KeyError, TypeError) as error:
             raise LeaseError(
-                f"{path} is no lease of this version ({error!r}): stop the job that wrote it, then delete the object"
+                f"{path} is not a lease of this version ({error!r}): stop the job that wrote it, then delete the object"
             ) from error
 
     def describe(self) -> str:
-        """Who holds the table, since when and until when, for messages."""
+        """The holder of the table, since when and until when, for messages."""
         return f"{self.owner}, since {_moment(self.acquired_ms)}, until {_moment(self.valid_until_ms)} unless renewed"
 
 
@@ -115,11 +115,11 @@ def milliseconds(moment: datetime) -> int:
 def why_free(newest: LeaseRecord | None, unchanged: timedelta, *, owner_dead: bool) -> str | None:
     """Why the table may be taken; None if it is held. Pure.
 
-    `unchanged`: for how long the newest lease certainly stands. No two machines' clocks are compared for it, so that no
-    clock that is wrong takes or blocks a table. `owner_dead`: its process ended, provably.
+    `unchanged`: for how long at least the newest lease has not changed. It never compares clocks of two machines, so no
+    wrong clock frees or blocks a table. `owner_dead`: its process has certainly ended.
     """
     if newest is None:
-        return "nobody held it before"
+        return "no job held it before"
     if newest.released:
         return "released"
     if owner_dead:
@@ -135,7 +135,7 @@ def renewal_interval(validity: timedelta) -> timedelta:
 
 
 def usable(validity: timedelta) -> timedelta:
-    """For how long after the start of its request a lease counts for its owner: well below what it is for others."""
+    """For how long after the start of its request a lease counts for its owner: well below its time for other jobs."""
     return validity * 2 / 3
 
 

@@ -1,12 +1,11 @@
-"""Keeps two jobs off one table: whoever writes it holds its lease for the whole life of the attempt.
+"""Prevents two jobs from writing one table: the job that writes it holds its lease for the whole life of the attempt.
 
-The lease is a row of numbered objects, `.hoodie/.bucketingest/lease/<n>`, each created if absent, which every storage
-can do. The newest counts: it is held until it is released, or has stood unchanged for too long. Acquiring, renewing and
-releasing are all the same step, creating number n + 1, so of any number of racers exactly one takes it, and a holder
-whose next number is taken has lost the table. How long the newest stood is asked of clocks that nobody sets or that are
-compared with themselves only: the storage's before the first look, the asker's forward clock from then on. The lease
-keeps jobs apart in normal times; that no commit goes wrong in others (a process that was paused in the middle of a
-request) rests on epochs, decisions and names.
+The lease is a series of numbered objects, `.hoodie/.bucketingest/lease/<n>`, each created if absent, which every
+storage can do. The newest counts: it is held until it is released, or has not changed for too long. Acquiring, renewing
+and releasing are all the same step, creating number n + 1: of several jobs exactly one succeeds, and a holder whose
+next number is taken has lost the lease. The age of the newest object never comes from comparing two machines' clocks:
+before the first look it is by the storage's clock, then by the waiting job's forward clock. In normal operation the
+lease keeps jobs apart; after a pause in the middle of a request, epochs, decisions and names keep commits correct.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
-from bucketingest.hudi.lock.renewing import Renewing
+from bucketingest.hudi.lock.renewal_thread import RenewalThread
 from bucketingest.lease.objects import Step, age_of, create, is_of, newest_lease, take
 from bucketingest.lease.record import (
     DEFAULT_VALIDITY,
@@ -53,7 +52,7 @@ class _Times:
 
 
 class TableLease:
-    """The table is ours. Made by `acquire`; renewed by a thread of its own until `release`. Safe to share."""
+    """A held lease. Made by `acquire`; renewed by its own thread until `release`. Safe to share."""
 
     def __init__(self, storage: Storage, record: LeaseRecord, step: Step, times: _Times) -> None:
         self._storage = storage
@@ -65,7 +64,7 @@ class TableLease:
         self._lost: str | None = None
         self._changing = threading.Lock()
         interval = renewal_interval(times.validity)
-        self._renewing = Renewing(f"lease-{record.owner.pipeline}", interval, self._renewed)
+        self._renewal_thread = RenewalThread(f"lease-{record.owner.pipeline}", interval, self._renewed)
 
     @classmethod
     def acquire(
@@ -79,9 +78,9 @@ class TableLease:
         monotonic: Callable[[], float] = forward_seconds,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Self:
-        """Take the table, or wait for it at most so long. A `sleep` that raises ends the wait.
+        """Acquire the lease, or wait for it, at most `wait`. A `sleep` that raises ends the wait.
 
-        Raises TableLeased: who holds the table, since when, until when, and what to do.
+        Raises TableLeased: it names the holder, since when, until when, and what to do.
         """
         times = _Times(validity, clock, monotonic)
         began = monotonic()
@@ -97,7 +96,7 @@ class TableLease:
             if reason is not None:
                 record, step = _first_step(number + 1, owner, times)
                 if take(storage, step):
-                    log.info("holds the table", extra={"lease": number + 1, "taken_because": reason})
+                    log.info("lease acquired", extra={"lease": number + 1, "taken_because": reason})
                     return cls(storage, record, step, times)
                 continue
             assert newest is not None, "a table without a lease is free"
@@ -105,12 +104,12 @@ class TableLease:
             if left <= 0:
                 raise TableLeased(_held_by(storage, newest, wait))
             if new:
-                log.info("waiting for the table", extra={"held_by": newest.describe(), "seconds_at_most": left})
+                log.info("waiting for the lease", extra={"held_by": newest.describe(), "seconds_at_most": left})
             sleep(min(_POLL_SECONDS, left))
 
     @property
     def owner(self) -> LeaseOwner:
-        """Who we are to others."""
+        """The holder, as other jobs see it."""
         return self._owner
 
     @property
@@ -123,7 +122,7 @@ class TableLease:
         self._owner = replace(self._owner, epoch=epoch)
 
     def check(self, margin: timedelta = timedelta(0)) -> None:
-        """Raise LeaseLost unless the table stays ours for at least `margin`. No I/O."""
+        """Raise LeaseLost unless the lease stays valid for at least `margin`. No I/O."""
         if self._lost is not None:
             raise LeaseLost(self._lost)
         left = self._held.usable_until - self._times.monotonic()
@@ -135,7 +134,7 @@ class TableLease:
             )
 
     def renew(self) -> None:
-        """One renewal; the thread does this. Raises LeaseLost if somebody took the table, StorageError."""
+        """Renew once; the thread does this. Raises LeaseLost if another job took the table, StorageError."""
         with self._changing:
             if self._lost is not None:
                 raise LeaseLost(self._lost)
@@ -150,8 +149,8 @@ class TableLease:
             self._held, self._pending = self._pending, None
 
     def release(self) -> None:
-        """Let others have the table at once. Never raises for storage's sake: the lease expires in any case."""
-        ended = self._renewing.stop(renewal_interval(self._times.validity))
+        """Free the table for other jobs immediately. Never raises StorageError: the lease expires in any case."""
+        ended = self._renewal_thread.stop(renewal_interval(self._times.validity))
         lost, self._lost = self._lost, self._lost or f"{self._storage.url}: {self.owner} has released the table"
         if lost is not None or not ended:
             return
@@ -161,7 +160,7 @@ class TableLease:
                 if create(self._storage, number, content) or not is_of(self._storage, number, self._record.lease_id):
                     return
         except StorageError as error:
-            log.warning("the lease was not released and has to expire", extra={"reason": str(error)})
+            log.warning("the lease was not released and must expire", extra={"reason": str(error)})
 
     def __enter__(self) -> Self:
         return self
@@ -175,7 +174,7 @@ class TableLease:
         try:
             self.renew()
         except LeaseLost as lost:
-            log.error("lost the table", extra={"reason": str(lost)})  # noqa: TRY400 - the reason says it all
+            log.error("lease lost", extra={"reason": str(lost)})  # noqa: TRY400 - the reason is enough
             return False
         return True
 
@@ -183,7 +182,7 @@ class TableLease:
         _, newest = newest_lease(self._storage)
         holder = "another job" if newest is None else newest.describe()
         return (
-            f"{self._storage.url}: the lease of {self.owner} ran out and the table was taken: {holder}. "
+            f"{self._storage.url}: the lease of {self.owner} expired and another job took the table: {holder}. "
             "This attempt stops and commits nothing"
         )
 
@@ -202,7 +201,7 @@ def _next_step(number: int, record: LeaseRecord, owner: LeaseOwner, times: _Time
 
 
 def _usable_until(times: _Times) -> float:
-    """To be asked before the request is sent: a pause after it must make our time shorter than what others see."""
+    """Call it before the request is sent: a pause after it must make our time shorter than what other jobs see."""
     return times.monotonic() + usable(times.validity).total_seconds()
 
 

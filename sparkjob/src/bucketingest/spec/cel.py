@@ -1,7 +1,7 @@
 """The rules that the API server itself checks: what must hold between fields, and what can never change.
 
-A transition rule on an optional field is skipped when the field is added or removed, so those for immutable fields
-stand on the object around them, which is always there, and compare the presence of the field too.
+A transition rule on an optional field is skipped when the field is added or removed. So those for immutable fields are
+on the object around them, which is always there, and compare the presence of the field too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class CelRule:
     """One entry of `x-kubernetes-validations`.
 
     Attributes:
-        rule: The CEL expression; `self` is the value of the node that the rule stands on.
+        rule: The CEL expression; `self` is the value of the node that has the rule.
         message: What the user reads when it is false.
         field: Path of the field to blame, relative to the node, such as `.format`; "" for the node itself.
     """

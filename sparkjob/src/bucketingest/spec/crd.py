@@ -107,7 +107,7 @@ def _as_kubernetes(node: dict[str, Any]) -> dict[str, Any]:
 
 
 class _PlainDumper(yaml.SafeDumper):
-    """Writes everything out: an API server gets no anchors to follow, nor a person."""
+    """Writes everything out, without anchors."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""The error family of the spec layer: a list of problems, so that a user mends a file in one go."""
+"""The error family of the spec layer: a list of problems, so that a user fixes a file in one go."""
 
 from __future__ import annotations
 

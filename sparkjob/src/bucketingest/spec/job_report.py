@@ -1,4 +1,4 @@
-"""What the job tells the operator, as the two documents that both sides read and write: progress and the end."""
+"""What the job reports to the operator, as two documents that both sides know: progress and termination."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ProgressReport(_Report):
     phase: JobPhase
     epoch: int | None = Field(description="Number of the attempt among all of the pipeline; null before its claim.")
     verdict: str | None = Field(
-        description="How table and pipeline stood at the start: new, in step, resumed, rebuilt, rewound."
+        description="How table and checkpoint fitted at the start: new, in step, resumed, rebuilt, rewound."
     )
     verdict_reason: str | None
     running_seconds: float
@@ -80,9 +80,9 @@ class ProgressReport(_Report):
     bytes: int = Field(description="Size of the data files written.")
     rows_per_second: float = Field(description="Over the last twenty micro-batches.")
     skew: float | None = Field(description="Rows of the busiest write task by the mean of all, last micro-batch.")
-    rollbacks: int = Field(description="Instants taken back after their micro-batch had begun, and written again.")
-    position_losses: int = Field(description="How often the table went back behind this process.")
-    last_report_at: datetime | None = Field(description="When the query was last seen to get on.")
+    rollbacks: int = Field(description="Instants rolled back after their micro-batch started, and written again.")
+    position_losses: int = Field(description="How often the table was rolled back behind this process.")
+    last_report_at: datetime | None = Field(description="When the query last made progress.")
     last_report_age_seconds: float | None
 
 

@@ -47,7 +47,7 @@ _SERVER_FIELDS = frozenset(
 )
 
 STATE_FOLDER: Final = "/var/lib/bucketingest"
-"""Where a job keeps what it can do without: writable in its pods, empty in each new one."""
+"""Where a job keeps files that may be lost: writable in its pods, empty in each new one."""
 
 
 class Metadata(SpecModel):
@@ -102,7 +102,7 @@ class BucketIngestSpec(SpecModel):
     @model_validator(mode="wrap")
     @classmethod
     def _check_rules(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Check the rules between fields also where single fields are wrong, so that one error tells everything."""
+        """Check the rules between fields also where single fields are wrong, so that one error has every problem."""
         try:
             spec = handler(data)
         except ValidationError as error:
@@ -120,7 +120,7 @@ def _detail(broken: Broken) -> InitErrorDetails:
 
 
 def _details(error: ValidationError) -> list[InitErrorDetails]:
-    """The errors of a failed validation in the form in which pydantic takes them back."""
+    """The errors of a failed validation in the form in which pydantic raises them again."""
     return [
         InitErrorDetails(
             # Our own scalars raise the one custom type that the fields have.
@@ -148,7 +148,7 @@ class BucketIngest(SpecModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_status(cls, data: Any) -> Any:
-        """Leave out the status, which is the operator's, so that an object read from a cluster can be used as it is."""
+        """Leave out the operator's status, so that an object read from a cluster can be used as it is."""
         if isinstance(data, dict):
             return {name: value for name, value in data.items() if name != "status"}
         return data

@@ -15,7 +15,7 @@ from bucketingest.spec.scalars import ALLOWED_KEY
 Location = tuple[str | int, ...]
 
 _SHOWN_CHARACTERS: Final = 60
-_SECRETIVE: Final = ("options", "conf", "properties")  # their values may be passwords
+_MAYBE_SECRET: Final = ("options", "conf", "properties")  # their values may be passwords
 
 
 def problems_of(error: ValidationError, schema: Mapping[str, Any]) -> list[tuple[Location, Problem]]:
@@ -90,7 +90,7 @@ def _sentence(
         return f"has {len(value)} {'names' if isinstance(value, Mapping) else 'items'}", allowed
     if kind in {"string_too_long", "string_too_short"}:
         return f"has {len(value)} characters", allowed
-    hidden = any(part in _SECRETIVE for part in location[:-1])
+    hidden = any(part in _MAYBE_SECRET for part in location[:-1])
     if not hidden and type(value) is int and node.get("type") == "integer":
         return f"is {_short(str(value))}", allowed
     return f"is {_shown(value, hidden=hidden)}", allowed
@@ -115,7 +115,7 @@ def _node(schema: Mapping[str, Any], location: Location) -> Mapping[str, Any]:
 
 
 def _shown(value: Any, *, hidden: bool) -> str:
-    """A wrong value, short enough for a message, with its type where the text alone would not tell."""
+    """A wrong value, short enough for a message, with its type where the text alone does not show it."""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, (list, tuple)):

@@ -1,6 +1,6 @@
 """What must hold between fields of a spec, checked on the document, so that a wrong field does not hide the rest.
 
-Pure functions. What CEL can say too is said again in `cel.py`.
+Pure functions. `cel.py` repeats the rules that CEL can express.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bucketingest.spec.quantity import format_duration, parse_duration
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A broken rule: where in the spec, what is wrong, and what would be right ("" when that is said already)."""
+    """A broken rule: where in the spec, what is wrong, and what would be right ("" when `wrong` says it)."""
 
     location: tuple[str | int, ...]
     wrong: str
@@ -31,7 +31,7 @@ class View:
         self._document = document
 
     def value(self, path: str) -> Any:
-        """What stands at a dotted path."""
+        """The value at a dotted path."""
         node: Any = self._document
         for name in path.split("."):
             node = node.get(name) if isinstance(node, Mapping) else None
@@ -67,7 +67,7 @@ def broken_rules(document: Mapping[str, Any]) -> list[Broken]:
 
     Args:
         document: The value of `spec` as JSON, defaults filled in. Parts may be absent or of a wrong type: the rules
-            that need them are silent then, for the schema has already complained.
+            that need them find nothing then, since the schema's own check reports them.
     """
     view = View(document)
     return [broken for rule in _RULES for broken in rule(view)]
@@ -165,7 +165,7 @@ def _hash_fields(view: View) -> Iterator[Broken]:
     for position, column in enumerate(view.texts("table.index.hashFields") or ()):
         if column not in record_key:
             allowed = f"columns of table.recordKey: {', '.join(record_key)}"
-            yield Broken(("table", "index", "hashFields", position), f"names {column}, which is no key column", allowed)
+            yield Broken(("table", "index", "hashFields", position), f"names {column}, not a key column", allowed)
 
 
 def _reserved_columns(view: View) -> Iterator[Broken]:
@@ -188,14 +188,14 @@ def _refused_names(view: View) -> Iterator[Broken]:
             if name.lower() in instead:
                 yield Broken((*path.split("."), name), f"cannot be set here: {instead[name.lower()]}")
             elif path == "spark.conf" and not name.startswith("spark."):
-                yield Broken((*path.split("."), name), "is no Spark setting", "names that start with spark.")
+                yield Broken((*path.split("."), name), "is not a Spark setting", "names that start with spark.")
 
 
 def _table_properties(view: View) -> Iterator[Broken]:
     for name in view.mapping("table.properties") or ():
         location = ("table", "properties", name)
         if not name.startswith("hoodie."):
-            yield Broken(location, "is no Hudi table property", "names that start with hoodie.")
+            yield Broken(location, "is not a Hudi table property", "names that start with hoodie.")
         elif name.startswith(TABLE_PROPERTIES):
             yield Broken(location, "cannot be set here: it follows from other fields of the spec")
 

@@ -124,7 +124,7 @@ class DurationText(_Written):
 
     pattern: ClassVar[str] = DURATION_PATTERN
     max_length: ClassVar[int] = 32
-    min_length: ClassVar[int] = 2  # the pattern alone would take the empty text
+    min_length: ClassVar[int] = 2  # the pattern alone would accept the empty text
 
     at_least: str
     at_most: str

@@ -71,18 +71,18 @@ class Attempt(SpecModel):
     number: Count = Field(description="Number of the attempt, from 1, never used twice.")
     pod: SmallText | None = Field(default=None, description="Name of the driver pod.")
     started_at: datetime | None = Field(default=None, alias="startedAt", description="When the pod was created.")
-    ended_at: datetime | None = Field(default=None, alias="endedAt", description="When the attempt was over.")
+    ended_at: datetime | None = Field(default=None, alias="endedAt", description="When the attempt ended.")
     outcome: SmallText | None = Field(
         default=None, description="One CamelCase word how it ended; absent while it runs."
     )
-    message: Sentence | None = Field(default=None, description="What the job said about its end.")
+    message: Sentence | None = Field(default=None, description="The job's message about its end.")
 
 
 class Status(SpecModel):
     """What the operator last saw and did."""
 
     observed_generation: Count | None = Field(
-        default=None, alias="observedGeneration", description="Generation of the spec that the status answers."
+        default=None, alias="observedGeneration", description="Generation of the spec that the status is about."
     )
     phase: Phase | None = Field(default=None, description="The state in one word.")
     conditions: tuple[Condition, ...] | None = Field(

@@ -1,8 +1,8 @@
-"""PUTs with a condition, and the way to tell a lost answer from a lost race: a random token in the object's metadata.
+"""PUTs with a condition, and how a lost answer differs from a lost race: a random token in the object's metadata.
 
 A PUT may succeed while its answer is lost; the next try then finds its own object. Each write therefore carries a
 token, and an object that holds our token is our success. Comparing contents instead would let two racers with equal
-contents both win. A store may also refuse a large create and close the connection while we still send: the token tells
+contents both win. A store may also refuse a large create and close the connection while we still send: the token shows
 that, too.
 """
 
@@ -32,7 +32,7 @@ Payload: TypeAlias = memoryview | bytes
 
 @dataclass(frozen=True, slots=True)
 class ConditionalPut:
-    """One object that is written under a condition, with whatever number of tries that takes."""
+    """One object that is written under a condition, with several tries if needed."""
 
     upload: ObjectStore
     """Client for the PUT."""
@@ -43,7 +43,7 @@ class ConditionalPut:
     """The object as messages name it."""
     secrets: Secrets
     token: str
-    """Random, new for each call: what tells our object from anybody else's."""
+    """Random, new for each call: it distinguishes our object from another writer's."""
 
     def create(self, payload: Payload) -> None:
         """Write the object if there is none. Raises AlreadyExists."""
@@ -68,7 +68,7 @@ class ConditionalPut:
             pause *= 2
 
     def _try_create(self, payload: Payload) -> StorageUnavailable | None:
-        """One PUT: None when the object is ours, an error when trying again may help; else it raises."""
+        """One PUT: None when our write succeeded, an error when trying again may help; else it raises."""
         result = self._put("create", payload, "create")
         if not isinstance(result, StorageError):
             return None
@@ -78,7 +78,7 @@ class ConditionalPut:
         if found is not None:
             if found[0] == self.token:
                 return None
-            raise AlreadyExists(f"{self.where}: create failed: the name is taken; somebody else created it first")
+            raise AlreadyExists(f"{self.where}: create failed: the name is taken; another writer created it first")
         if isinstance(result, StorageUnavailable):
             return result
         # S3 answers 409 while another create is under way, and that one may yet fail: refused, but nothing is there.
@@ -87,7 +87,7 @@ class ConditionalPut:
         )
 
     def _try_replace(self, payload: Payload, version: Version, written: list[Version]) -> StorageUnavailable | None:
-        """One PUT: None when the object is ours, an error when trying again may help; else it raises."""
+        """One PUT: None when our write succeeded, an error when trying again may help; else it raises."""
         result = self._put("replace", payload, _condition(version))
         if not isinstance(result, StorageError):
             written.append(Version(result["e_tag"], result["version"]))

@@ -17,11 +17,11 @@ class NotFound(StorageError):
 
 
 class AlreadyExists(StorageError):
-    """Create-if-absent found the name taken by somebody else."""
+    """Create-if-absent found the name taken by another writer."""
 
 
 class Changed(StorageError):
-    """A replace found another version of the object: somebody else wrote it meanwhile."""
+    """A replace found another version of the object: another writer wrote it meanwhile."""
 
 
 class AccessDenied(StorageError):

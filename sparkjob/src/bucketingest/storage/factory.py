@@ -24,13 +24,13 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
     """The storage whose root is ``url``; nothing is contacted yet and nothing has to exist.
 
     Options (names in any case; what they lack comes from the usual ``AWS_*``, ``GOOGLE_*``, ``AZURE_*`` environment
-    variables, among them ``AWS_ENDPOINT_URL``):
+    variables, such as ``AWS_ENDPOINT_URL``):
 
     - s3, s3a: ``endpoint``, ``region``, ``access_key_id``, ``secret_access_key``, ``session_token``, ``path_style``,
       ``allow_http`` (an ``http://`` endpoint implies it), and obstore's other S3 settings.
     - gs: obstore's GCS settings (``service_account``, ``application_credentials``, ...).
     - abfss, abfs, az: obstore's Azure settings (``account_name``, ``account_key``, ``sas_key``, ...). The account may
-      stand in the URL: ``abfss://container@account.dfs.core.windows.net/path``.
+      be in the URL: ``abfss://container@account.dfs.core.windows.net/path``.
     - local: ``durable`` = ``false`` skips the flushes to disk (scratch data and tests only).
 
     Paths inside URLs are taken as they are, never URL-decoded. Raises InvalidLocation.
@@ -56,7 +56,7 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
 
 
 def path_room(url: str) -> PathRoom:
-    """How long paths below this root may be. Pure. Raises InvalidLocation for what is no URL of a storage."""
+    """How long paths below this root may be. Pure. Raises InvalidLocation for other URLs."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme.lower() == "file":
         root = _local(rest if separator else url.removeprefix("file:"), {}).url
@@ -89,7 +89,7 @@ def _cloud(scheme: str, url: str, rest: str, options: dict[str, str]) -> CloudLo
             )
         options.setdefault("account_name", account)
     elif "@" in bucket:
-        # Never echo the URL: what stands before an @ is somebody's key.
+        # Never echo the URL: the part before an @ is a key.
         raise InvalidLocation(
             f"{scheme}://***: credentials in a URL are not supported; use options or environment variables"
         )

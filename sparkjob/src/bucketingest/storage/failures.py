@@ -78,9 +78,9 @@ def translated(where: str, what: str, error: Exception, secrets: Secrets) -> Sto
     reason = secrets.hide(_reason(full, code))
     if isinstance(error, (obstore_errors.AlreadyExistsError, obstore_errors.PreconditionError)):
         if what == "replace":
-            return Changed(f"{start}it is no longer the version that was read; somebody else wrote it meanwhile")
-        return AlreadyExists(f"{start}the name is taken; somebody else created it first")
-    # A missing bucket arrives as "not found" of the object; nobody would look for the bucket then.
+            return Changed(f"{start}it is no longer the version that was read; another writer wrote it meanwhile")
+        return AlreadyExists(f"{start}the name is taken; another writer created it first")
+    # A missing bucket arrives as "not found" of the object, which does not point to the bucket.
     if code in _BUCKET_ABSENT_CODES:
         return InvalidLocation(
             f"{start}the bucket or container does not exist ({reason}); create it or correct the URL"

@@ -17,7 +17,7 @@ Data: TypeAlias = bytes | Sequence[BytesLike] | pathlib.Path
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a listing tells about one object."""
+    """What a listing says about one object."""
 
     path: str
     """Path relative to the storage's root."""
@@ -84,9 +84,9 @@ class Storage(Protocol):
     def create(self, path: str, data: Data) -> None:
         """Create the object only if the name is free, atomically: of any number of racers exactly one succeeds.
 
-        Nobody ever sees a part of the content, and a crash leaves either nothing or everything. Raises AlreadyExists,
-        also when the other's content is equal: whoever wants to adopt an equal object compares it.
-        Raises ObjectTooLarge where the store takes no such size in one atomic request.
+        No reader ever sees a part of the content, and a crash leaves either nothing or everything. Raises
+        AlreadyExists, also when the existing content is equal: a caller that wants to adopt it compares it.
+        Raises ObjectTooLarge where the store does not take the size in one atomic request.
         """
         ...
 
@@ -138,7 +138,7 @@ class ConditionalStorage(Storage, Protocol):
 
 @runtime_checkable
 class HasDirectories(Protocol):
-    """A storage whose directories stay when nothing is left in them."""
+    """A storage whose directories stay when they are empty."""
 
     def remove_empty_directories(self, prefix: str) -> None:
         """Remove the directory and those below it, as far as they are empty; nothing may be created there meanwhile."""

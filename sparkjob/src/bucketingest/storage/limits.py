@@ -28,7 +28,7 @@ RETRY_TIME_MAX = timedelta(minutes=2)
 """No further try starts later than this after the first one."""
 
 CREATE_TRIES_MAX = 3
-"""Own tries of a create on top of the client's: the client repeats no conditional PUT after a lost answer, we can."""
+"""Own tries of a create on top of the client's: the client never repeats a conditional PUT after a lost answer."""
 CREATE_RETRY_PAUSE_S = 0.2
 """Seconds before the second try; doubled for the third."""
 
@@ -50,7 +50,7 @@ FILE_NAME_BYTES_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class PathRoom:
-    """How long paths below a root may be, in bytes of UTF-8; None: as long as they like."""
+    """How long paths below a root may be, in bytes of UTF-8; None: no limit."""
 
     path: int | None = None
     """A path relative to the root."""

@@ -94,7 +94,7 @@ class CloudLocation:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLocation:
-    """A store in the memory of this process; everybody who names it shares it."""
+    """A store in the memory of this process, shared by all who use its name."""
 
     name: str
     prefix: str
@@ -177,7 +177,7 @@ def _build(
 
 
 def _http_allowed(config: dict[str, str], endpoint: str | None, variable: str) -> bool:
-    """Whether plain HTTP may be used: asked for, or the endpoint says so itself. Takes the option out of ``config``."""
+    """Whether plain HTTP may be used: asked for, or the endpoint says so itself. Removes the option from ``config``."""
     asked = config.pop("allow_http", None) or os.environ.get(variable)
     return _is_true(asked) if asked else bool(endpoint and endpoint.startswith("http://"))
 

@@ -30,8 +30,8 @@ class ObjectStorage:
     condition on those. A local file is mapped and sent from the map, so it does not fill memory; what the store takes
     in one PUT (5 GiB on S3) is the largest object.
 
-    A replace is one PUT on condition of the version (``If-Match`` on S3). Whether a conditional PUT whose answer was
-    lost has succeeded, its token tells: see `ConditionalPut`.
+    A replace is one PUT on condition of the version (``If-Match`` on S3). If the answer of a conditional PUT is lost,
+    its token shows whether it succeeded: see `ConditionalPut`.
     """
 
     def __init__(self, location: Location) -> None:

@@ -27,7 +27,7 @@ def path_problem(path: str) -> str | None:
     if not path:
         return "it is empty; name an object below the root"
     if path.isprintable() and not _has_odd_segment(path):
-        return None  # the ordinary path, told from others by a few scans in C
+        return None  # the ordinary path, recognised by a few scans in C
     if path.startswith("/") or path.endswith("/"):
         return "it must not start or end with '/'"
     for segment in path.split("/"):

@@ -1,8 +1,8 @@
 """The job: PySpark's sources, decoding, and the query that hands micro-batches to the write path. pyspark is imported
 here and nowhere below.
 
-What is exported is imported when it is asked for: the processes in which tasks run import parts of this package, and
-must not wait for what only a driver needs.
+Exports are imported on first use: the processes in which tasks run import parts of this package, and must not wait for
+what only a driver needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The error family of the job: what keeps a query from starting or going on, in words for the person who wrote the
+"""The error family of the job: what keeps a query from starting or continuing, in words for the person who wrote the
 resource.
 """
 
@@ -47,7 +47,7 @@ class QueryFailed(StreamError):
     """Spark ended the query with an error.
 
     `cause` is the name of the error that a task raised, if it was one of this package, without its module. `details`
-    is all that Spark said, to tell kinds of failures apart: Spark's own errors have no text once the JVM is gone.
+    is all that Spark said, to distinguish failures: Spark's own errors have no text once the JVM is gone.
     """
 
     quotes = True
@@ -59,7 +59,7 @@ class QueryFailed(StreamError):
 
 
 class CheckpointLost(StreamError):
-    """What the source cannot be positioned without is gone or torn; going on would double rows or leave some out."""
+    """A file that the source's position needs is missing or torn; continuing would double or lose rows."""
 
     exit_code = ExitCode.SOURCE_CONFLICT
 

@@ -33,7 +33,7 @@ _ROUNDS_MAX: Final = 3
 
 
 class StopRequested(Exception):
-    """Ends the query before a micro-batch begins; the one before is written and checkpointed."""
+    """Ends the query before a micro-batch starts; the previous one is written and checkpointed."""
 
 
 class MicroBatchFunction:
@@ -58,26 +58,26 @@ class MicroBatchFunction:
         self._tasks = tasks
         self.board = board
         self.busy = threading.Lock()
-        """Held while a micro-batch is written; who holds it may stop the query without interrupting one."""
+        """Held while a micro-batch is written: its holder can stop the query without interrupting one."""
         self.stop_requested = threading.Event()
         self.ending = threading.Event()
-        """Set while the query is ended to be started anew."""
+        """Set while the query is stopped so that it can start again."""
         self.failure: BaseException | None = None
-        """What ended the query, as it was raised: Spark hands on its text only."""
+        """What ended the query, as it was raised: Spark reports only its text."""
 
     def begin(self, positions: CheckpointPositions, note_beginning: Callable[[], None]) -> None:
-        """A query starts. `note_beginning`: keeps where the source began, once that is known."""
+        """A query starts. `note_beginning`: stores where the source began, once that is known."""
         self._positions, self._note_beginning = positions, note_beginning
         self.failure = None
         self.ending.clear()
 
     @property
     def gives_way(self) -> bool:
-        """Whether the query ends, for whatever reason: no further micro-batch begins, and who is about to raises."""
+        """Whether the query is ending, for any reason: no further micro-batch starts."""
         return self.stop_requested.is_set() or self.ending.is_set()
 
     def keep_beginning(self) -> None:
-        """Keep where the source began: before the first micro-batch, and while there is none."""
+        """Store where the source began: before the first micro-batch, and while there is none."""
         self._note_beginning()
 
     def commit(self, *, now: bool) -> None:
@@ -88,11 +88,11 @@ class MicroBatchFunction:
         if self._coordinator.inflight is None:
             return
         commit = None
-        self.board.committing()  # or keeping it alive in other writers' eyes, which waits for storage the same way
+        self.board.committing()  # or renewing its heartbeat, which waits for storage too
         try:
             commit = self._coordinator.commit_open() if now else self._coordinator.commit_if_due()
         except PositionLost:
-            self.board.taken_back()
+            self.board.rolled_back()
             raise
         finally:
             self.board.committed(commit)
@@ -101,7 +101,7 @@ class MicroBatchFunction:
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write and commit one micro-batch."""
-        # Who ends an idle query holds the lock and waits, in Spark, for this very call to end: never wait for it here.
+        # The thread that stops an idle query holds the lock and waits, in Spark, for this call: do not wait for it.
         while not self.busy.acquire(timeout=_LOCK_POLL_SECONDS):
             if self.gives_way:
                 raise StopRequested
@@ -125,7 +125,7 @@ class MicroBatchFunction:
                     source_range, lambda assignment: self._write(rows, assignment, source_range)
                 )
             except (InstantAborted, ConflictingAttempt) as error:
-                self.board.taken_back()
+                self.board.rolled_back()
                 log.warning("written again in a new instant", extra={"reason": str(error), "rounds_left": rounds_left})
                 if not rounds_left:
                     raise
@@ -194,7 +194,7 @@ class MicroBatchFunction:
 
 
 def _nothing() -> None:
-    """No query has begun."""
+    """No query has started."""
 
 
 def _log_commit(commit: Commit) -> None:

@@ -1,4 +1,4 @@
-"""The two ways to start: from a BucketIngest resource, and from a streaming DataFrame of the user's own."""
+"""The two ways to start: from a BucketIngest resource, and from a user's own streaming DataFrame."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinat
 from bucketingest.write.open_table import OpenTable, check_definition, open_table
 
 _LEASE_MARGIN: Final = timedelta(seconds=2)
-"""The lease must be ours for so long yet when a commit is decided: longer than one small write takes."""
+"""The lease must stay valid for this long after a commit is decided: longer than one small write takes."""
 
 
 def ingest_resource(
     session: SparkSession, resource: BucketIngest, *, once: bool = False, board: ProgressBoard | None = None
 ) -> RunningIngest:
-    """Start the pipeline that the resource describes. `once`: take all there is, then stop, whatever the resource's
-    trigger. `board`: where progress is told, for who looks at it before and after the query too.
+    """Start the pipeline that the resource describes. `once`: ingest all available input, then stop, whatever the
+    resource's trigger. `board`: where progress is recorded, to be read before and after the query too.
 
     Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before
     all checks.
@@ -54,8 +54,8 @@ def ingest(
 ) -> RunningIngest:
     """Write a streaming DataFrame, whose columns are the table's, into the pipeline's table.
 
-    The position of its sources lives in Spark's checkpoint: without it the pipeline is refused a second start. Raises
-    as `ingest_resource` does.
+    The position of its sources is in Spark's checkpoint: without it a second start is refused. Raises as
+    `ingest_resource` does.
     """
     with prepared(rows.sparkSession):
         return _start(rows, pipeline, RowShape(None, pipeline.delete_when), source="own", once=once, board=board)
@@ -80,7 +80,7 @@ def _start(
         LeaseOwner(pipeline.name),
         wait=pipeline.lease_wait,
         validity=pipeline.lease_validity,
-        sleep=_telling(board.waited_for_lease),
+        sleep=_recorded_sleep(board.waited_for_lease),
     )
     try:
         opened = open_table(storage, pipeline.definition, schema, has_deletes=pipeline.delete_when is not None)
@@ -92,17 +92,17 @@ def _start(
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
         starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)
         return RunningIngest(starter, lease)
-    except BaseException:  # told to stop, too
+    except BaseException:  # also by a stop signal
         lease.release()
         raise
 
 
-def _telling(told: Callable[[float], None]) -> Callable[[float], None]:
-    """A sleep that says afterwards how long it took."""
+def _recorded_sleep(record: Callable[[float], None]) -> Callable[[float], None]:
+    """A sleep that records its length afterwards."""
 
     def sleep(seconds: float) -> None:
         time.sleep(seconds)
-        told(seconds)
+        record(seconds)
 
     return sleep
 
@@ -134,8 +134,8 @@ def _coordinator(
     work: str,
     repeatable: bool,
 ) -> InstantCoordinator:
-    waits = _telling(board.waited_for_lock)
-    lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner), sleep=waits)
+    sleep = _recorded_sleep(board.waited_for_lock)
+    lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner), sleep=sleep)
 
     def check_lease() -> None:
         lease.check(_LEASE_MARGIN)

@@ -1,6 +1,4 @@
-"""What a running query needs to know of the resource, so that a user's own DataFrame can take the same road without
-one.
-"""
+"""What a running query needs from the resource, so that a user's own DataFrame can run without one."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ class Pipeline:
     checkpoint_url: str
     """Root of the directories of Spark's checkpoint."""
     beginning: str | None = None
-    """What decides where Kafka's first start begins, see `beginning_of`."""
+    """What decides the offsets of Kafka's first start, see `beginning_of`."""
     delete_when: str | None = None
     """SQL predicate: a row for which it is true deletes its key."""
     log_block: Literal["parquet", "avro"] = "parquet"
@@ -41,7 +39,7 @@ class Pipeline:
     dead_letters_url: str | None = None
     """Base path of the dead-letter table; None: a row that cannot be written fails the query."""
     trigger: timedelta | Literal["once"] = timedelta(seconds=2)
-    """Time between starts of micro-batches; zero: as fast as it can; once: all there is, then stop."""
+    """Time between starts of micro-batches; zero: as fast as it can; once: all available input, then stop."""
     commit_interval: timedelta | None = None
     """Time after which an instant is committed; None: each micro-batch is an instant of its own."""
     max_files: int = 100_000
@@ -49,13 +47,13 @@ class Pipeline:
     lock: LockSettings = field(default_factory=LockSettings)
     """Hudi's lock of the table."""
     lease_validity: timedelta = DEFAULT_VALIDITY
-    """After so long without renewal the table may be taken from us."""
+    """After this long without renewal another job may take the table."""
     lease_wait: timedelta = timedelta(minutes=2)
     """Longest wait for a table that another job holds."""
     max_commit_retries: int = 5
     work: str | None = None
-    """All that the resource says of which rows are written, and how, as text. None: nobody can tell whether two
-    attempts would write the same, as with a DataFrame of the user's own; none resumes another one's micro-batch then.
+    """All that the resource says about which rows are written, and how, as text. None: it is not known whether two
+    attempts would write the same, as with a user's own DataFrame; then no attempt resumes another's micro-batch.
     """
     storage_options: dict[str, str] = field(default_factory=dict)
     """For the table and the dead letters, and for the checkpoint unless it is a local directory."""

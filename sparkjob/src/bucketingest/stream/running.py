@@ -1,5 +1,5 @@
-"""A running query and its end: committing between micro-batches, starting again when the table went back, stopping,
-raising what really went wrong.
+"""A running query and its end: committing between micro-batches, starting again when the table was rolled back,
+stopping, raising the error that really ended it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from bucketingest.write.errors import PositionLost
 log = logging.getLogger(__name__)
 
 RESTARTS_MAX: Final = 10
-"""How often one process starts again because other writers took instants back, before it fails."""
+"""How often one process starts again because other writers rolled instants back, before it fails."""
 _POLL_SECONDS: Final = 0.2
 
 
 class RunningIngest:
-    """A started ingestion. `wait` in the main thread: it also commits instants whose time has come while no micro-batch
-    is written. `request_stop` from anywhere, also from a signal handler.
+    """A started ingestion. `wait` in the main thread: it also commits instants that are due while no micro-batch is
+    written. `request_stop` from anywhere, also from a signal handler.
     """
 
     def __init__(self, starter: QueryStarter, lease: TableLease) -> None:
@@ -81,12 +81,12 @@ class RunningIngest:
             except (Py4JError, OSError) as error:
                 raise JvmFailed(
                     "Spark's JVM is gone, killed or out of memory (spark.driver.memory); the next start finishes or "
-                    "takes back what was begun"
+                    "rolls back what was started"
                 ) from error
         return False
 
     def _has_ended(self) -> bool:
-        """Wait a moment for the query's end, and do between micro-batches what is due."""
+        """Wait a moment for the query's end, and do what is due between micro-batches."""
         try:
             ended = bool(self.query.awaitTermination(_POLL_SECONDS))  # type: ignore[arg-type] # PySpark takes fractions
         except StreamingQueryException as error:
@@ -98,12 +98,12 @@ class RunningIngest:
                 self._function.commit(now=True)
         elif self._function.busy.acquire(blocking=False):  # held, it keeps a micro-batch from starting
             try:
-                self._between_micro_batches()
+                self._commit_or_stop()
             finally:
                 self._function.busy.release()
         return ended
 
-    def _between_micro_batches(self) -> None:
+    def _commit_or_stop(self) -> None:
         self._function.keep_beginning()
         if self._function.stop_requested.is_set():
             self._function.commit(now=True)
@@ -112,7 +112,7 @@ class RunningIngest:
             self._function.commit(now=False)
 
     def _start_again(self, error: PositionLost) -> None:
-        """The table went back behind the query: begin anew from the table, with a checkpoint that says so."""
+        """The table was rolled back behind the query: start again from the table, with a new checkpoint."""
         self._function.board.position_lost()
         self._restarts += 1
         if self._restarts > RESTARTS_MAX:
@@ -122,7 +122,7 @@ class RunningIngest:
         self.query = self._starter.start()
 
     def _stop(self) -> None:
-        self._function.ending.set()  # or a micro-batch that is about to begin waits for the lock, and Spark for it
+        self._function.ending.set()  # else a micro-batch that is about to start waits for the lock, and Spark for it
         with self._function.busy:  # no micro-batch is interrupted
             self.query.stop()
 

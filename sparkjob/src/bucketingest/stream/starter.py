@@ -1,4 +1,4 @@
-"""Starts the query from the table: what the table has decides where Spark goes on, at each start anew."""
+"""Starts the query from the table: at each start the table's position decides where Spark continues."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class QueryStarter:
         return cls(rows, pipeline, coordinator, function, beginning, source, once, count(1))
 
     def start(self) -> StreamingQuery:
-        """Settle the table, write the checkpoint that follows from it, and start the query there.
+        """Finish or roll back open instants, write the checkpoint for the table's position, and start the query.
 
         Raises what the coordinator's start and `prepare_checkpoint` do, and QueryFailed.
         """

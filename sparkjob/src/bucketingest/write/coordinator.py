@@ -1,6 +1,6 @@
-"""Starts instants, collects what the write tasks report, commits, and resumes what an earlier attempt left open.
+"""Starts instants, collects the write tasks' reports, commits, and resumes what an earlier attempt left open.
 
-One coordinator per attempt, on the driver. It knows nothing of the engine: `run` is given a source range and a function
+One coordinator per attempt, on the driver. It knows nothing of the engine: `run` gets a source range and a function
 that writes its rows.
 """
 
@@ -51,7 +51,7 @@ class CoordinatorSettings:
     tasks: int
     """Number of write tasks, each of which must report."""
     max_retries: int
-    """How often a commit is tried again after a storage error."""
+    """How often a commit is retried after a storage error."""
     dead_letters: Storage | None
     """Where rejected rows go; None: a rejected row fails the micro-batch."""
     commit_interval: timedelta | None = None
@@ -61,17 +61,17 @@ class CoordinatorSettings:
     lock: Lock = nullcontext
     """Makes a context that holds Hudi's lock of the table while the timeline is changed."""
     check_lease: Callable[[], None] = lambda: None
-    """Raises if the table may belong to somebody else by now."""
+    """Raises if another job may hold the table already."""
     clock: Callable[[], datetime] = utc_now
     forward: Callable[[], float] = forward_seconds
-    """Seconds by a clock that nobody sets."""
+    """Seconds by a clock that cannot be set."""
     work: str = ""
-    """Fingerprint of all but the source range that decides which rows are written, and how: a micro-batch is resumed
-    only by an attempt that would do exactly the same.
+    """Fingerprint of everything that decides which rows are written, and how, except the source range: a micro-batch is
+    resumed only by an attempt with the same fingerprint.
     """
     repeatable: bool = True
-    """Whether a task that runs again gets the same rows. If not, as with rand() in the SQL, no micro-batch is resumed
-    by another attempt, and each is searched for files of tasks that ran twice.
+    """Whether a task that runs again gets the same rows. If not, as with rand() in the SQL, no other attempt resumes a
+    micro-batch, and each micro-batch is searched for files of tasks that ran twice.
     """
     open_letters: Callable[[str], Storage] = open_storage
     """Opens the place where an earlier attempt staged dead letters, by its URL."""
@@ -115,7 +115,7 @@ class InstantCoordinator:
         return None if self._open is None else self._open.request_time
 
     def start(self) -> Start:
-        """Finish what earlier attempts left open, and say from where the source must be read on."""
+        """Finish what earlier attempts left open, and return where reading the source continues."""
         self._writer.after = settle_others(self._storage, self._identity, self._claimant)
         start = self._recover()
         self._base = start.position
@@ -132,13 +132,13 @@ class InstantCoordinator:
         return start
 
     def run(self, source_range: SourceRange, write_rows: WriteRows) -> MicroBatchOutcome:
-        """Write the rows of a micro-batch, and commit the instant if that is due; nothing if the table has them.
+        """Write the rows of a micro-batch, and commit the instant if it is due; do nothing if the table has the rows.
 
         Raises RangeConflict, RowsRejected, FencedOut, InstantAborted, PositionLost, ConflictingAttempt,
         IncompleteReport, and what lease, storage and tasks raise. An instant whose tasks failed stays open: the same
         range, here or in the next attempt, resumes it.
         """
-        if not self._settled:  # a run failed midway: what it left is known to the storage only
+        if not self._settled:  # a run failed midway: only the storage knows what it left
             self._recover()
         if self._relate(source_range) is Relation.DONE:
             log.info(
@@ -166,7 +166,7 @@ class InstantCoordinator:
         return outcome_of(instant.request_time, statuses, written - started, commit)
 
     def commit_if_due(self) -> Commit | None:
-        """Commit the open instant if its interval has passed, else keep it alive in other writers' eyes.
+        """Commit the open instant if its interval has passed, else renew its heartbeat.
 
         For times without input, when nothing calls `run`. Raises PositionLost if the instant was rolled back.
         """
@@ -178,9 +178,9 @@ class InstantCoordinator:
         return None
 
     def commit_open(self) -> Commit | None:
-        """Commit the open instant now, however young; None if there is none, or its last micro-batch is not whole."""
+        """Commit the open instant now, however young; None if there is none, or its last micro-batch is incomplete."""
         instant = self._open
-        if not self._settled or instant is None or not instant.entries or instant.begun is not None:
+        if not self._settled or instant is None or not instant.entries or instant.started is not None:
             return None
         self._settled = False
         try:
@@ -191,33 +191,35 @@ class InstantCoordinator:
         return commit
 
     def _relate(self, source_range: SourceRange) -> Relation:
-        """Raises PositionLost if the table is not where this attempt left it: whatever comes next leaves rows out."""
+        """Raises PositionLost if the table is behind what this attempt wrote: the next micro-batch would skip rows."""
         moved = not same_end(self._position, self._base)
         try:
             relation = relate(source_range, self._position)
         except RangeConflict as error:
-            self._journal.check_epoch(self.epoch)  # of an attempt that was replaced the table is ahead
+            self._journal.check_epoch(self.epoch)  # the table is ahead of an attempt that was replaced
             if moved:
-                raise PositionLost(f"the table went back behind what this attempt has written: {error}") from error
+                raise PositionLost(f"the table is behind what this attempt has written: {error}") from error
             raise
         if moved and relation is not Relation.DONE:
-            raise PositionLost("the table went back behind what this attempt has written")
+            raise PositionLost("the table is behind what this attempt has written")
         self._base = self._position
         return relation
 
     def _instant_for(self, source_range: SourceRange) -> tuple[OpenInstant, bool]:
-        """The open instant if this micro-batch may go into it, else a new one; and whether its tasks may have run."""
+        """The open instant if this micro-batch may join it, else a new one; and whether its tasks may have run."""
         instant = self._open
         if instant is not None:
-            expected = instant.begun is None or instant.begun.same_rows_as(source_range)
+            expected = instant.started is None or instant.started.same_rows_as(source_range)
             if expected and self._writer.begin_next(instant.request_time, instant.sequence, source_range):
-                again, instant.begun = instant.begun is not None, source_range
+                again, instant.started = instant.started is not None, source_range
                 return instant, again
-            why = "its micro-batch was begun with other rows, settings or file groups, or another writer took it"
+            why = (
+                "its micro-batch was started with other rows, settings or file groups, or another writer rolled it back"
+            )
             self._abort(instant, why)
             if instant.entries:
                 raise PositionLost(f"instant {instant.request_time} was aborted: {why}")
-        self._open = OpenInstant(self._writer.begin(source_range), self._settings.forward(), begun=source_range)
+        self._open = OpenInstant(self._writer.begin(source_range), self._settings.forward(), started=source_range)
         return self._open, False
 
     def _check_rejected(self, statuses: Sequence[WriteStatus]) -> None:
@@ -226,19 +228,19 @@ class InstantCoordinator:
             count = sum(status.rejected for status in rejected)
             raise RowsRejected(
                 f"{count} rows cannot be written and spec.errors.mode is fail. The first: {rejected[0].sample}. "
-                "Mend the source, or set spec.errors.mode to deadLetter"
+                "Fix the source, or set spec.errors.mode to deadLetter"
             )
 
     def _keep(self, instant: OpenInstant, entry: LedgerEntry) -> None:
-        """Put the micro-batch into the ledger: its rows are all in storage."""
+        """Write the micro-batch's ledger entry: its rows are all in storage."""
         kept = entry
         for attempt in self._attempts():
             with attempt:
-                # Before the ledger: an entry for an instant that is long forgotten would look like open work.
+                # Before the ledger: an entry for an instant that was forgotten would look like open work.
                 self._journal.check_epoch(self.epoch)
                 kept = self._journal.put_ledger(instant.request_time, instant.sequence, entry)
         instant.entries.append(kept)
-        instant.begun = None
+        instant.started = None
         self._position = kept.source_range
 
     def _is_due(self, instant: OpenInstant) -> bool:
@@ -256,7 +258,7 @@ class InstantCoordinator:
             raise  # the micro-batch is written again, in a new instant
 
     def _commit(self, instant: OpenInstant) -> Commit:
-        """Decide the instant and complete it; repeated after storage errors."""
+        """Decide and complete the instant; retried after storage errors."""
         started = time.monotonic()
         age = instant.age(self._settings.forward())
         self._open = None
@@ -285,7 +287,7 @@ class InstantCoordinator:
         self._writer.executor.abort(instant.request_time, reason)
 
     def _recover(self) -> Start:
-        """Settle every instant that was left, and read the position from what is there then."""
+        """Settle every instant that earlier attempts left, then read the position."""
         self._open = None
         settled = settle(self._storage, self._journal, self._writer, self._commit, self._resumed)
         self._open, self._position = settled.open_instant, settled.start.position
@@ -293,7 +295,7 @@ class InstantCoordinator:
         return settled.start
 
     def _resumed(self, found: Facts) -> OpenInstant:
-        """An instant of an earlier attempt as one of this attempt's: its interval counts from its request."""
-        settings, begun = self._settings, None if found.begun is None else found.begun.source_range
+        """An instant of an earlier attempt, now this attempt's: its interval counts from its request."""
+        settings, started = self._settings, None if found.started is None else found.started.source_range
         opened = resumed_at(found.request_time, settings.clock(), settings.forward(), settings.commit_interval)
-        return OpenInstant(found.request_time, opened, list(found.ledgers), begun)
+        return OpenInstant(found.request_time, opened, list(found.ledgers), started)

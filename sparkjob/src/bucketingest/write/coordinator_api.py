@@ -1,4 +1,4 @@
-"""What the coordinator is given and gives back, apart from how it works, for the query that calls it."""
+"""The types that the query passes to the coordinator and gets back from it."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from bucketingest.write.rows.write_status import WriteStatus
 
 
 class StartVerdict(StrEnum):
-    """How the table and the pipeline stand to each other when an attempt starts."""
+    """What an attempt finds when it starts."""
 
     NEW = "new"
     """The table has nothing of the pipeline."""
     IN_STEP = "in step"
-    """Everything that was begun is completed or taken back."""
+    """Everything that was started is completed or rolled back."""
     RESUMED = "resumed"
-    """An instant that an earlier attempt left is gone on with, or was completed just now."""
+    """An instant that an earlier attempt left is resumed, or was completed just now."""
     REWOUND = "rewound"
-    """Rows that were in the table, or in an instant that was never completed, are ingested again."""
+    """Rows of a rolled-back or overtaken instant are ingested again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What the coordinator found at a start, and from where the source must be read on."""
+    """What the coordinator found at a start, and where reading the source continues."""
 
     position: SourceRange | None
-    """The last range that the table, or the open instant, has; None: begin at the source's beginning."""
+    """The last range that the table, or the open instant, has; None: start at the source's beginning."""
     replay: SourceRange | None
-    """A micro-batch that was begun: it must come next, with exactly this range."""
+    """A micro-batch that was started: it must come next, with exactly this range."""
     verdict: StartVerdict
     reason: str
     """The verdict in words, for the log."""
@@ -41,7 +41,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the tasks of one micro-batch are told."""
+    """What the tasks of one micro-batch get."""
 
     instant_time: str
     sequence: int
@@ -67,13 +67,13 @@ class Commit:
     files: int
     size_bytes: int
     open_seconds: float
-    """From the instant's request to the beginning of its commit."""
+    """From the instant's request to the start of its commit."""
     commit_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatchOutcome:
-    """What became of a micro-batch. Times in seconds, size in bytes, the rest in rows or files."""
+    """The result of a micro-batch. Times in seconds, size in bytes, the rest in rows or files."""
 
     instant_time: str | None
     """None: its rows were in the table already."""

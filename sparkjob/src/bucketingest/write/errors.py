@@ -1,6 +1,4 @@
-"""The error family of the write path, so that the query can tell what to retry, what to abort and what a person must
-decide.
-"""
+"""The error family of the write path. It shows the query what to retry, what to abort and what a person must decide."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ class WriteError(BucketIngestError):
 
 
 class ConflictingAttempt(WriteError):
-    """The one name that a file group has in a micro-batch is taken by other rows than this attempt's.
+    """A file group has one name in a micro-batch, and another attempt has put other rows under that name.
 
     The input of the micro-batch was not the same twice (a transform that is not deterministic, or data lost at the
     source).
@@ -23,12 +21,12 @@ class ConflictingAttempt(WriteError):
 
 
 class InstantAborted(WriteError):
-    """The instant was decided to abort, or rolled back by another writer; its micro-batch must be written again."""
+    """The instant is aborted, or another writer rolled it back; its micro-batch must be written again."""
 
 
 class PositionLost(WriteError):
-    """The table went back behind this attempt's position, because another writer took an instant of ours back: rows
-    that were read already must be read again. Start again from the table.
+    """The table is behind this attempt's position, because another writer rolled back an instant of this pipeline: rows
+    must be read again. Start again from the table.
     """
 
     exit_code = ExitCode.POSITION_LOST
@@ -41,7 +39,7 @@ class FencedOut(WriteError):
 
 
 class RangeConflict(WriteError):
-    """A micro-batch's source range neither continues the committed position nor lies before it."""
+    """A micro-batch's source range neither continues the committed position nor ends at it."""
 
     exit_code = ExitCode.SOURCE_CONFLICT
 

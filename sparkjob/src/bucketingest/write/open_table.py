@@ -1,6 +1,4 @@
-"""Opens the table a pipeline writes, or creates it; refuses, before anything is written, whatever would make its
-commits wrong.
-"""
+"""Opens or creates the table of a pipeline. Refuses, before anything is written, what would make commits wrong."""
 
 from __future__ import annotations
 
@@ -13,10 +11,10 @@ from typing import Final, cast, get_args
 import pyarrow as pa
 
 from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
-from bucketingest.hudi.table.advice import advice
 from bucketingest.hudi.table.checks import check_table
 from bucketingest.hudi.table.file_view import FileView, load_file_view
 from bucketingest.hudi.table.key_sample import sample_record_keys
+from bucketingest.hudi.table.layout_warnings import layout_warnings
 from bucketingest.hudi.table.schema import AvroSchema, arrow_to_avro, avro_to_arrow, schema_json, with_meta_columns
 from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.table.table import HoodieTable, TableDefinition, create_table, load_table
@@ -46,9 +44,9 @@ class OpenTable:
     definition: TableDefinition
     rules: RowRules
     avro_schema: AvroSchema
-    """The table's columns, those that the input adds included, without meta columns."""
+    """The table's columns and those that the input adds, without meta columns."""
     row_schema: pa.Schema
-    """The same as Arrow, and the delete column last if the input has it: what the write tasks are given."""
+    """The same as Arrow, with the delete column last if the input has it: the schema of the write tasks' rows."""
     index: BucketIndex
     partitions: frozenset[str]
     """Partition paths that have their partition metadata."""
@@ -58,7 +56,7 @@ class OpenTable:
 
     @property
     def storage(self) -> Storage:
-        """Where the table lies."""
+        """The storage of the table."""
         return self.table.storage
 
     @property
@@ -77,8 +75,8 @@ def open_table(
     columns.
     """
     rules = check_definition(definition, incoming)
-    for warning in advice(definition, incoming, has_deletes=has_deletes):
-        log.warning("advice", extra={"advice": warning})
+    for warning in layout_warnings(definition, incoming, has_deletes=has_deletes):
+        log.warning("table layout warning", extra={"warning": warning})
     avro = arrow_to_avro(incoming, table_name=definition.name)
     verify_create_if_absent(storage, ROOT)
     try:
@@ -107,7 +105,7 @@ def open_table(
 
 
 def check_definition(definition: TableDefinition, incoming: pa.Schema) -> RowRules:
-    """Refuse, without a look at storage, what no table could take; returns how a row's place follows from its columns.
+    """Refuse, without reading storage, what no table can take; returns the rules for a row's place.
 
     Raises as `open_table` does.
     """
@@ -118,7 +116,7 @@ def check_definition(definition: TableDefinition, incoming: pa.Schema) -> RowRul
 
 
 def row_rules(definition: TableDefinition) -> RowRules:
-    """How a row's place follows from its columns."""
+    """The rules by which a row's columns decide its place."""
     return RowRules(
         record_key=RecordKeyRule.of(
             definition.record_key, definition.partition_fields, definition.effective_hash_fields
@@ -138,7 +136,7 @@ def _known_hash(definition: TableDefinition) -> BucketHash:
 
 
 def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:
-    """The table's columns as its newest commit says, or its properties; None if neither does."""
+    """The table's columns by its newest commit, or by its properties; None if neither has them."""
     for instant in reversed(timeline.completed_commits):
         path = path_of(instant)
         text = CommitMetadata.decode_schema(table.storage.get(path), path)

@@ -1,4 +1,4 @@
-"""A pipeline's name as one directory level, for what is kept of it beside tables and dead letters."""
+"""A pipeline's name as one directory level, for its objects next to tables and dead letters."""
 
 from __future__ import annotations
 

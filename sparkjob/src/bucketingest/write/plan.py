@@ -1,4 +1,4 @@
-"""What a write task must know, as one value that travels to it: tasks read nothing of the timeline themselves."""
+"""What a write task must know, as one value that is sent to it: tasks do not read the timeline themselves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DELETE_COLUMN: Final = "_bucketingest_delete"
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """How a row's place in the table follows from its columns. Fixed for the life of the table."""
+    """How a row's columns decide its place in the table. Fixed for the life of the table."""
 
     record_key: RecordKeyRule
     partition_path: PartitionPathRule
@@ -43,7 +43,7 @@ class WritePlan:
     sequence: int
     """Number of the micro-batch in its instant, from 1; the version in its log files' names."""
     schema: pa.Schema
-    """Columns of the rows as they arrive, without meta columns, `DELETE_COLUMN` last if there is one."""
+    """Columns of the arriving rows, without meta columns, `DELETE_COLUMN` last if there is one."""
     block_schema_json: str
     """Avro schema of the blocks, meta columns included."""
     rules: RowRules
@@ -54,7 +54,7 @@ class WritePlan:
     """Number of write tasks that the shuffle routes to."""
     file_ids: FileIds
     partitions: PartitionNumbers
-    """The partitions that the table has: they need no partition metadata any more and are routed evenly."""
+    """The partitions that the table has: they have their partition metadata and are routed evenly."""
     room: PathRoom = UNBOUNDED
     """How long paths in the table may be: a row whose partition needs a longer one is rejected."""
 

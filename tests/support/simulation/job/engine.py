@@ -24,7 +24,7 @@ _TASK_ATTEMPTS_MAX: Final = 4
 
 
 class Job(Protocol):
-    """Whose micro-batches these are."""
+    """The process whose micro-batches these are."""
 
     name: str
     spec: JobSpec

@@ -1,5 +1,5 @@
-"""The source is replaced by a new, shorter one: offsets start at 0 again, and the pipeline must not take its rows for
-those that it has.
+"""The source is replaced by a new, shorter one: offsets start at 0 again, and the pipeline must not confuse its rows
+with those of the old one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from support.simulation.world import Actor
 
 class NewTopicProcess(Process):
     """A process under failOnDataLoss=false: Spark's first micro-batch goes back from the old position to the new end,
-    and the next ones go on from there.
+    and the next ones continue from there.
     """
 
     new_end = 1

@@ -1,7 +1,7 @@
 """A process of the pipeline: the real coordinator on the driver, the real write tasks, what the query does around them.
 
-Only Spark between them is replaced: the shuffle by a filter, an executor by an actor that may stall, die, and go on
-long after its driver is gone.
+Only Spark between them is replaced: the shuffle by a filter, an executor by an actor that may stall, die, and continue
+long after its driver has ended.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STARTS_MAX: Final = 4
 _IDLE: Final = 0.3
 """How often the source has nothing for a while after a micro-batch."""
 _STOPPED: Final = 0.04
-"""How often the process is asked to stop after a micro-batch."""
+"""How often the process gets a stop request after a micro-batch."""
 _CLOCK_SET: Final = 0.15
 """How often the wall clock is set after a micro-batch, where clocks are."""
 SKEWS: Final = (-120_000, -5_000, 0, 0, 3_000, 120_000)
@@ -41,7 +41,7 @@ SKEWS: Final = (-120_000, -5_000, 0, 0, 3_000, 120_000)
 
 @dataclass(frozen=True)
 class Limits:
-    """How one attempt cuts the source and spreads the work; another attempt may do it otherwise."""
+    """How one attempt cuts the source and spreads the work; another attempt may do it differently."""
 
     batch_rows: tuple[int, int]
     map_tasks: int
@@ -54,7 +54,7 @@ class Limits:
     commit_interval: timedelta | None
     """None: an instant per micro-batch."""
     locks: bool
-    """Whether it holds the table's lock where it changes the timeline: then nobody has a turn meanwhile."""
+    """Whether it holds the table's lock while it changes the timeline: then no other actor has a turn."""
     clock_is_set: bool = False
     """Whether its wall clock goes back and forth while it runs."""
 
@@ -83,7 +83,7 @@ class Process:
         around.pipeline = self.spec.pipeline
 
     def live(self, actor: Actor) -> None:
-        """What the process does, until the input's end, an error, or its death."""
+        """Runs the process, until the input's end, an error, or its death."""
         try:
             self._ingest(actor)
         except BucketIngestError as error:
@@ -127,7 +127,7 @@ class Process:
                 return
 
     def _query(self, actor: Actor, opened: OpenTable, coordinator: InstantCoordinator) -> None:
-        """What one query of the process does: start where the table is, and go on to the input's end."""
+        """Runs one query of the process: it starts at the table's position, and continues to the input's end."""
         rng, total = self._world.rng, len(self._around.rows)
         start = coordinator.start()
         self._world.note(self.name, "starts", f"{start.verdict}: {start.reason}")

@@ -1,4 +1,4 @@
-"""What the processes of a schedule share, and what is remembered of them for the judge."""
+"""What the processes of a schedule share, and what the judge must know of them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Surroundings:
     checkpoints: dict[tuple[str, int, int], int] = field(default_factory=dict)
     """Checkpoint and range of a micro-batch -> its time in milliseconds, as long as the checkpoints are not lost."""
     pipeline: str = ""
-    """Name of the pipeline that has the table's lease."""
+    """Name of the pipeline that holds the table's lease."""
 
     def assign(self, instant: str, sequence: int, work: Work) -> None:
-        """Remember what an attempt is about to write."""
+        """Remember what an attempt will write."""
         self.assigned[instant, sequence].append(work)
 
     def check_conflict(self, error: ConflictingAttempt, instant: str, sequence: int) -> None:

@@ -1,4 +1,4 @@
-"""Write tasks as the engine runs them: alone, twice at the same time, or long after their driver is gone."""
+"""Write tasks as the engine runs them: alone, twice at the same time, or long after their driver has ended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ATTEMPTS_MAX = 10
 
 
 class Inline:
-    """Stands in for the pool that sends objects to the storage: each is sent at once, by the actor itself."""
+    """Stands in for the pool that sends objects to the storage: each is sent immediately, by the actor itself."""
 
     def __init__(self, *_: object, **__: object) -> None:
         return
@@ -44,7 +44,7 @@ class Inline:
 
 
 class Routes:
-    """Which view a task means by a URL: write tasks open their storage by it, as on an executor."""
+    """The view behind a URL: write tasks open their storage by URL, as on an executor."""
 
     def __init__(self) -> None:
         self.views: dict[str, Storage] = {}

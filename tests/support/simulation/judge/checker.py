@@ -21,7 +21,7 @@ _RANGES, _PIPELINE = "bucketingest.ranges", "bucketingest.pipeline"
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What is there when all is done."""
+    """The state at the end of a schedule."""
 
     objects: Mapping[str, bytes]
     letters: Sequence[Mapping[str, bytes]]
@@ -35,15 +35,15 @@ class Ended:
     others: bool
     """Whether other writers visited the table."""
     overtaken: AbstractSet[str] = frozenset()
-    """Instants of ours that were ever marked as overtaken: they count as taken back."""
+    """The pipeline's instants that were ever marked as overtaken: they count as rolled back."""
     pipeline: str = PIPELINE
     """The name under which the pipeline ran last."""
     letters_place: int = 0
     """Where its dead letters went last."""
     foreign_rows_may_hide: bool = False
-    """Other writers schedule compactions without a lock: what they lose of each other is their own affair."""
+    """Other writers schedule compactions without a lock: rows that they lose of each other do not count."""
     doubles_allowed: bool = False
-    """Late files of an aborted instant may have become part of a base file: they show what is there anyway."""
+    """Late files of an aborted instant may be part of a base file: their rows are in the table anyway."""
 
 
 def check_moment(objects: Mapping[str, bytes], rows: Sequence[Row], assigned: Assigned) -> Iterator[str]:
@@ -53,8 +53,8 @@ def check_moment(objects: Mapping[str, bytes], rows: Sequence[Row], assigned: As
         return  # its rows are missing until they are ingested again
     written = _written(table, frozenset())
     end = max((part.end for part in written), default=0)
-    ours = {part.instant for part in written} | table.instants.plans.keys()
-    shown = table.without({file.instant for file in table.files} - ours)
+    own = {part.instant for part in written} | table.instants.plans.keys()
+    shown = table.without({file.instant for file in table.files} - own)
     model = Model.of(rows[:end], written, assigned)
     found = {place: rows for place, rows in shown.rows().items() if not place[1].startswith("foreign ")}
     yield from compare(found, model.outcomes(), f"with the input up to {end}")
@@ -66,7 +66,7 @@ def check_end(ended: Ended) -> Iterator[str]:
     whole = read(ended.objects)
     instants = whole.instants
     undone = {time for time in instants.completed if time in instants.rolled_back or time in ended.overtaken}
-    # What other writers leave, and take back from each other, is their own affair.
+    # What other writers leave, and roll back of each other, does not count.
     table = whole.without(ended.foreign_instants - (instants.completed.keys() - undone))
     written = _written(table, undone)
     model = Model.of(ended.rows, written, ended.assigned)
@@ -89,13 +89,13 @@ def check_end(ended: Ended) -> Iterator[str]:
 
 
 def _is_shown(table: Snapshot, instant: str, row: Row) -> bool:
-    """Whether another writer's row may be there: its instant completed, and nobody deleted its partition."""
+    """Whether another writer's row may be there: its instant completed, and its partition was not deleted."""
     replaced = {partition for partition, _ in table.instants.replaced}
     return instant in table.instants.completed and row["region"] not in replaced
 
 
 def _written(table: Snapshot, undone: AbstractSet[str]) -> list[Written]:
-    """Every micro-batch that a completed instant of ours names, archived ones too, in the order of their completion."""
+    """Every micro-batch in a completed instant of the pipeline, archived ones too, in the order of completion."""
     return [
         Written(
             instant.request_time,
@@ -126,7 +126,7 @@ def _doubled(table: Snapshot, model: Model) -> Iterator[str]:
 
 
 def _chain(written: Sequence[Written], end: int) -> Iterator[str]:
-    """The ranges of the completed instants that nobody took back follow each other from 0 to the end."""
+    """The ranges of the completed instants that were not rolled back follow each other from 0 to the end."""
     standing = [part for part in written if part.stands]
     pairs = [(part.start, part.end) for part in standing]
     covered: Counter[int] = Counter()
@@ -152,7 +152,7 @@ def _file_groups(table: Snapshot) -> Iterator[str]:
 
 
 def _write_stats(table: Snapshot, undone: AbstractSet[str]) -> Iterator[str]:
-    """A commit of ours names exactly the files that are visible by its instant, but those that a clean deleted."""
+    """A pipeline's commit names exactly the files visible by its instant, except those that a clean deleted."""
     instants = table.instants
     for instant in instants.completed.values():
         if instant.request_time in undone or _RANGES not in instant.extra:

@@ -1,4 +1,4 @@
-"""The timeline as Hudi's readers take it: active instants by their names, archived ones by the history."""
+"""The timeline as Hudi's readers see it: active instants by their names, archived ones by the history."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Instants:
     cleaned: frozenset[str]
     """Paths of files that a clean, pending or completed, deletes."""
     first_active: str
-    """Files of older instants count as archived ones; empty: there is none."""
+    """Files of older instants count as archived; empty: there are no such files."""
     rolled_back: frozenset[str]
     """Instants that a rollback, pending or completed, names."""
     pending_rollbacks: frozenset[str]
@@ -76,7 +76,7 @@ class Instants:
         return (found is not None and found.active) or instant < self.first_active
 
     def completion_time(self, instant: str) -> str | None:
-        """When a visible instant was completed; None: nobody knows any more."""
+        """When a visible instant was completed; None: unknown."""
         found = self.completed.get(instant)
         return None if found is None else found.completion_time
 

@@ -1,4 +1,4 @@
-"""What must not be there when all is done: files of instants that never completed, instants that are pending."""
+"""What must not be there at the end: files of instants that never completed, pending instants."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def leftovers(
             yield f"an orphan: {file.path}"
     for instant in instants.pending - foreign_instants:
         yield f"instant {instant} is still pending"
-    if not others:  # theirs may die at any step: their next start, or the rollback command, finishes what is left
+    if not others:  # other writers may die at any step: their next start, or the rollback command, finishes their work
         for instant in instants.pending_rollbacks:
-            yield f"a rollback of {instant} is still pending: every write of Hudi's single writer fails over it"
-    # A late twin's marker of a completed instant harms nobody: archival deletes it with the instant (Hudi 1.2.0).
+            yield f"a rollback of {instant} is still pending: it makes every write of Hudi's single writer fail"
+    # A late twin's marker of a completed instant is harmless: archival deletes it with the instant (Hudi 1.2.0).
     tolerated = foreign_instants | instants.completed.keys()
-    for path in () if renamed else objects:  # what late tasks of the old name leave harms nobody
+    for path in () if renamed else objects:  # files that late tasks of the old name leave are harmless
         if path.startswith(_HOUSEKEEPING) and not any(instant in path for instant in tolerated):
             yield f"left behind: {path}"

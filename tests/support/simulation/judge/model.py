@@ -1,4 +1,4 @@
-"""The table that the input must become: a model that knows ranges of the source, but nothing of files."""
+"""The table that the input must give: a model that knows ranges of the source, but no files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Written:
     start: int
     end: int
     stands: bool
-    """Nobody took the instant back."""
+    """The instant was not rolled back."""
 
 
 @dataclass
 class Model:
-    """Rows that must be in the table, and rows that may be: those of instants that were taken back."""
+    """Rows that must be in the table, and rows that may be: those of rolled-back instants."""
 
     certain: list[Row] = field(default_factory=list)
     possible: list[Row] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Model:
     def of(cls, source: Sequence[Row], written: Iterable[Written], assigned: Assigned) -> Model:
         """What completed micro-batches, in the order in which they became visible, make of the source.
 
-        Of a range that is named twice the last that stands counts. A row that none names is expected all the same.
+        Of a range that is named twice, the last one not rolled back counts. A row that none names is still expected.
         """
         found = cls()
         newest: dict[tuple[str, int], Row] = {}

@@ -50,7 +50,7 @@ class Snapshot:
 
     @functools.cached_property
     def groups(self) -> Mapping[tuple[str, str], tuple[Slice, ...]]:
-        """The slices of each file group that nobody replaced, oldest first; only what is visible."""
+        """The visible slices of each file group that was not replaced, oldest first."""
         files: defaultdict[tuple[str, str], list[DataFile]] = defaultdict(list)
         for file in self.files:
             files[file.group].append(file)
@@ -119,7 +119,7 @@ class Snapshot:
             if base is not None and not instants.is_visible(key):
                 base = None
                 if key not in pending:
-                    continue  # readers leave out a slice whose base file nobody committed, its logs too
+                    continue  # readers leave out a slice with an uncommitted base file, its logs too
             found.append(Slice(key, base, tuple(placed[key])))
         return tuple(found)
 

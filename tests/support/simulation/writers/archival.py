@@ -44,8 +44,8 @@ def archive(visit: Visit, actor: Actor, storage: View) -> None:
         storage.put(f"{HISTORY}_version_", str(version + 1).encode())
         visit.world.note(visit.name, "archives", f"{old[0].request_time} to {old[-1].request_time}")
         times = tuple(f"{TIMELINE}{each.request_time}" for each in old)
-        ours = sorted(path for path in table.objects if path.startswith(times))
-        pending = [path for path in ours if path.endswith((".requested", ".inflight"))]
+        own = sorted(path for path in table.objects if path.startswith(times))
+        pending = [path for path in own if path.endswith((".requested", ".inflight"))]
         storage.delete_many([path for path in pending if ".clean." not in path and ".rollback." not in path])
         storage.delete_many(f"{TIMELINE}{each.request_time}_{each.completion_time}.{each.action}" for each in old)
 

@@ -1,4 +1,4 @@
-"""Cleaning of another writer: file slices that a compaction superseded go, and file groups that were replaced."""
+"""Cleaning by another writer: deletes file slices that a compaction superseded, and replaced file groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.simulation.writers.visit import Visit
 
 
 def clean(visit: Visit, actor: Actor, storage: View) -> None:
-    """Finish what another clean left, else plan one and carry it out."""
+    """Finish a clean that another one left, else plan one and carry it out."""
     with visit.others.alone("cleaning") as alone:
         if not alone:
             return

@@ -47,7 +47,7 @@ def schedule(visit: Visit, actor: Actor, storage: View) -> None:
 
 
 def run_pending(visit: Visit, actor: Actor, storage: View) -> None:
-    """Run and complete what is scheduled, whoever scheduled it."""
+    """Run and complete every scheduled compaction, also those of other writers."""
     with visit.others.alone("compacting") as alone:
         if not alone:
             return
@@ -58,7 +58,7 @@ def run_pending(visit: Visit, actor: Actor, storage: View) -> None:
 def _run(visit: Visit, actor: Actor, storage: View, time: str, operations: Sequence[Mapping[str, Any]]) -> None:
     table = visit.look(storage)
     inflight = f"{TIMELINE}{time}.compaction.inflight"
-    if inflight in table.objects:  # an executor died: what it made is rolled back
+    if inflight in table.objects:  # an executor died: its files are rolled back
         storage.delete_many([file.path for file in table.files if file.is_base and file.instant == time])
         storage.delete(inflight)
     visit.create(storage, f"{time}.compaction.inflight")
@@ -95,7 +95,7 @@ def _run(visit: Visit, actor: Actor, storage: View, time: str, operations: Seque
 def _merged(
     visit: Visit, storage: View, table: Snapshot, operation: Mapping[str, Any], suffix: str
 ) -> tuple[str, bytes]:
-    """Path and content of the new base file. Raises NotFound if a file of the plan is gone."""
+    """Path and content of the new base file. Raises NotFound if a file of the plan is missing."""
     partition = operation["partitionPath"]
     base, *logs = (_file(partition, name) for name in (operation["dataFilePath"], *operation["deltaFilePaths"]))
     part = Slice("", base, tuple(log for log in logs if log is not None))

@@ -1,7 +1,7 @@
-"""Another writer on the table that behaves as Hudi's own: its commits, and its rollbacks of what it finds pending.
+"""Another writer on the table that behaves as Hudi's own: its commits, and its rollbacks of pending instants.
 
-Written after Hudi 1.2.0's order of steps. It finds the files of a failed instant by markers, as Hudi does, and it takes
-back whatever is pending, whether or not somebody works on it.
+It follows Hudi 1.2.0's order of steps. It finds the files of a failed instant by markers, as Hudi does, and it rolls
+back every pending instant, even if another writer works on it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from support.simulation.writers.visit import Others, Visit
 
 @dataclass(frozen=True)
 class HudiHabits:
-    """What this writer does when it comes."""
+    """What this writer does on a visit."""
 
     eager: bool
     """Rolls every pending instant back, as the single writer does by default."""
     commits: bool
     """Writes rows of its own: of keys that the pipeline does not have, in the pipeline's buckets."""
     late_rollbacks: bool
-    """Its rollbacks go on even if the instant completes meanwhile: nothing stops Hudi's from it."""
+    """Its rollbacks continue even if the instant completes meanwhile, as Hudi's do."""
 
 
 class HudiWriter:
@@ -47,7 +47,7 @@ class HudiWriter:
         self._rng = self._visit.rng
 
     def live(self, actor: Actor) -> None:
-        """What the writer does, until it is done, fails, or dies."""
+        """Runs the writer, until it is done, fails, or dies."""
         storage = View(self._table, self._world, actor)
         try:
             if not storage.exists(".hoodie/hoodie.properties"):
@@ -79,7 +79,7 @@ class HudiWriter:
         )
 
     def _dawdle(self, actor: Actor) -> None:
-        """Time for the instant to complete between one look at it and the next step of its rollback."""
+        """Time for the instant to complete between two steps of its rollback."""
         if self._habits.late_rollbacks and self._rng.random() < 0.4:
             self._world.stall(actor, self._rng.choice((5, 15, 40)))
 

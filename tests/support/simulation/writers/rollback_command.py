@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.write.recovery.command import Abandoner
+from bucketingest.write.recovery.command import RollbackExecutor
 from bucketingest.write.recovery.decide import choose
 from bucketingest.write.recovery.survey import survey
 from support.simulation.store import Objects
@@ -20,11 +20,11 @@ class RollbackCommand:
         self._table = table
 
     def live(self, actor: Actor) -> None:
-        """Everything that was begun is rolled back, or completed if it was decided so."""
+        """Everything that was started is rolled back, or completed if it was decided so."""
         storage = View(self._table, self._world, actor)
         try:
             found = survey(storage, (), self._world.now())
-            for outcome in Abandoner(storage, clock=self._world.now).carry_out(
+            for outcome in RollbackExecutor(storage, clock=self._world.now).carry_out(
                 choose(found.instants, found.wanted, force=True)
             ):
                 self._world.note(self.name, outcome.did, outcome.choice.found.request_time)

@@ -35,7 +35,7 @@ class TableServices:
         self._services = services
 
     def live(self, actor: Actor) -> None:
-        """What it does, until it is done, fails, or dies."""
+        """Runs the services, until it is done, fails, or dies."""
         visit = self._visit
         storage = visit.view(actor)
         try:

@@ -1,4 +1,4 @@
-"""What every other writer on the table needs: a view of it, times, the lock, and a record of what it did."""
+"""What each of the other writers needs: a view of the table, times, the lock, and a record of what it did."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DAWDLES: Final = (10, 40, 120)
 
 @dataclass
 class Others:
-    """What other writers did in a schedule, and what one must not do while another does it."""
+    """What other writers did in a schedule, and which work they must not do at the same time."""
 
     rows: dict[str, tuple[str, Row]] = field(default_factory=dict)
     """Instant -> its writer, and the row that is in the table if the instant completed."""
@@ -35,7 +35,7 @@ class Others:
 
     @contextmanager
     def alone(self, what: str) -> Iterator[bool]:
-        """Whether nobody else is at this work; Hudi keeps two of one kind apart by its lock and its heartbeats."""
+        """Whether no other writer does this work; Hudi prevents two of one kind by its lock and its heartbeats."""
         if what in self.busy:
             yield False
             return
@@ -55,11 +55,11 @@ class Visit:
         self.table = table
         self.others = others
         self.locks = locks
-        """False: it loads the timeline, dawdles, and only then chooses its time."""
+        """False: it loads the timeline, waits, and only then chooses its time."""
         self.rng = random.Random(world.rng.random())
 
     def view(self, actor: Actor) -> View:
-        """The table's storage. Its requests are never under way for long: it would fence itself by other means."""
+        """The table's storage. Its requests are never delayed for long: a real writer has other fences."""
         return View(self.table, self.world, actor, lands_late=False)
 
     @contextmanager
@@ -69,7 +69,7 @@ class Visit:
             yield
 
     def look(self, storage: View) -> Snapshot:
-        """The table as it is now."""
+        """The current table."""
         storage.exists(".hoodie/hoodie.properties")
         return read(self.table.contents)
 
@@ -82,10 +82,10 @@ class Visit:
         """A time after every one on the timeline; Hudi's waits for its clock instead, under the lock."""
         now = format_time(self.world.now())
         newest = max(Timeline.load(storage).times, default="")
-        # More than the one millisecond by which others go on: without a lock two would choose the same.
+        # More than the one millisecond of other writers: without a lock two would choose the same time.
         after = timedelta(milliseconds=self.rng.randint(2, 9))
         time = max(now, format_time(parse_time(newest) + after) if newest else now)
-        # Two instants would have one name; also the judge tells by the time who wrote an instant.
+        # Two instants would have one name; also, the judge finds an instant's writer by its time.
         chosen = self.others.requested | self.others.rows.keys()
         while time in chosen or any(f"/{time}" in path for path in self.table.objects):
             time = format_time(parse_time(time) + timedelta(milliseconds=1))

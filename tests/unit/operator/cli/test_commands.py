@@ -16,9 +16,9 @@ from bucketingest_operator.cli.errors import ClusterError, NotThere
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan
 from bucketingest_operator.observation import Observation
-from support.api_server import TOKEN, ApiServer, api_server
 from support.cluster.people import unpacked
-from support.observations import NAMES, NOW, UID, resource
+from support.operator.api_server import TOKEN, ApiServer, api_server
+from support.operator.observations import NAMES, NOW, UID, resource
 
 RESOURCES = "/apis/bucketingest.dev/v1alpha1/namespaces/ingest/bucketingests"
 NAMESPACE = "/api/v1/namespaces/ingest"
@@ -35,7 +35,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServe
 
 @pytest.fixture
 def full(server: ApiServer) -> ApiServer:
-    """A pipeline with a driver that runs, an older one that ended, an executor, and an operator."""
+    """A pipeline with a running driver, an older one that ended, an executor, and an operator."""
     spec = {
         "source": {"kafka": {"options": {"kafka.sasl.jaas.config": "hunter11"}}},
         "table": {"path": "s3://lake/orders"},
@@ -73,7 +73,7 @@ def full(server: ApiServer) -> ApiServer:
         f"{NAMESPACE}/events": [
             event(UID, "orders", "DriverLost", "2026-11-21T11:30:00Z", "with password=hunter66"),
             event("x", DRIVER, "Pulled", "2026-11-21T11:31:00Z"),
-            event("y", "somebody-else", "Killing", "2026-11-21T11:32:00Z"),
+            event("y", "other", "Killing", "2026-11-21T11:32:00Z"),
         ],
         "/api/v1/pods": [operator],
         "/api/v1/namespaces/system/pods/operator-0/log": f"{json.dumps(decision)}\nodd line about orders\n",
@@ -141,7 +141,7 @@ def test_what_is_run_in_the_drivers_container_leaves_no_termination_message_ther
     assert all(command[:2] == ["env", "BUCKETINGEST_TERMINATION_LOG=/dev/null"] for command in in_the_pod)
 
 
-def test_who_may_not_use_the_proxy_asks_the_driver_from_within(
+def test_without_the_right_to_the_proxy_the_driver_is_asked_from_its_pod(
     full: ApiServer, in_the_pod: list[list[str]], tmp_path: Path
 ) -> None:
     full.answers[f"{NAMESPACE}/pods/{DRIVER}:9808/proxy/progress"] = 403
@@ -149,7 +149,7 @@ def test_who_may_not_use_the_proxy_asks_the_driver_from_within(
     assert any("/progress" in " ".join(command) for command in in_the_pod)
 
 
-def test_a_driver_that_is_short_of_memory_is_left_alone_where_that_is_wished(
+def test_the_table_is_not_inspected_if_the_user_says_so(
     full: ApiServer, in_the_pod: list[list[str]], tmp_path: Path
 ) -> None:
     commands.diagnose("orders", output=tmp_path / "b.tar.gz", timeline=False)
@@ -157,7 +157,7 @@ def test_a_driver_that_is_short_of_memory_is_left_alone_where_that_is_wished(
     assert "timeline.txt" not in unpacked(tmp_path / "b.tar.gz")
 
 
-def test_what_cannot_be_read_is_noted_and_the_rest_is_there(
+def test_what_cannot_be_read_is_noted_and_the_rest_is_collected(
     full: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], in_the_pod: list[list[str]]
 ) -> None:
     full.answers |= {f"{NAMESPACE}/events": 403, "/api/v1/pods": 403, f"{NAMESPACE}/configmaps": 500}
@@ -199,7 +199,7 @@ def test_top_of_all_namespaces_names_them(full: ApiServer, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
-        (lambda: commands.diagnose("nobody"), NotThere, "no BucketIngest nobody in namespace ingest"),
+        (lambda: commands.diagnose("missing"), NotThere, "no BucketIngest missing in namespace ingest"),
         (lambda: commands.diagnose("orders", since="soon"), BucketIngestError, "--since: 'soon'"),
         (lambda: commands.diagnose("orders", context="elsewhere"), ClusterError, "elsewhere"),
         (commands.diagnose, typer.BadParameter, "NAME is missing"),
@@ -207,14 +207,14 @@ def test_top_of_all_namespaces_names_them(full: ApiServer, capsys: pytest.Captur
         (lambda: commands.diagnose("orders", output=Path("/nowhere/b.tar.gz")), BucketIngestError, "cannot be written"),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_what_is_wrong_is_reported(
     full: ApiServer, in_the_pod: list[list[str]], call: Callable[[], None], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
         call()
 
 
-def test_a_cluster_that_does_not_answer_is_told_with_its_address(server: ApiServer, tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_answer_is_reported_with_its_address(server: ApiServer, tmp_path: Path) -> None:
     server.url = "http://127.0.0.1:1"
     server.kubeconfig(tmp_path)
     with pytest.raises(ClusterError, match=r"the API server http://127\.0\.0\.1:1 does not answer"):

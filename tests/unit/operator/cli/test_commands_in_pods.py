@@ -1,4 +1,4 @@
-"""What a command in a container prints, as its stream brings it: in pieces, to the end, or not at all."""
+"""The output of a command in a container: in pieces, complete, or missing."""
 
 import time
 
@@ -9,7 +9,7 @@ from bucketingest_operator.cli.errors import ClusterError
 
 
 class Stream:
-    """Plays the stream of a command: at each look it has more, and after the last piece it is closed."""
+    """Plays the stream of a command: each update brings a piece, and after the last one it is closed."""
 
     def __init__(self, *pieces: bytes, stderr: bytes = b"", code: int | None = 0, ends: bool = True) -> None:
         self._pieces = list(pieces)
@@ -29,20 +29,20 @@ class Stream:
         return self._ready
 
     def read_stdout(self, timeout: float) -> bytes:
-        told, self._ready = self._ready, b""
-        return told
+        taken, self._ready = self._ready, b""
+        return taken
 
     def peek_stderr(self) -> bytes:
         return self._stderr
 
     def read_stderr(self, timeout: float) -> bytes:
-        told, self._stderr = self._stderr, b""
-        return told
+        taken, self._stderr = self._stderr, b""
+        return taken
 
     @property
     def returncode(self) -> int:
         if self._code is None:
-            raise TypeError("nobody told")
+            raise TypeError("no exit code")
         return self._code
 
 
@@ -55,18 +55,18 @@ def test_pieces_are_put_together_also_in_the_middle_of_a_character_and_after_the
     assert printed(Stream(whole[:3], whole[3:-1], whole[-1:])) == "tables: ä"
 
 
-def test_a_command_that_fails_is_told_with_the_last_it_complained_of() -> None:
+def test_a_command_that_fails_is_reported_with_its_last_error_line() -> None:
     with pytest.raises(ClusterError, match="inspect in d failed with 6: error: storage does not answer"):
         printed(Stream(b"x", stderr=b"warning\nerror: storage does not answer\n", code=6))
 
 
-def test_a_connection_that_ends_without_a_word_is_a_failure() -> None:
-    with pytest.raises(ClusterError, match="inspect in d failed: it said nothing"):
+def test_a_connection_that_ends_without_an_exit_code_is_a_failure() -> None:
+    with pytest.raises(ClusterError, match="inspect in d failed: it printed nothing"):
         printed(Stream(b"half", code=None))
 
 
-def test_a_command_that_does_not_end_or_says_too_much_is_left() -> None:
-    with pytest.raises(ClusterError, match="not done in time"):
+def test_a_command_that_exceeds_time_or_size_is_a_failure() -> None:
+    with pytest.raises(ClusterError, match="did not end in time"):
         printed(Stream(ends=False), seconds=-1)
     with pytest.raises(ClusterError, match="more than 100 bytes"):
         printed(Stream(b"x" * 101))

@@ -1,4 +1,4 @@
-"""A bundle's decisions are decided once more."""
+"""A bundle's decisions are replayed."""
 
 import json
 import tarfile
@@ -15,19 +15,19 @@ from bucketingest_operator.cli.replay import replay
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan
 from bucketingest_operator.observation import Observation, PodState
-from support.observations import NOW, attempt, bucket_ingest, driver, resource, status_with, told_of
+from support.operator.observations import NOW, attempt, bucket_ingest, driver, input_of, resource, status_with
 
 
 def observations() -> list[Observation]:
     """A start, a running driver, a driver that is gone."""
     wanted = bucket_ingest()
     started = resource(wanted, status=status_with(attempt(1)))
-    told = {1: told_of(wanted)}
+    inputs = {1: input_of(wanted)}
     return [
         Observation(NOW, resource(wanted)),
-        Observation(NOW, started, drivers=(driver(1),), told=told),
-        Observation(NOW, started, drivers=(driver(1, PodState.FAILED, exit_code=9, finished_at=NOW),), told=told),
-        Observation(NOW, started, told=told),
+        Observation(NOW, started, drivers=(driver(1),), inputs=inputs),
+        Observation(NOW, started, drivers=(driver(1, PodState.FAILED, exit_code=9, finished_at=NOW),), inputs=inputs),
+        Observation(NOW, started, inputs=inputs),
     ]
 
 
@@ -51,14 +51,14 @@ def test_the_same_version_decides_the_same() -> None:
     assert any("StartAttempt 1" in each.actions for each in replayed)
 
 
-def test_another_decision_is_shown_with_what_differs() -> None:
+def test_a_different_decision_is_shown_with_its_diff() -> None:
     (first, *_) = observations()
     plan = {**encode_plan(reconcile(first)), "actions": []}
     (replayed,) = replay([record(first, plan=plan)])
     assert any("StartAttempt" in line for line in replayed.difference if line.startswith("+"))
 
 
-def test_what_another_version_wrote_is_told_and_does_not_end_the_replay() -> None:
+def test_what_another_version_wrote_is_reported_and_does_not_end_the_replay() -> None:
     first, second, *_ = observations()
     strange = record(first)
     strange["observation"]["resource"]["generation"] = "many"
@@ -66,7 +66,7 @@ def test_what_another_version_wrote_is_told_and_does_not_end_the_replay() -> Non
     assert [bool(each.unreadable) for each in replayed] == [True, False]
 
 
-def test_decisions_are_found_in_the_log_among_those_of_others() -> None:
+def test_decisions_are_found_in_the_log_among_those_of_other_resources() -> None:
     first, second, *_ = observations()
     found = OperatorLog("ingest", "orders")
     found.take(
@@ -97,7 +97,7 @@ def bundle_of(path: Path, *records: dict[str, Any]) -> Path:
     return path
 
 
-def test_a_bundle_is_read_back_and_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_bundle_is_read_back_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
     path = bundle_of(tmp_path / "b.tar.gz", *map(record, observations()))
     assert len(list(read_decisions(path))) == len(observations())
     assert path.stat().st_mode & 0o077 == 0
@@ -109,13 +109,13 @@ def test_the_replay_is_printed_with_a_sum(tmp_path: Path, capsys: pytest.Capture
     first, *others = observations()
     changed = record(first, plan={**encode_plan(reconcile(first)), "lookAgainSeconds": 4711.0})
     diagnose.show_replay(bundle_of(tmp_path / "b.tar.gz", changed, *map(record, others)))
-    told = capsys.readouterr().out
-    assert told.endswith("4 decisions: 3 the same, 1 others\n")
-    assert '    - "lookAgainSeconds": 4711.0' in told
+    printed = capsys.readouterr().out
+    assert printed.endswith("4 decisions: 3 the same, 1 others\n")
+    assert '    - "lookAgainSeconds": 4711.0' in printed
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive at all"])
-def test_a_file_that_is_no_bundle_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_bundle_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.tar.gz"
     path.write_bytes(content)
     with pytest.raises(NoBundle, match="cannot be read as a bundle"):
@@ -126,5 +126,5 @@ def test_a_bundle_without_decisions_says_why_it_has_none(tmp_path: Path) -> None
     writer = BundleWriter("bundle")
     writer.add("resource.yaml", "{}")
     writer.write(tmp_path / "b.tar.gz")
-    with pytest.raises(NoBundle, match="no log of the operator"):
+    with pytest.raises(NoBundle, match="the operator's log could not be read"):
         list(read_decisions(tmp_path / "b.tar.gz"))

@@ -1,4 +1,4 @@
-"""What `top` shows of a resource, as the API server has it."""
+"""The row of a resource in `top`."""
 
 import io
 from datetime import UTC, datetime, timedelta
@@ -60,7 +60,7 @@ def test_what_the_status_lacks_is_a_dash(status: dict[str, Any]) -> None:
     assert (row.restarts, row.note) == ("0", "")
 
 
-def test_what_keeps_a_pipeline_from_running_is_said_and_a_stall_before_anything_else() -> None:
+def test_what_stops_a_pipeline_is_shown_and_a_stall_first() -> None:
     conditions = [condition("Ready", "False", "NotReady"), condition("Stalled", "True", "BadSpec", "Correct it.")]
     assert row_of(resource(conditions=conditions), NOW).note == "BadSpec: Correct it."
     assert row_of(resource(conditions=conditions[:1]), NOW).note == "NotReady"
@@ -75,7 +75,7 @@ def test_stalled_pipelines_come_first() -> None:
     ("seconds", "text"),
     [(-3, "0s"), (0, "0s"), (59, "59s"), (60, "1m"), (61, "1m1s"), (3600, "1h"), (3660, "1h1m"), (200_000, "2d7h")],
 )
-def test_a_span_is_told_in_its_two_largest_units(seconds: float, text: str) -> None:
+def test_a_span_is_shown_in_its_two_largest_units(seconds: float, text: str) -> None:
     assert span(seconds) == text
 
 

@@ -1,4 +1,4 @@
-"""Nothing of a bundle holds a secret or the value of an environment variable, and the rest stays readable."""
+"""A bundle contains no secret and no value of an environment variable, and the rest stays readable."""
 
 import json
 
@@ -9,7 +9,7 @@ from bucketingest_operator.cli.stripping import strip_file, strip_line, strip_te
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="pa55word!";'
 
 
-def test_values_of_environments_go_and_their_names_and_origins_stay() -> None:
+def test_values_of_environments_are_hidden_and_names_and_origins_stay() -> None:
     origin = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "lake", "key": "token"}}}
     container = {"name": "driver", "env": [{"name": "MASTER", "value": "k8s://odd"}, origin]}
     pod = {"kind": "Pod", "metadata": {"name": "d"}, "spec": {"containers": [container], "initContainers": [container]}}
@@ -18,7 +18,7 @@ def test_values_of_environments_go_and_their_names_and_origins_stay() -> None:
     assert container["env"][0] == {"name": "MASTER", "value": "k8s://odd"}, "what was given is left as it is"
 
 
-def test_what_managers_noted_and_the_manifest_that_was_applied_go() -> None:
+def test_managed_fields_and_the_applied_manifest_are_removed() -> None:
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "team": "lake"}
     kept = stripped({"kind": "X", "metadata": {"name": "x", "managedFields": [{}], "annotations": annotations}})
     assert kept["metadata"] == {"name": "x", "annotations": {"team": "lake"}}
@@ -49,7 +49,7 @@ def test_files_of_a_config_map_keep_their_form() -> None:
     assert "binaryData" not in kept
 
 
-def test_yaml_that_is_none_is_still_searched() -> None:
+def test_invalid_yaml_is_still_searched() -> None:
     assert strip_file("x.yaml", "{password: hunter22") == "{password: ***"
 
 

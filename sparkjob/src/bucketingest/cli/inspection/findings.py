@@ -62,7 +62,7 @@ def _duplicate_buckets(report: TableReport, view: FileView, replaced: Collection
             return [f"file id {group.file_id} has no bucket: another writer wrote it without the bucket index"]
     return [
         f"bucket {bucket} of partition {partition_path or '(none)'} has {len(names)} file groups, {', '.join(names)}: "
-        "no row's place is certain; the pipeline refuses the table until one of them is gone"
+        "a row may be in either; the pipeline refuses the table until one of them is gone"
         for (partition_path, bucket), names in ids.items()
         if len(names) > 1
     ]
@@ -70,7 +70,7 @@ def _duplicate_buckets(report: TableReport, view: FileView, replaced: Collection
 
 def _pending(report: TableReport) -> list[str]:
     return [
-        f"instant {each.time} ({each.action}, {each.state}) hangs since {each.age / 60:.0f} min: {each.advice}"
+        f"instant {each.time} ({each.action}, {each.state}) has hung for {each.age / 60:.0f} min: {each.advice}"
         for each in report.pending
         if each.hangs
     ]
@@ -82,8 +82,8 @@ def _leftovers(report: TableReport) -> list[str]:
         return []
     size = sum(each.size_bytes for each in left)
     finding = (
-        f"{_some([each.path for each in left])} of no instant on the timeline ({size} bytes): leftovers of rolled-back "
-        "instants, which readers skip until archival has passed their instant; delete them"
+        f"{_some([each.path for each in left])} without an instant on the timeline ({size} bytes): leftovers of "
+        "rolled-back instants, which readers skip until archival has passed their instant; delete them"
     )
     return [finding]
 

@@ -1,4 +1,4 @@
-"""What to make of instants that have not completed: whose they are, whether a writer is at work, what to do. Pure."""
+"""About instants that have not completed: their pipeline, whether a writer is active, what to do. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _age(time: str, snapshot: TableSnapshot) -> timedelta:
 
 def _advice(instant: Instant, found: Facts | None, *, hangs: bool, alive: bool) -> str:
     if not hangs:
-        return "nothing: it is young, its writer is probably at work"
+        return "nothing: it is young, its writer is probably active"
     if instant.action in _TABLE_SERVICES:
         return (
             f"a {instant.action} of Hudi's table services: bucketingest never touches it; run it again with Hudi, or "
@@ -67,7 +67,7 @@ def _advice(instant: Instant, found: Facts | None, *, hangs: bool, alive: bool) 
     if instant.action == ROLLBACK:
         return "a rollback that did not finish: bucketingest rollback finishes it; else Hudi's EAGER writers may fail"
     if alive:
-        return "its writer still gives signs of life: look at that process before anything else"
+        return "its heartbeat is recent, so its writer may be active: look at that process first"
     if found is not None and found.pipeline is not None:
         choice = decide(found, Policy.RESUME)
         return (
@@ -76,7 +76,7 @@ def _advice(instant: Instant, found: Facts | None, *, hangs: bool, alive: bool) 
         )
     if instant.action == DELTA_COMMIT:
         return (
-            "another writer's, without a sign of life: its own next start rolls it back, or bucketingest rollback "
-            f"--instant {instant.request_time} does; first make sure that the writer is gone"
+            "another writer's, without a recent heartbeat: its own next start rolls it back, or bucketingest rollback "
+            f"--instant {instant.request_time} does; first make sure that the writer has ended"
         )
     return "another writer's: its own next start deals with it"

@@ -1,4 +1,4 @@
-"""What inspect tells about a table, as plain data: made once, then shown as text or as JSON."""
+"""What inspect reports about a table, as plain data: made once, then shown as text or as JSON."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PendingInstant:
     heartbeat_age: float | None
     """None: it has no heartbeat."""
     pipeline: str | None
-    """Whose it is, from its inflight file; None: not one of bucketingest's, or nothing was written yet."""
+    """Its pipeline, from its inflight file; None: not one of bucketingest's, or nothing was written yet."""
     epoch: str | None
     advice: str
 
@@ -102,7 +102,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class UncommittedFile:
-    """A data file that no completed instant stands for; readers skip it."""
+    """A data file without a completed instant; readers skip it."""
 
     path: str
     size_bytes: int
@@ -113,7 +113,7 @@ class UncommittedFile:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A pipeline of bucketingest that has written, or has begun to write, this table."""
+    """A pipeline of bucketingest that has written, or has started to write, this table."""
 
     name: str
     epoch: int | None
@@ -127,7 +127,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """Everything inspect tells."""
+    """Everything inspect reports."""
 
     url: str
     at: str
@@ -141,7 +141,7 @@ class TableReport:
     files: Files
     uncommitted: tuple[UncommittedFile, ...]
     unmarked_partitions: tuple[str, ...]
-    """Partitions whose rows readers skip, for want of the partition metadata file."""
+    """Partitions whose rows readers skip: the partition metadata file is missing."""
     pipelines: tuple[Pipeline, ...]
     findings: tuple[str, ...]
     """What is wrong, each with what to do; empty: nothing found."""

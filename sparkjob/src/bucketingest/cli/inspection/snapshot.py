@@ -1,4 +1,4 @@
-"""Reads of a table what the report needs: three listings and a few small files, whatever the table's size."""
+"""Reads from a table what the report needs: three listings and a few small files, whatever the table's size."""
 
 from __future__ import annotations
 

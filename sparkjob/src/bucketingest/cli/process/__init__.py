@@ -1,1 +1,1 @@
-"""The command as a process among others: signals, deadlines, Java, children, its last words."""
+"""The command as a process: signals, deadlines, Java, children, the termination message."""

@@ -1,4 +1,4 @@
-"""The end of patience: a process that was told to stop ends by itself before somebody kills it without a word."""
+"""The time limit of a stop: the process ends by itself before Kubernetes kills it without a message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 
 
 class StopDeadline:
-    """Runs `give_up` in a thread of its own when the time is over, whatever the main thread waits for."""
+    """Runs `give_up` in a thread of its own when the time is up, whatever the main thread waits for."""
 
     def __init__(self, grace: timedelta, give_up: Callable[[], None]) -> None:
         """`give_up` must end the process."""
@@ -18,11 +18,11 @@ class StopDeadline:
         self._running = False
 
     def start(self) -> None:
-        """The time runs from now. Safe in a signal handler."""
+        """Start the time. Safe in a signal handler."""
         if not self._running:
             self._running = True
             self._timer.start()
 
     def cancel(self) -> None:
-        """All is done."""
+        """The process ends in time."""
         self._timer.cancel()

@@ -1,4 +1,4 @@
-"""Looks for Java before anything of Spark is touched, since Spark's own message about it helps nobody."""
+"""Looks for Java before Spark is started, since Spark's own message about it does not help."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_java() -> None:
         raise MissingDependency(f"{java} cannot be run ({error}). {_REMEDY}") from error
     found = java_version(done.stderr + done.stdout)
     if found is None:
-        raise MissingDependency(f"{java} -version says nothing known. Java {JAVA_MIN} or newer is needed. {_REMEDY}")
+        raise MissingDependency(f"{java} -version shows no version. Java {JAVA_MIN} or newer is needed. {_REMEDY}")
     if found < JAVA_MIN:
         raise MissingDependency(f"{java} is Java {found}, Spark needs {JAVA_MIN} or newer. {_REMEDY}")
 

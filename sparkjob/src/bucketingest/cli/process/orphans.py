@@ -1,4 +1,4 @@
-"""What the first process of a container owes the others: to fetch the exit status of those that lost their parent."""
+"""The duty of a container's first process: to fetch the exit status of processes that lost their parent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 
 def reap_orphans(own: Collection[int]) -> list[int]:
-    """Fetch every ended child but our `own`, whose status somebody else waits for; returns their process ids.
+    """Fetch every ended child but our `own`, whose status other code waits for; returns their process ids.
 
     In a container Python is process 1: what Spark's JVM started becomes our child when the JVM, or the process between,
     ends first, and would stay as a zombie.

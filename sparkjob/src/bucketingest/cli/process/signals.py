@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first lets the micro-batch finish, within a time; the second ends everything at once."""
+"""Ctrl-C and SIGTERM: the first lets the micro-batch finish, within a time limit; the second kills everything."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _EXIT_BASE: Final = 128
 
 
 class StoppedEarly(BaseException):
-    """Told to stop before there was a query that could finish anything. Not an Exception: nobody may swallow it."""
+    """A stop signal came before there was a query to finish. Not an Exception: no handler may swallow it."""
 
 
 class StopSignals:
-    """Counts stop signals. The first only sets a field, and who waits looks at it; before there is anybody who waits it
+    """Counts stop signals. The first only sets a field, which the loop that waits reads; before there is such a loop it
     raises StoppedEarly instead.
     """
 
     def __init__(
-        self, end_at_once: Callable[[signal.Signals], None], on_first: Callable[[], None] = lambda: None
+        self, end_immediately: Callable[[signal.Signals], None], on_first: Callable[[], None] = lambda: None
     ) -> None:
-        """Both run in the signal handler: `on_first` for the first signal, `end_at_once` for the second, before the
+        """Both run in the signal handler: `on_first` for the first signal, `end_immediately` for the second, before the
         process exits.
         """
-        self._end_at_once = end_at_once
+        self._end_immediately = end_immediately
         self._on_first = on_first
         self.first: signal.Signals | None = None
         self.watched = False
-        """Whether somebody looks at `first`."""
+        """Whether a loop reads `first`."""
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -52,8 +52,8 @@ class StopSignals:
 
     @contextmanager
     def put_off(self) -> Iterator[None]:
-        """Let the block come to its end before a first signal raises StoppedEarly: what it starts could not be ended
-        if it were left in the middle.
+        """Let the block finish before a first signal raises StoppedEarly: what it starts could not be ended if it were
+        interrupted.
         """
         self.watched = True
         yield
@@ -63,8 +63,8 @@ class StopSignals:
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if self.first is not None:
-            self._end_at_once(signal.Signals(number))
-            os.write(2, b"\nended at once; the next start finishes or takes back what was begun\n")
+            self._end_immediately(signal.Signals(number))
+            os.write(2, b"\nkilled; the next start finishes or rolls back what was started\n")
             os._exit(_EXIT_BASE + number)
         self.first = signal.Signals(number)
         self._on_first()

@@ -1,4 +1,4 @@
-"""The termination message: the last thing that a job says, where Kubernetes keeps it for whoever comes after."""
+"""The termination message: how a job ended, in the file that Kubernetes keeps."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _REFUSALS: Final = (ExitCode.TABLE_REFUSED, ExitCode.SOURCE_CONFLICT)
 def termination_path(chosen: Path | None) -> Path | None:
     """The file to write: the chosen one, else Kubernetes' if it is there, else none.
 
-    Kubernetes' is for the container's own process, which is number 1 or a child of an init that is. Whoever runs a
-    command beside it (`kubectl exec`) must not say how the container ended.
+    Kubernetes' is for the container's own process, which is number 1 or a child of an init that is. A command that runs
+    next to it (`kubectl exec`) must not say how the container ended.
     """
     if chosen is not None:
         return chosen
@@ -41,7 +41,7 @@ def termination_path(chosen: Path | None) -> Path | None:
 
 
 def encode_report(report: TerminationReport, size_max: int = SIZE_MAX) -> bytes:
-    """The report as JSON in UTF-8 of at most `size_max` bytes: the message is cut to what room there is. Pure.
+    """The report as JSON in UTF-8 of at most `size_max` bytes: the message is cut to fit. Pure.
 
     Holds for every content from a `size_max` of 2048 on: other fields are cut to 200 characters first.
     """
@@ -62,12 +62,12 @@ def _cut(value: Any, length: int) -> Any:
 
 
 def _encode(document: dict[str, Any]) -> bytes:
-    # Lone surrogates, from undecodable names, are no UTF-8.
+    # Lone surrogates, from undecodable names, are not UTF-8.
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", errors="replace")
 
 
 class Termination:
-    """Writes the message once: whoever comes first knows why the process ends. Safe in a signal handler."""
+    """Writes the message once: the first caller knows why the process ends. Safe in a signal handler."""
 
     def __init__(
         self, path: Path | None, redact: Callable[[str], str], progress: Callable[[], Progress | None]
@@ -79,8 +79,8 @@ class Termination:
         self.pipeline: str | None = None
 
     def write(self, code: ExitCode, message: str, *, word: str | None = None) -> None:
-        """Write the message. `word`: the error class, else the code's. Never raises: the end is near anyway."""
-        if self._path is None or not self._lock.acquire(blocking=False):  # never released: there is one end
+        """Write the message. `word`: the error class, else the code's. Never raises: the process ends anyway."""
+        if self._path is None or not self._lock.acquire(blocking=False):  # never released: there is one message
             return
         try:
             self._path.write_bytes(encode_report(self._report(code, message, word or code.word)))

@@ -20,7 +20,7 @@ from bucketingest.hudi.table.table import load_table
 from bucketingest.lease.record import LeaseOwner, TableLeased
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.recovery.command import Abandoner, InstantOutcome, refuse_unsupported
+from bucketingest.write.recovery.command import InstantOutcome, RollbackExecutor, refuse_unsupported
 from bucketingest.write.recovery.decide import Choice, Left, Step, choose
 from bucketingest.write.recovery.survey import ROLLBACK_OWNER, survey
 
@@ -35,7 +35,7 @@ class RollbackRequest:
 
     table_url: str
     instants: tuple[str, ...] = ()
-    """Request times; empty: whatever failed attempts of ours and unfinished rollbacks left."""
+    """Request times; empty: whatever our failed attempts and unfinished rollbacks left."""
     force: bool = False
     dry_run: bool = False
     json: bool = False
@@ -46,7 +46,7 @@ class RollbackRequest:
 
 
 def roll_back_table(request: RollbackRequest) -> None:
-    """Roll back, and tell what was done with which instant and why.
+    """Roll back, and report what was done with which instant and why.
 
     Raises typer's BadParameter, RollbackRefused (before anything was done, or because the table changed meanwhile),
     InstantHeld (after everything else was done), TableLeased, LockHeld, FencedOut, and what reading a table raises.
@@ -66,14 +66,14 @@ def roll_back_table(request: RollbackRequest) -> None:
     outcomes: dict[Choice, InstantOutcome] = {}
     if not request.dry_run and not any(choice.left is Left.REFUSED for choice in choices):
         with _table_held(storage, choices, force=request.force):
-            outcomes = {outcome.choice: outcome for outcome in Abandoner(storage, lock.held).carry_out(choices)}
+            outcomes = {outcome.choice: outcome for outcome in RollbackExecutor(storage, lock.held).carry_out(choices)}
     _report(request, choices, outcomes)
     _raise(choices, outcomes)
 
 
 @contextmanager
 def _table_held(storage: Storage, choices: Sequence[Choice], *, force: bool) -> Iterator[None]:
-    """Keep jobs from starting while instants of ours are rolled back."""
+    """Keep jobs from starting while our instants are rolled back."""
     if not any(choice.step is not Step.NOTHING and choice.found.pipeline is not None for choice in choices):
         yield
         return
@@ -82,7 +82,7 @@ def _table_held(storage: Storage, choices: Sequence[Choice], *, force: bool) -> 
     except TableLeased as held:
         if not force:
             raise
-        log.warning("goes on although the table is held", extra={"reason": str(held)})
+        log.warning("continuing although the table is held", extra={"reason": str(held)})
         yield
         return
     with lease:
@@ -93,7 +93,7 @@ def _check(instants: Sequence[str]) -> None:
     for instant in instants:
         if _INSTANT.fullmatch(instant) is None:
             raise typer.BadParameter(
-                f"--instant: {instant!r} is no request time of an instant: 17 digits, as 20261121081713004; "
+                f"--instant: {instant!r} is not a request time of an instant: 17 digits, as 20261121081713004; "
                 "`bucketingest inspect` lists them"
             )
 
@@ -125,7 +125,7 @@ def _report(request: RollbackRequest, choices: Sequence[Choice], outcomes: dict[
         show(choices, outcomes, console, dry_run=request.dry_run)
         return
     for choice in choices:
-        if choice not in outcomes:  # what was done has been logged when it was done
+        if choice not in outcomes:  # the others were logged when they were done
             found = choice.found
             what = choice.left.value if choice.left is not None else choice.step.value
             log.info(

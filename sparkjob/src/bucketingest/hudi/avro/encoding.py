@@ -1,7 +1,7 @@
 """Arrow columns to Avro binary datums, vectorised.
 
-The hot path of Avro data blocks: every step works on whole columns of a chunk of rows, so that no row becomes a Python
-object. The bytes are those that Avro's own encoders write (arrays and maps as one block of positive count).
+The hot path of Avro data blocks: every step works on whole columns of a chunk of rows, so no row becomes a Python
+object. The bytes are those of Avro's own encoders (arrays and maps as one block of positive count).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bucketingest.hudi.table.schema import decimal_bytes
 _CHUNK_ROWS: Final = 16_384
 """Rows encoded at once: the intermediate arrays of one column stay in the processor's cache."""
 _CHUNK_BYTES: Final = 128 * 1024 * 1024
-"""Above this much Arrow data a chunk is halved, far below the 2 GiB that the offsets of its byte strings reach."""
+"""Above this much Arrow data a chunk is halved: far below the 2 GiB limit of the offsets of its byte strings."""
 _VALUE_TAG: Final = 2
 """First byte of a value of type T in a union ["null", T]: branch 1, zigzag-encoded. Null is branch 0."""
 
@@ -109,7 +109,7 @@ def _add_values(builder: RowBuilder, array: pa.Array, present: Words | None) -> 
 
 
 def _filled(array: pa.Array) -> Any:
-    """The values as a numpy array; whatever stands for null is masked out later."""
+    """The values as a numpy array; values under nulls are masked out later."""
     if array.null_count:
         array = array.fill_null(False) if pa.types.is_boolean(array.type) else array.fill_null(0)  # noqa: FBT003
     return array.to_numpy(zero_copy_only=False)
@@ -144,7 +144,7 @@ def _add_nested(builder: RowBuilder, array: pa.Array, present: Words | None) -> 
     if pa.types.is_struct(kind):
         rows = RowBuilder(len(array))
         for field, child in zip(kind, array.flatten(), strict=True):
-            # Flattening gives a child the nulls of its struct, too: more than those are its own.
+            # Flattening also gives a child the nulls of its struct: only nulls beyond those are its own.
             check_nulls(field, child.null_count - array.null_count if not field.nullable else 0)
             add_column(rows, child, nullable=field.nullable)
         builder.add_binary(_only_present(rows.finish(), array))

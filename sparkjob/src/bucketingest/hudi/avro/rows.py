@@ -1,8 +1,8 @@
-"""Rows of Avro bytes put together column by column, without a Python object per row.
+"""Rows of Avro bytes built column by column, without a Python object per row.
 
 Small values (tags, varints, doubles, decimals) are written into a packed array of fixed-width cells together with a
-mask of the bytes that count; one compress over the mask then makes all rows' bytes at once. Byte strings are left to
-Arrow, which joins the pieces row by row in C++. All arrays of one builder have one element per row.
+mask of the bytes that count; one compress over the mask then makes all rows' bytes at once. Arrow joins
+byte strings row by row in C++. All arrays of one builder have one element per row.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RowBuilder:
             width = 2 if largest < 1 << 14 else 4 if largest < 1 << 28 else 8
             self.add_words(words | more, _where(mask, present), width=width)
             return
-        # Ten bytes at most: where bits beyond the 56th are set, all eight bytes count and continue.
+        # Ten bytes at most: if bits beyond the 56th are set, all eight bytes count and continue.
         high = zigzag >> np.uint64(56)
         long = (high != 0).astype(np.uint64)
         self.add_words(words | more | long * np.uint64(_EIGHTH_BITS), _where(mask | long * np.uint64(_ONES), present))
@@ -129,9 +129,9 @@ class RowBuilder:
 
 
 def binary_array(data: npt.NDArray[np.uint8] | pa.Buffer, lengths: Lengths) -> pa.Array:
-    """A pa.BinaryArray of byte strings of these lengths, lying one after the other in ``data``.
+    """A pa.BinaryArray of byte strings of these lengths, one after the other in ``data``.
 
-    Raises pa.ArrowCapacityError above 2 GiB, the reach of a binary array's offsets.
+    Raises pa.ArrowCapacityError above 2 GiB, the limit of a binary array's offsets.
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])

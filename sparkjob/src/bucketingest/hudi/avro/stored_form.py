@@ -1,8 +1,8 @@
-"""Arrow columns as Hudi stores them, where Parquet's writer would store them otherwise or refuse them.
+"""Arrow columns as Hudi stores them, if Parquet's writer would store them differently or refuse them.
 
-Hudi's Avro schemas know only ``int`` and ``long``: a Parquet column annotated with 8 or 16 bits would disagree with the
-schema in its own block's header, so such columns become int32. And Spark sends a null struct with all its fields null,
-also the required ones, which pyarrow's Parquet writer takes for nulls in a required column.
+Hudi's Avro schemas have only ``int`` and ``long``: a Parquet column of 8 or 16 bits would disagree with the schema in
+its own block's header, so such columns become int32. Spark sends a null struct with all its fields null, also the
+required ones, which pyarrow's Parquet writer treats as nulls in a required column.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bucketingest.hudi.errors import SchemaError
 
 
 def stored_form(table: pa.Table) -> pa.Table:
-    """The same rows in the form to be stored, without schema metadata. What needs no change is handed on, not copied.
+    """The same rows in the stored form, without schema metadata. Unchanged columns are passed on, not copied.
 
     Raises `SchemaError` if a column or field that is not nullable holds nulls of its own.
     """
@@ -48,7 +48,7 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _has_required_fields(kind: pa.DataType) -> bool:
-    """Whether a struct with a required field is the type or lies in it."""
+    """Whether the type is, or contains, a struct with a required field."""
     if pa.types.is_struct(kind):
         return any(not field.nullable or _has_required_fields(field.type) for field in kind)
     if pa.types.is_map(kind):
@@ -84,7 +84,7 @@ def _stored_fields(array: pa.Array, kind: pa.StructType) -> list[pa.Array]:
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
-    """The array with whatever values stand for its nulls."""
+    """The array without its validity bitmap: nulls become the values under them."""
     kind = array.type
     if pa.types.is_struct(kind):
         buffers, offset, children = [None], 0, [array.field(i) for i in range(kind.num_fields)]

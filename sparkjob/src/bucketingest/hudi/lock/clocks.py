@@ -1,4 +1,4 @@
-"""The two clocks that leases and locks go by: one that others can compare with theirs, one that cannot be set."""
+"""The two clocks of leases and locks: one that other machines can compare with their own, one that cannot be set."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def utc_now() -> datetime:
 
 
 def forward_seconds() -> float:
-    """Seconds by a clock that only runs forward, also while the machine sleeps where the system has such a clock."""
+    """Seconds by a clock that only runs forward; if the system has such a clock, also while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()

@@ -1,8 +1,8 @@
 """Hudi's file-system lock: the existence of one file, as its FileSystemBasedLockProvider takes it on a local disk.
 
-Hudi's file is empty, ours says who made it; Hudi does not mind. Hudi's way is weak (its writer may truncate or delete
-the file of another at the same moment, seen in the sources of 1.2.0), so we look whether the file is still ours after
-making it, and whenever we are asked.
+Hudi's file is empty; our file names its writer, which Hudi ignores. Hudi's lock is weak (its writer may truncate or
+delete another writer's file at the same moment, seen in the sources of 1.2.0), so we check that the file is still our
+own after creating it, and at each `check`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from bucketingest.storage import AlreadyExists, NotFound, Storage, StorageError
 log = logging.getLogger(__name__)
 
 LOCK_PATH: Final = ".hoodie/lock"
-"""Where Hudi 1.2.0 has it unless it is told otherwise."""
+"""Hudi 1.2.0's default path."""
 _DRIFT: Final = timedelta(seconds=2)
 
 
 class FileLock:
     """The lock file of one table, as one writer takes it.
 
-    A lock file of Hudi's never ends by itself and is never removed by us. One of ours that was left behind is removed
-    once its process is dead or its time is over: whoever takes this lock holds the table's lease, so no two do that.
+    A lock file of Hudi never expires, and we never remove it. Our own file that was left behind is removed once its
+    process is dead or it has expired. Only the job with the table's lease takes this lock, so no two jobs do that.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class FileLock:
         self._validity = validity
         self._clock = clock
 
-    def try_take(self) -> FileGrip | str:
-        """Take the lock, or say who holds it. Raises StorageError."""
+    def try_take(self) -> HeldFileLock | str:
+        """Take the lock, or return its holder. Raises StorageError."""
         content = _content(self._owner, self._clock() + self._validity)
         try:
             self._storage.create(LOCK_PATH, content)
@@ -52,13 +52,13 @@ class FileLock:
                 stored = self._storage.get(LOCK_PATH)
                 made = self._storage.head(LOCK_PATH).modified
             except NotFound:
-                return "another writer, that was faster"
+                return "another writer, which was faster"
             return self._holder(stored, made)
-        grip = FileGrip(self._storage, content)
-        return grip if grip.is_ours() else "a Hudi writer that came at the same moment"
+        held = HeldFileLock(self._storage, content)
+        return held if held.is_held() else "a Hudi writer that came at the same moment"
 
     def _holder(self, stored: bytes, made: datetime) -> str:
-        """Who made the file that is there; if it was left behind, it is removed."""
+        """The writer of the existing file; if the file was left behind, it is removed."""
         try:
             found = json.loads(stored)
             owner, until = found["owner"], datetime.fromtimestamp(found["validUntil"] / 1000, UTC)
@@ -66,37 +66,37 @@ class FileLock:
         except (ValueError, KeyError, TypeError):
             return f"a Hudi writer ({self._storage.absolute(LOCK_PATH)}, made {made:%Y-%m-%d %H:%M:%S} UTC)"
         if process.is_dead() or self._clock() > until + _DRIFT:
-            log.warning("removes a lock that was left behind", extra={"left_by": owner})
+            log.warning("removing a lock that was left behind", extra={"left_by": owner})
             self._storage.delete(LOCK_PATH)
         return f"{owner}, valid until {until:%Y-%m-%d %H:%M:%S} UTC"
 
 
 @dataclass(frozen=True, slots=True)
-class FileGrip:
-    """The lock file is ours."""
+class HeldFileLock:
+    """Our lock file, while we hold the lock."""
 
     storage: Storage
     content: bytes
 
-    def is_ours(self) -> bool:
-        """Whether the file still says what we wrote. Raises StorageError."""
+    def is_held(self) -> bool:
+        """Whether the file still has our content. Raises StorageError."""
         try:
             return self.storage.get(LOCK_PATH) == self.content
         except NotFound:
             return False
 
     def check(self) -> None:
-        """Raise LockLost unless the file is still ours: reads it."""
-        if not self.is_ours():
+        """Raise LockLost unless we still hold the lock: reads the file."""
+        if not self.is_held():
             raise LockLost(
                 f"{self.storage.absolute(LOCK_PATH)}: another writer took the table's lock while we held it; nothing "
                 "is committed now"
             )
 
     def release(self) -> None:
-        """Remove the file if it is ours."""
+        """Remove the file if we still hold the lock."""
         try:
-            if self.is_ours():
+            if self.is_held():
                 self.storage.delete(LOCK_PATH)
                 return
         except StorageError as error:

@@ -1,7 +1,7 @@
-"""The table's lock as Hudi's own writers take it, held for moments only: while the timeline is read and then changed.
+"""The table's lock as Hudi's own writers take it, held only briefly: while the timeline is read and then changed.
 
 Hudi's writers in optimistic or non-blocking concurrency mode take it around the start and the commit of each write.
-Holding it around ours, too, makes their conflict check and ours see each other's commits.
+We do the same, so their conflict check and our own see each other's commits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PROVIDERS: Final[dict[str, Provider]] = {
     "InProcessLockProvider": "none",
     "NoopLockProvider": "none",
 }
-"""Hudi's lock providers by the last part of their class names → what it means for us."""
+"""Last part of the class name of Hudi's lock providers → our provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,31 +45,31 @@ class LockSettings:
     wait: timedelta = timedelta(seconds=60)
     """The longest wait for the lock."""
     validity: timedelta = timedelta(seconds=30)
-    """After so long without renewal others may take the lock of a writer that died."""
+    """After so long without renewal another writer may take the lock of a dead one."""
 
 
-class Grip(Protocol):
-    """The lock is ours."""
+class HeldLock(Protocol):
+    """A lock that we hold."""
 
     def check(self) -> None:
-        """Raise LockLost unless the lock is still certainly ours."""
+        """Raise LockLost unless we certainly still hold the lock."""
         ...
 
     def release(self) -> None:
-        """Let others have it. Never raises for storage's sake."""
+        """Free it for other writers. Never raises StorageError."""
         ...
 
 
 class LockForm(Protocol):
     """One of Hudi's ways to lock a table."""
 
-    def try_take(self) -> Grip | str:
-        """Take the lock, or say who holds it. Does not wait."""
+    def try_take(self) -> HeldLock | str:
+        """Take the lock, or return its holder. Does not wait."""
         ...
 
 
 class HudiLock:
-    """The table's lock, or none (form None). Shared by the threads of a job; a thread may enter it again."""
+    """The table's lock, or no lock (form None). Shared by the threads of a job; a thread may enter it again."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class HudiLock:
         self._monotonic = monotonic
         self._sleep = sleep
         self._threads = threading.RLock()
-        self._grip: Grip | None = None
+        self._held_lock: HeldLock | None = None
 
     @contextmanager
-    def held(self) -> Iterator[Grip]:
-        """Hold the lock inside the block; what is yielded can be asked whether it is still ours.
+    def held(self) -> Iterator[HeldLock]:
+        """Hold the lock inside the block; yields the held lock, which can check whether it is lost.
 
-        Raises LockHeld when somebody else keeps the lock longer than we wait.
+        Raises LockHeld if another writer keeps the lock longer than we wait.
         """
         if self._form is None:
             yield _NOTHING
@@ -100,25 +100,25 @@ class HudiLock:
         if not self._threads.acquire(timeout=self._wait.total_seconds()):
             raise LockHeld(f"{self._where}: another thread of this process holds the table's lock for too long")
         try:
-            if self._grip is not None:  # by this very thread, further out
-                yield self._grip
+            if self._held_lock is not None:  # this thread entered before
+                yield self._held_lock
                 return
-            self._grip = self._take(self._form)
+            self._held_lock = self._take(self._form)
             try:
-                yield self._grip
+                yield self._held_lock
             finally:
-                grip, self._grip = self._grip, None
-                grip.release()
+                held_lock, self._held_lock = self._held_lock, None
+                held_lock.release()
         finally:
             self._threads.release()
 
     def check(self) -> None:
-        """Raise LockLost if a thread of this job is inside `held` and the lock is not certainly ours any more."""
-        grip = self._grip
-        if grip is not None:
-            grip.check()
+        """Raise LockLost if a thread of this job is inside `held` and may have lost the lock."""
+        held_lock = self._held_lock
+        if held_lock is not None:
+            held_lock.check()
 
-    def _take(self, form: LockForm) -> Grip:
+    def _take(self, form: LockForm) -> HeldLock:
         began = self._monotonic()
         pause = _PAUSE_FIRST_SECONDS
         while True:
@@ -130,14 +130,14 @@ class HudiLock:
                 raise LockHeld(
                     f"{self._where}: the table's lock is held by {taken}; waited {self._wait.total_seconds():g} s. "
                     "If that writer is alive, wait for it or raise spec.table.lock.waitTimeout; if it is dead and left "
-                    "a lock without an end, delete the lock file"
+                    "a lock that does not expire, delete the lock file"
                 )
             self._sleep(min(pause, left))
             pause = min(pause * 2, _PAUSE_MAX_SECONDS)
 
 
 class _Nothing:
-    """What is held where there is no lock."""
+    """The held lock of a table without a lock."""
 
     def check(self) -> None:
         """Nothing can be lost."""
@@ -149,7 +149,7 @@ class _Nothing:
 _NOTHING: Final = _Nothing()
 
 NO_LOCK: Final = HudiLock(None, timedelta(0), where="")
-"""For a table that nobody else writes at the same time."""
+"""For a table that no other writer writes at the same time."""
 
 
 def open_lock(
@@ -160,14 +160,14 @@ def open_lock(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> HudiLock:
-    """The table's lock as its properties and the settings say. `owner`: how others shall read who holds it; `sleep`:
-    is what waits while somebody else does.
+    """The table's lock by its properties and the settings. `owner`: our name for other writers; `sleep`: waits while
+    another writer holds it.
 
-    Raises UnsupportedTable if that lock cannot be taken on this storage, or is one that we do not know.
+    Raises UnsupportedTable if that lock cannot be taken on this storage, or is unknown.
     """
     match chosen_provider(storage, properties, settings.provider):
         case "storage":
-            assert isinstance(storage, ConditionalStorage), "what was chosen fits the storage"
+            assert isinstance(storage, ConditionalStorage), "the chosen lock fits the storage"
             form: LockForm | None = StorageLock(storage, owner, settings.validity)
         case "fileSystem":
             form = FileLock(storage, owner, settings.validity)
@@ -179,8 +179,8 @@ def open_lock(
 def chosen_provider(
     storage: Storage, properties: Mapping[str, str], wanted: Provider
 ) -> Literal["storage", "fileSystem", "none"]:
-    """Which lock to take. Auto: what the table's properties name, else the lock object on object stores and none on
-    file systems. Raises UnsupportedTable.
+    """Which lock to take. Auto: the one that the table's properties name, else the lock object on object stores and no
+    lock on file systems. Raises UnsupportedTable.
     """
     swaps = isinstance(storage, ConditionalStorage)
     named = properties.get(PROVIDER_PROPERTY)
@@ -189,7 +189,7 @@ def chosen_provider(
         provider = ("storage" if swaps else "none") if named is None else _known(storage, named)
     if provider == "storage" and not swaps:
         reason = (
-            "the storage-based lock needs a store that can compare and swap, which file systems cannot: set "
+            "the storage-based lock needs compare-and-swap, which file systems do not have: set "
             "spec.table.lock.provider to fileSystem or none, and Hudi's writers to the same lock"
         )
         raise UnsupportedTable(storage.url, [reason])

@@ -1,4 +1,4 @@
-"""Which process wrote something, precisely enough to prove later that it is dead: so that nobody waits for the dead."""
+"""Which process wrote something, precisely enough to prove later that it is dead: no job waits for a dead process."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class ProcessIdentity:
     host: str
     pid: int
     life: str | None = None
-    """Boot of the kernel, namespace of process ids, start time: together they are never used twice. None where the
-    system does not tell them; then nobody can prove that the process is dead.
+    """Boot of the kernel, namespace of process ids, start time: together they are unique. None if the system does not
+    show them; then no proof of death is possible.
     """
 
     @classmethod
     def own(cls) -> Self:
-        """The process that asks."""
+        """The current process."""
         pid = os.getpid()
         surroundings, started = _surroundings(), _start_of(pid)
         life = None if surroundings is None or started is None else f"{surroundings}/{started[1]}"
         return cls(socket.gethostname(), pid, life)
 
     def is_dead(self) -> bool:
-        """Whether this process ended for certain. False whenever that cannot be seen from here."""
+        """Whether this process has certainly ended. False if that cannot be seen from here."""
         if not self._is_here():
             return False
         try:
@@ -39,15 +39,15 @@ class ProcessIdentity:
         except ProcessLookupError:
             return True
         except OSError:
-            pass  # it is there and belongs to somebody else
+            pass  # it exists and belongs to another user
         return _start_of(self.pid) is not None and not self._runs()
 
     def is_alive(self) -> bool:
-        """Whether this process runs for certain, on this machine. False whenever that cannot be seen from here."""
+        """Whether this process certainly runs, on this machine. False if that cannot be seen from here."""
         return self._is_here() and self._runs()
 
     def _is_here(self) -> bool:
-        """Else it is of another machine or another container: its process ids mean nothing here."""
+        """False: it is on another machine or in another container, and its process id means nothing here."""
         surroundings = _surroundings()
         return self.life is not None and surroundings is not None and self.life.startswith(f"{surroundings}/")
 

@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from bucketingest.hudi.errors import InvalidTable, LockLost
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
-from bucketingest.hudi.lock.renewing import Renewing
+from bucketingest.hudi.lock.renewal_thread import RenewalThread
 from bucketingest.storage import AlreadyExists, Changed, ConditionalStorage, NotFound, StorageError, Version
 
 log = logging.getLogger(__name__)
@@ -43,19 +43,19 @@ class LockContent:
 
     @classmethod
     def decode(cls, content: bytes, path: str) -> Self:
-        """From the bytes that anybody wrote; unknown fields are ignored as Hudi does. Raises InvalidTable."""
+        """From the bytes of any writer; unknown fields are ignored, as Hudi does. Raises InvalidTable."""
         try:
             stored = json.loads(content)
             return cls(bool(stored["expired"]), int(stored["validUntil"]), str(stored["owner"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise InvalidTable(f"{path} is no lock of Hudi's ({error!r}): stop all writers, then delete it") from error
+            raise InvalidTable(f"{path} is not a lock of Hudi ({error!r}): stop all writers, then delete it") from error
 
     def is_free(self, now_ms: int) -> bool:
         """Whether a writer may take the lock, by Hudi's rule."""
         return self.expired or now_ms > self.valid_until_ms + CLOCK_DRIFT // _MS
 
     def describe(self) -> str:
-        """Who holds it until when, for messages."""
+        """The holder and the end of its lock, for messages."""
         until = datetime.fromtimestamp(self.valid_until_ms / 1000, UTC)
         return f"{self.owner}, valid until {until:%Y-%m-%d %H:%M:%S} UTC"
 
@@ -78,16 +78,16 @@ class StorageLock:
         self._clock = clock
         self._monotonic = monotonic
         self._released: Version | None = None
-        """Version of our last release: if it still stands, nobody has held the lock since, and no read is needed."""
+        """Version of our last release: if it is unchanged, no writer has held the lock since, and no read is needed."""
 
-    def try_take(self) -> StorageGrip | str:
-        """Take the lock, or say who holds it. Raises InvalidTable, StorageError."""
+    def try_take(self) -> HeldStorageLock | str:
+        """Take the lock, or return its holder. Raises InvalidTable, StorageError."""
         until = self.usable_until()
         wanted = self.content()
         if self._released is not None:
             released, self._released = self._released, None
             try:
-                return StorageGrip(self, wanted, self._storage.replace(LOCK_PATH, wanted.encode(), released), until)
+                return HeldStorageLock(self, wanted, self._storage.replace(LOCK_PATH, wanted.encode(), released), until)
             except (Changed, NotFound):
                 pass
         try:
@@ -95,31 +95,31 @@ class StorageLock:
         except NotFound:
             return self._create(wanted, until)
         found = self._decode(stored)
-        # Our own without a grip is one whose answer was lost.
+        # Our own lock that we do not hold is one whose answer was lost.
         if not found.is_free(self._now_ms()) and found.owner != self._owner:
             return found.describe()
         try:
-            return StorageGrip(self, wanted, self._storage.replace(LOCK_PATH, wanted.encode(), version), until)
+            return HeldStorageLock(self, wanted, self._storage.replace(LOCK_PATH, wanted.encode(), version), until)
         except (Changed, NotFound):
-            return "another writer, that was faster"
+            return "another writer, which was faster"
 
     def content(self) -> LockContent:
-        """The lock as ours, from now on."""
+        """Content that makes the lock our own, from now on."""
         return LockContent(expired=False, valid_until_ms=self._now_ms() + self._validity // _MS, owner=self._owner)
 
     def usable_until(self) -> float:
-        """Until when, by the forward clock, a request that is made now makes the lock ours: well before it expires."""
+        """Forward-clock time until which a request sent now holds the lock: well before it expires for others."""
         return self._monotonic() + (self._validity * 2 / 3).total_seconds()
 
     def write(self, content: LockContent, version: Version) -> Version | None:
-        """Write our lock over its version; the new one. None if somebody else has it. Raises StorageError."""
+        """Write our lock over this version; returns the new one, None if another writer has it. Raises StorageError."""
         try:
             return self._storage.replace(LOCK_PATH, content.encode(), version)
         except (Changed, NotFound):
             pass
         try:
             stored, found = self._storage.get_versioned(LOCK_PATH)
-            if self._decode(stored).owner == self._owner:  # by a write of ours whose answer was lost
+            if self._decode(stored).owner == self._owner:  # by our own write whose answer was lost
                 return self._storage.replace(LOCK_PATH, content.encode(), found)
         except (Changed, NotFound):
             pass
@@ -129,12 +129,12 @@ class StorageLock:
         """Remember our release."""
         self._released = version
 
-    def renewing(self, renew: Callable[[], bool]) -> Renewing:
-        """A thread that renews in time."""
-        return Renewing("hudi-lock", self._validity / 3, renew)
+    def renewal_thread(self, renew: Callable[[], bool]) -> RenewalThread:
+        """A thread that renews the lock in time."""
+        return RenewalThread("hudi-lock", self._validity / 3, renew)
 
     def is_past(self, until: float) -> bool:
-        """Whether the forward clock has reached that."""
+        """Whether the forward clock has reached this time."""
         return self._monotonic() >= until
 
     @property
@@ -144,17 +144,17 @@ class StorageLock:
 
     @property
     def patience(self) -> timedelta:
-        """How long to wait for a renewal under way before the lock is left to expire."""
+        """How long to wait for a running renewal before the lock is left to expire."""
         return self._validity / 3
 
-    def _create(self, wanted: LockContent, until: float) -> StorageGrip | str:
+    def _create(self, wanted: LockContent, until: float) -> HeldStorageLock | str:
         try:
             self._storage.create(LOCK_PATH, wanted.encode())
             stored, version = self._storage.get_versioned(LOCK_PATH)
         except (AlreadyExists, NotFound):
-            return "another writer, that was faster"
+            return "another writer, which was faster"
         found = self._decode(stored)
-        return StorageGrip(self, wanted, version, until) if found == wanted else found.describe()
+        return HeldStorageLock(self, wanted, version, until) if found == wanted else found.describe()
 
     def _decode(self, stored: bytes) -> LockContent:
         return LockContent.decode(stored, self.where)
@@ -163,8 +163,8 @@ class StorageLock:
         return (self._clock() - datetime.fromtimestamp(0, UTC)) // _MS
 
 
-class StorageGrip:
-    """The lock object is ours; a thread renews it until it is released."""
+class HeldStorageLock:
+    """The lock object, while we hold it; a thread renews it until it is released."""
 
     def __init__(self, lock: StorageLock, content: LockContent, version: Version, until: float) -> None:
         self._lock = lock
@@ -173,10 +173,10 @@ class StorageGrip:
         self._until = until
         self._lost = False
         self._changing = threading.Lock()
-        self._renewing = lock.renewing(self.renew)
+        self._renewal_thread = lock.renewal_thread(self.renew)
 
     def check(self) -> None:
-        """Raise LockLost unless the lock is still certainly ours. No I/O."""
+        """Raise LockLost unless we certainly still hold the lock. No I/O."""
         if self._lost or self._lock.is_past(self._until):
             raise LockLost(
                 f"{self._lock.where}: the table's lock was lost or not renewed in time: storage did not answer, or the "
@@ -184,7 +184,7 @@ class StorageGrip:
             )
 
     def renew(self) -> bool:
-        """Make the lock valid for longer; False if it is lost. Raises StorageError, then the outcome is unknown."""
+        """Extend the lock; False if it is lost. Raises StorageError, then the outcome is unknown."""
         with self._changing:
             until = self._lock.usable_until()
             content = self._lock.content()
@@ -197,13 +197,13 @@ class StorageGrip:
             return True
 
     def release(self) -> None:
-        """Let others have the lock at once; if that fails it expires by itself."""
-        if not self._renewing.stop(self._lock.patience) or self._lost:
+        """Free the lock for other writers immediately; if that fails it expires by itself."""
+        if not self._renewal_thread.stop(self._lock.patience) or self._lost:
             return
         try:
             version = self._lock.write(replace(self._content, expired=True), self._version)
         except StorageError as error:
-            log.warning("the table's lock was not released and has to expire", extra={"reason": str(error)})
+            log.warning("the table's lock was not released and must expire", extra={"reason": str(error)})
             return
         if version is not None:
             self._lock.released(version)

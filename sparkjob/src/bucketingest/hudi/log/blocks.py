@@ -1,8 +1,7 @@
 """The blocks of a log file as this project writes them: Parquet rows, Avro rows, deletes, rollback commands.
 
-Every block carries the two headers that Hudi 1.2.0's own blocks have, SCHEMA and INSTANT_TIME (seen in log files it
-wrote). Each function returns the block as a list of buffers to be written one after the other; large ones are not
-copied.
+Every block has the two headers of Hudi 1.2.0's own blocks, SCHEMA and INSTANT_TIME (seen in log files it wrote). Each
+function returns the block as a list of buffers to write one after the other; large ones are not copied.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ def parquet_data_block(
     """A PARQUET block: the rows of ``table`` as the bytes of one Parquet file with one row group.
 
     ``table`` has the five meta columns first; dictionary-encoded columns are stored as plain strings with a Parquet
-    dictionary. ``avro_schema_json`` is the record schema with meta columns. ``level`` is the codec's own; None takes
-    its default, and must be for codecs without levels (snappy, none).
+    dictionary. ``avro_schema_json`` is the record schema with meta columns. ``level`` is the codec's own; None is its
+    default, and required for codecs without levels (snappy, none).
     """
     _check_meta_columns(table.schema)
     content = parquet_bytes(table, compression=compression, level=level)
@@ -65,8 +64,8 @@ def parquet_bytes(table: pa.Table, *, compression: str = "zstd", level: int | No
 def avro_data_block(table: pa.Table, *, instant_time: str, avro_schema_json: str) -> list[Buffer]:
     """An AVRO_DATA block: the rows of ``table`` as Avro datums, each with its length in front.
 
-    Arguments as for `parquet_data_block`; a column that ``avro_schema_json`` has as a union must be nullable in
-    ``table`` and the others not, as `arrow_to_avro` of the table's own schema gives it.
+    Arguments as for `parquet_data_block`; exactly the columns that ``avro_schema_json`` has as a union must be nullable
+    in ``table``, as `arrow_to_avro` of the table's own schema makes it.
     """
     _check_meta_columns(table.schema)
     head = struct.pack(">ii", _AVRO_BLOCK_VERSION, table.num_rows)
@@ -85,11 +84,11 @@ def delete_block(
     """A DELETE block: these keys of one partition are deleted, unless a row has a higher ordering value.
 
     ``record_keys`` are strings without null. ``ordering`` holds the deletes' values of the table's ordering column, in
-    that column's own type. None, a null, and the int or date 0 delete whatever came before, by commit time.
+    that column's own type. None, a null, and the int or date 0 delete every earlier row, by commit time.
 
-    With null and other ordering values mixed these are two blocks, one after the other.
+    If some ordering values are null and others are not, there are two blocks, one after the other.
 
-    Raises `SchemaError` for ordering columns of a type Hudi's delete records cannot hold.
+    Raises `SchemaError` for ordering columns of a type that Hudi's delete records cannot hold.
     """
     headers = _data_headers(instant_time, avro_schema_json)
     contents = delete_contents(record_keys, partition_path, ordering)

@@ -1,8 +1,8 @@
-"""The content of delete blocks: Hudi's list of deleted keys with the ordering value each delete competes with.
+"""The content of delete blocks: Hudi's list of deleted keys, each with its ordering value.
 
 Format: ``int 3``, ``int length``, one Avro datum of HoodieDeleteRecordList (Hudi 1.2.0, seen in log files it wrote).
-The ordering value is wrapped in a record that names its type, and Hudi's Spark reader compares what it unwraps with the
-column's value as Spark holds it, without converting: the wrong wrapper is a ClassCastException at the reader.
+The ordering value is wrapped in a record that names its type. Hudi's Spark reader compares the unwrapped value with the
+column's value as Spark holds it, without conversion: the wrong wrapper causes a ClassCastException in the reader.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _DECIMAL_WRAPPER: Final = (30, 15)
 _BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _STRING, _DECIMAL = 1, 2, 3, 4, 5, 7, 9
 
 _BY_COMMIT_TIME: Final = bytes([2 * _INT, 0])
-"""IntWrapper(0), which Hudi's writer gives deletes without ordering value: they delete whatever came before.
+"""IntWrapper(0), which Hudi's writer gives deletes without ordering value: they delete every earlier row.
 
-The null branch would mean the same to hudi-rs, but Hudi 1.2.0's Spark reader fails on it (NullPointerException) where
+The null branch would mean the same to hudi-rs, but Hudi 1.2.0's Spark reader fails on it (NullPointerException) if
 the deleted row is in a log file.
 """
 
@@ -80,7 +80,7 @@ def _rows(record_keys: pa.Array, partition_path: str, ordering: pa.Array | None)
 
 
 def _wrapped(ordering: Any) -> tuple[int, pa.Array]:
-    """The branch of the ordering value's wrapper, and the values in the form that wrapper holds."""
+    """The branch of the ordering value's wrapper, and the values in that wrapper's form."""
     kind = ordering.type
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         # Spark holds a timestamp as a long; TimestampMicrosWrapper would be unwrapped to java.sql.Timestamp.
@@ -103,13 +103,13 @@ def _wrapped(ordering: Any) -> tuple[int, pa.Array]:
     if pa.types.is_decimal128(kind):
         return _DECIMAL, _decimal_bytes(ordering)
     raise SchemaError(
-        f"an ordering column of type {kind} cannot be carried by a delete; "
+        f"a delete cannot hold an ordering value of type {kind}; "
         "order by a long, int, timestamp, date, string, double or decimal column"
     )
 
 
 def _decimal_bytes(ordering: pa.Array) -> pa.Array:
-    """Big-endian two's complement of the value at scale 15: the Avro bytes DecimalWrapper holds."""
+    """Big-endian two's complement of the value at scale 15: the Avro bytes of a DecimalWrapper."""
     precision, scale = _DECIMAL_WRAPPER
     kind = ordering.type
     if kind.scale > scale or kind.precision - kind.scale > precision - scale:

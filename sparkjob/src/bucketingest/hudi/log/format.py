@@ -81,7 +81,7 @@ class LogBlock:
 
 
 def frame_block(block_type: BlockType, headers: Mapping[HeaderKey, str], content: Sequence[Buffer]) -> list[Buffer]:
-    """A whole block as a list of buffers to be written one after the other; the content's buffers are not copied.
+    """A whole block as a list of buffers to write one after the other; the content's buffers are not copied.
 
     Raises ValueError if the content has 2 GiB or more, which Hudi cannot read.
     """
@@ -95,7 +95,7 @@ def frame_block(block_type: BlockType, headers: Mapping[HeaderKey, str], content
         encoded = value.encode()
         entries += [_INT.pack(key), _INT.pack(len(encoded)), encoded]
     head = b"".join([*entries, _LONG.pack(content_bytes)])
-    # After the first length field stand: version and type, head, content, footer count, trailing length.
+    # After the first length field come: version and type, head, content, footer count, trailing length.
     length = 8 + len(head) + content_bytes + _INT.size + _LONG.size
     start = _PREAMBLE.pack(MAGIC, length, FORMAT_VERSION, block_type) + head
     end = _INT.pack(0) + _LONG.pack(length + len(MAGIC))

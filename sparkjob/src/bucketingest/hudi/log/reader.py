@@ -1,4 +1,4 @@
-"""The rows and deletes in a log file, for inspection and for checking what was written.
+"""The rows and deletes in a log file, for inspection and for checking written files.
 
 Not on the write path: Avro blocks are decoded row by row.
 """
@@ -53,7 +53,7 @@ class LogContent:
 def read_log(data: Buffer, *, source: str = "log file") -> Iterator[LogContent]:
     """All blocks of a log file in order, decoded; command blocks come with neither rows nor deletes.
 
-    Raises `CorruptLog` for bytes that are no whole blocks, and for content of a kind or version not known here.
+    Raises `CorruptLog` for bytes that are not whole blocks, and for content of an unknown kind or version.
     """
     for block in read_blocks(data, source=source):
         where = f"{source}: the block at byte {block.offset}"

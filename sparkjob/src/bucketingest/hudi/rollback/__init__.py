@@ -1,1 +1,1 @@
-"""Rollback of an instant that never completed, in Hudi's steps: its plan, its acts, the markers it goes by."""
+"""Rollback of an instant that never completed, in Hudi's steps: its plan, its steps, the markers that it uses."""

@@ -1,4 +1,4 @@
-"""Marker files, by which Hudi's own rollback finds what a pending instant has written."""
+"""Marker files, by which Hudi's own rollback finds the files of a pending instant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bucketingest.storage.interface import HasDirectories, Storage
 
 _SUFFIX = ".marker.CREATE"
 _BATCH = 1000
-"""Markers that are deleted by one request: the most that S3 takes."""
+"""Markers deleted by one request: the most that S3 allows."""
 
 
 def marker_directory(instant_time: str) -> str:
@@ -28,7 +28,7 @@ def marker_path(instant_time: str, partition_path: str, file_name: str) -> str:
 
 
 def create_marker(storage: Storage, instant_time: str, partition_path: str, file_name: str) -> None:
-    """Mark a data file before it is written. Marking it again is no error."""
+    """Mark a data file before it is written. Marking it again is not an error."""
     try:
         storage.create(marker_path(instant_time, partition_path, file_name), b"")
     except AlreadyExists:
@@ -45,9 +45,9 @@ def marked_files(storage: Storage, instant_time: str) -> frozenset[str]:
 def delete_markers(storage: Storage, instant_time: str, files: Iterable[str] | None = None) -> None:
     """Remove the markers of an instant: after completion, or as one of the last steps of a rollback.
 
-    `files`: the data files, relative to the table's root, if all are known; else the markers are listed. Where the
-    storage has directories, theirs go, too: there is one per instant and partition, and only Hudi's archival would
-    remove them.
+    `files`: the data files, relative to the table's root, if all are known; else the markers are listed. If the storage
+    has directories, the markers' directories are deleted too: there is one per instant and partition, and otherwise
+    only Hudi's archival removes them.
     """
     if files is None:
         paths = [info.path for info in storage.list(marker_directory(instant_time))]

@@ -1,4 +1,4 @@
-"""Which rollbacks stand on the timeline unfinished, and what they were going to take back."""
+"""Which rollbacks are pending on the timeline, and what they roll back."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from bucketingest.storage.interface import Storage
 
 @dataclass(frozen=True, slots=True)
 class PendingRollback:
-    """A rollback that was requested and has not completed, ours or another writer's."""
+    """A rollback that was requested and has not completed, our own or another writer's."""
 
     rollback_time: str
     state: State
     plan: RollbackPlan | None
-    """None if there is none that can be read; Hudi 1.2.0 skips such a rollback."""
+    """None if no plan can be read; Hudi 1.2.0 skips such a rollback."""
     problem: str = ""
     """Why there is no plan."""
 
     @property
     def target(self) -> str | None:
-        """Request time of the instant that it takes back."""
+        """Request time of the instant that it rolls back."""
         return None if self.plan is None else self.plan.instant_time
 
 
@@ -56,6 +56,6 @@ def read_rollback(storage: Storage, rollback: Instant) -> PendingRollback:
         return PendingRollback(rollback.request_time, rollback.state, None, f"{path} is missing")
     except StorageError:
         raise
-    except BucketIngestError as error:  # not a plan, or one that cannot be carried out here
+    except BucketIngestError as error:  # not a plan, or a plan that cannot be carried out here
         return PendingRollback(rollback.request_time, rollback.state, None, str(error))
     return PendingRollback(rollback.request_time, rollback.state, plan)

@@ -1,4 +1,4 @@
-"""What a rollback decides and records, apart from the acting: which files go, and how plan and result are written."""
+"""What a rollback decides and records: which files are deleted, and how plan and result are written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RollbackFile:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """What the requested file of a rollback instant says: roll back `instant_time` by deleting `files`."""
+    """Content of the requested file of a rollback instant: roll back `instant_time` by deleting `files`."""
 
     instant_time: str
     action: str
@@ -54,7 +54,7 @@ class RollbackPlan:
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
-        """The plan in the bytes of a requested file, ours or Hudi's. Raises `InvalidTable`, `RollbackError`."""
+        """The plan in the bytes of a requested file, our own or Hudi's. Raises `InvalidTable`, `RollbackError`."""
         record = read_record(data, where)
         target = record.get("instantToRollback") or {}
         files: list[RollbackFile] = []
@@ -69,8 +69,8 @@ class RollbackPlan:
 
 
 def _files_of_request(request: Mapping[str, Any]) -> Iterable[RollbackFile]:
-    # Absolute paths come with or without a scheme and authority, as their writer opened the table; the partition path
-    # and the last segment say the same without them.
+    # Absolute paths have a scheme and authority only if their writer opened the table with them; the partition path and
+    # the last segment are the same in both cases.
     partition_path = request["partitionPath"]
     for path in request["filesToBeDeleted"]:
         name = path.rpartition("/")[2]
@@ -79,7 +79,7 @@ def _files_of_request(request: Mapping[str, Any]) -> Iterable[RollbackFile]:
 
 @dataclass(frozen=True, slots=True)
 class RollbackMetadata:
-    """What the completed file of a rollback instant says: what was `done`."""
+    """Content of the completed file of a rollback instant: what was `done`."""
 
     rollback_time: str
     done: RollbackPlan
@@ -113,16 +113,16 @@ class RollbackMetadata:
 
 
 def rolled_back_instants(data: bytes, where: str) -> tuple[str, ...]:
-    """Request times that a completed rollback's file says it rolled back. Raises `InvalidTable`."""
+    """Request times of the instants that a completed rollback's file names. Raises `InvalidTable`."""
     return tuple(read_record(data, where).get("commitsRollback") or ())
 
 
 def refuse_unless_pending_deltacommit(instant: Instant) -> None:
-    """Raise `RollbackError` for an instant that must not be rolled back: completed, or another's table service."""
+    """Raise `RollbackError` for an instant that must not be rolled back: completed, or a table service."""
     if instant.is_completed:
         raise RollbackError(
-            f"instant {instant.request_time} {instant.action} is completed (at {instant.completion_time}): its rows "
-            "have been read and are never taken back here"
+            f"instant {instant.request_time} {instant.action} is completed (at {instant.completion_time}): readers "
+            "have seen its rows, so it is never rolled back"
         )
     if instant.action != DELTA_COMMIT:
         raise RollbackError(
@@ -132,10 +132,10 @@ def refuse_unless_pending_deltacommit(instant: Instant) -> None:
 
 
 def files_of_instant(listed: Iterable[str], known_files: Iterable[str], instant_time: str) -> list[RollbackFile]:
-    """Files of one instant: the listed ones with it in their names, and the known ones, listed or not. Pure.
+    """Files of one instant: the listed ones with its time in their names, and the known ones, listed or not. Pure.
 
     In table versions 8 and 9 each log and base file has the request time of its instant in its name. Raises
-    `RollbackError` for a known file that carries another instant: deleting it would take committed rows away.
+    `RollbackError` for a known file with another instant's time: deleting it would delete committed rows.
     """
     known = frozenset(known_files)
     paths = known.union(listed)

@@ -1,4 +1,4 @@
-"""Taking back an instant that never completed, in Hudi's steps and order, so that anyone may finish it."""
+"""Rolling back an instant that never completed, in Hudi's steps and order, so that any writer may finish it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RollbackOptions:
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """What a rollback did. `rollback_time` is None if the instant was not on the timeline: then only leftovers went."""
+    """What a rollback did. `rollback_time` is None for an instant off the timeline: then it only deleted files."""
 
     instant_time: str
     rollback_time: str | None
@@ -72,9 +72,9 @@ def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = _D
     """Roll the pending deltacommit back. May be repeated after a crash at any point, and after it succeeded.
 
     The order is Hudi 1.2.0's: plan, inflight, data files, the instant's inflight then requested file, completed
-    rollback, markers, heartbeat. Pending rollbacks whose plans name the instant, Hudi's or ours, are resumed, all of
-    them: one that stays would make every later write of Hudi's EAGER writer fail. Raises `RollbackError` if the instant
-    is completed or archived, or is no deltacommit.
+    rollback, markers, heartbeat. All pending rollbacks whose plans name the instant, Hudi's or our own, are
+    resumed: one that stays would make every later write of Hudi's EAGER writer fail. Raises `RollbackError` if the
+    instant is completed or archived, or is not a deltacommit.
     """
     files = _find_files(storage, instant_time, options)
     with options.lock():
@@ -114,8 +114,8 @@ def sweep(
     """Delete late files of an instant that was rolled back before; returns their paths.
 
     An executor that was cut off may still finish a write, its marker first. Its file would count as committed once
-    archival has passed the instant's time. `superseded`: the rows are in other instants, so a file goes also when a
-    driver that slept has completed the instant after its rollback, and others may have archived it then. Raises
+    archival has passed the instant's time. `superseded`: the rows are in other instants, so files are deleted even if a
+    paused driver has completed the instant after its rollback, and another writer may have archived it. Raises
     `RollbackError` if the instant is pending, or completed or archived and not superseded.
     """
     timeline = Timeline.load(storage)
@@ -123,7 +123,7 @@ def sweep(
     if not superseded:
         _refuse(storage, timeline, instant_time)
     if target is not None and not target.is_completed:
-        raise RollbackError(f"instant {instant_time} is still pending: roll it back, a sweep is for what comes after")
+        raise RollbackError(f"instant {instant_time} is still pending: roll it back first, then sweep")
     paths = tuple(file.path for file in _find_files(storage, instant_time, options))
     storage.delete_many(paths)
     _tidy(storage, instant_time)
@@ -139,7 +139,7 @@ def pending_rollback(storage: Storage, timeline: Timeline, instant_time: str) ->
 
 
 def rollbacks_of(storage: Storage, timeline: Timeline, instant_time: str) -> tuple[Instant, ...]:
-    """Rollbacks on the active timeline, pending or completed, that name the instant. Usually opens no file at all."""
+    """Rollbacks on the active timeline, pending or completed, that name the instant. Usually opens no file."""
     found = []
     for instant in timeline.instants:
         if instant.action != ROLLBACK or instant.request_time <= instant_time:
@@ -154,8 +154,8 @@ def rollbacks_of(storage: Storage, timeline: Timeline, instant_time: str) -> tup
 
 
 def rollback_targets(storage: Storage, timeline: Timeline, ignoring: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Request times that the active timeline's rollbacks name, pending ones included, but those in `ignoring`, by the
-    rollbacks' own request times.
+    """Request times that the active timeline's rollbacks name, also pending ones. `ignoring`: request times of
+    rollbacks to leave out.
     """
     targets: set[str] = set()
     for instant in timeline.instants:
@@ -174,12 +174,12 @@ def _target(timeline: Timeline, instant_time: str) -> Instant | None:
 
 
 def _refuse(storage: Storage, timeline: Timeline, instant_time: str) -> None:
-    """Raise `RollbackError` if the instant is visible to readers, or not ours to roll back."""
+    """Raise `RollbackError` if the instant is visible to readers, or must not be rolled back here."""
     target = _target(timeline, instant_time)
     if target is not None:
         refuse_unless_pending_deltacommit(target)
     else:
-        # Whether it is archived only the history knows, whatever is the oldest on the timeline by now.
+        # Only the history says whether it is archived; the oldest instant on the timeline may have changed.
         for archived in archived_instants(storage, instant_time):
             if archived.action in WRITE_ACTIONS:
                 refuse_unless_pending_deltacommit(archived)
@@ -207,12 +207,12 @@ def _request(
             return rollback_time, plan
     raise RollbackError(
         f"{storage.url}: no free time for the rollback of {plan.instant_time} in {_REQUEST_ATTEMPTS_MAX} attempts: "
-        "other writers are at work without the table's lock; stop them"
+        "other writers write without the table's lock; stop them"
     )
 
 
 def _leave_timeline(storage: Storage, done: RollbackPlan) -> None:
-    """Step 4, under the lock: take the instant off the timeline, unless somebody completed it meanwhile."""
+    """Step 4, under the lock: remove the instant from the timeline, unless another process completed it meanwhile."""
     _refuse(storage, Timeline.load(storage), done.instant_time)
     for state in PENDING_STATES:
         storage.delete(path_of(Instant(done.instant_time, done.action, state)))
@@ -229,7 +229,7 @@ def _finish(
     timeline = Timeline.load(storage)
     rollback = timeline.find(rollback_time, ROLLBACK)
     if rollback is not None and rollback.is_completed:
-        return  # somebody else resumed it at the same time and was faster
+        return  # another process resumed it at the same time and was faster
     now = options.clock()
     taken_ms = max(0, (now - started) // timedelta(milliseconds=1))
     metadata = RollbackMetadata(rollback_time, done, taken_ms)

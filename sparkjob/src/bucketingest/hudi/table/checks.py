@@ -1,4 +1,4 @@
-"""Why a table must not be written to: every silent way to ruin or hide rows is turned into a reason with a remedy."""
+"""Why a table must not be written to: each silent way to damage or hide rows becomes a reason with a remedy."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def refusals(properties: _Properties, expected: TableDefinition) -> list[str]:
 
 
 def metadata_table_refusals(properties: _Properties) -> list[str]:
-    """Reason to refuse a table whose metadata table is on; ask again, of fresh properties, before every commit."""
+    """Reason to refuse a table whose metadata table is on; check again, with fresh properties, before every commit."""
     return [f"{PROPERTIES_PATH}: {reason}" for reason in _metadata_table(properties)]
 
 
@@ -77,7 +77,7 @@ def check_table(table: HoodieTable, expected: TableDefinition) -> None:
 def _local_time_zone(table: HoodieTable) -> Iterator[str]:
     """LOCAL, the default of Hudi's writers, is the zone of each writer's JVM, usually UTC.
 
-    Ours count in UTC, so a table is refused only if its files show that it counts otherwise: times would go back.
+    Our writers use UTC, so a table is refused only if its files show another zone: times would go back.
     """
     if table.properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() != "LOCAL":
         return
@@ -86,13 +86,13 @@ def _local_time_zone(table: HoodieTable) -> Iterator[str]:
         hours = offset / timedelta(hours=1)
         yield (
             f"{PROPERTIES_PATH}: hoodie.table.timeline.timezone=LOCAL and the instants in {TIMELINE_DIRECTORY} are "
-            f"{hours:+g} hours from UTC: this writer counts in UTC, so times would not increase; run the other writers "
+            f"{hours:+g} hours from UTC: this writer uses UTC, so times would not increase; run the other writers "
             "in UTC (user.timezone) and wait until the clock has passed the newest instant, or use a new table"
         )
 
 
 def _metadata_table(properties: _Properties, _expected: TableDefinition | None = None) -> Iterator[str]:
-    # Seen with Hudi 1.2.0: its readers take the list of files from the metadata table alone.
+    # Seen with Hudi 1.2.0: its readers take the list of files only from the metadata table.
     for key in ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"):
         found = properties.get(key, "").strip()
         if found:
@@ -138,8 +138,8 @@ def _keys(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
         found = _fields(properties.get(key, ""))
         if found != fields:
             yield (
-                f"{key}={','.join(found) or '(none)'}, but the {words} asked for: {','.join(fields) or '(none)'}; they "
-                "cannot change in a table's life: ask for the table's own, or use a new table"
+                f"{key}={','.join(found) or '(none)'}, but the spec's {words}: {','.join(fields) or '(none)'}; they "
+                "cannot change in a table's life: set the table's own, or use a new table"
             )
     generator = properties.get("hoodie.table.keygenerator.type")
     if generator is not None and generator.upper() != expected.key_generator_type:
@@ -151,8 +151,8 @@ def _keys(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
     wanted = str(expected.hive_style_partitioning).lower()
     if expected.partition_fields and hive_style != wanted:
         yield (
-            f"hoodie.datasource.write.hive_style_partitioning={hive_style}, asked for {wanted}: rows would land in "
-            "other partitions; ask for the table's own"
+            f"hoodie.datasource.write.hive_style_partitioning={hive_style}, the spec has {wanted}: rows would go to "
+            "other partitions; set the table's own"
         )
 
 
@@ -161,13 +161,13 @@ def _ordering(properties: _Properties, expected: TableDefinition) -> Iterator[st
     wanted = (expected.ordering_field,) if expected.ordering_field else ()
     if _fields(ordering) != wanted:
         yield (
-            f"hoodie.table.ordering.fields={ordering or '(none)'}, but the ordering field asked for: "
-            f"{expected.ordering_field or '(none)'}; readers merge by the table's own: ask for that"
+            f"hoodie.table.ordering.fields={ordering or '(none)'}, but the spec's ordering field: "
+            f"{expected.ordering_field or '(none)'}; readers merge by the table's own: set that"
         )
     mode = properties.get("hoodie.record.merge.mode")
     if mode != expected.merge_mode:
         yield (
-            f"hoodie.record.merge.mode={mode or '(missing)'}, but what was asked for needs {expected.merge_mode}; "
+            f"hoodie.record.merge.mode={mode or '(missing)'}, but the spec needs {expected.merge_mode}; "
             "readers merge by the table's own mode, and fail without one"
         )
     partial = properties.get("hoodie.table.partial.update.mode", "")
@@ -180,8 +180,8 @@ def _buckets(properties: _Properties, expected: TableDefinition) -> Iterator[str
         # Hudi made the table: its hash is the only one Hudi's writers know. The count is checked against rows.
         if expected.hash != "hudi":
             yield (
-                f"no {BUCKET_HASH}: another writer made the table, so its keys are hashed as Hudi does, but hash "
-                f"{expected.hash} was asked for; ask for hash hudi"
+                f"no {BUCKET_HASH}: another writer made the table, so its keys are hashed as Hudi does, but the spec "
+                f"has hash {expected.hash}; set hash hudi"
             )
         return
     wanted = {
@@ -192,8 +192,8 @@ def _buckets(properties: _Properties, expected: TableDefinition) -> Iterator[str
     for key, value in wanted.items():
         if properties.get(key) != value:
             yield (
-                f"{key}={properties.get(key, '(missing)')}, asked for {value}: rows would go to other file groups than "
-                "their earlier versions; ask for the table's own, or rewrite the rows into a new table"
+                f"{key}={properties.get(key, '(missing)')}, the spec has {value}: rows would go to other file groups "
+                "than their earlier versions; set the table's own, or rewrite the rows into a new table"
             )
 
 

@@ -1,4 +1,4 @@
-"""Which files make up a table at one moment: file groups and their slices, from a listing and the timeline."""
+"""The files of a table at one moment: file groups and their slices, from a listing and the timeline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DataFile:
 
     @property
     def partition_path(self) -> str:
-        """Partition that the file lies in; "" for an unpartitioned table."""
+        """Partition of the file; "" for an unpartitioned table."""
         return self.path.rpartition("/")[0]
 
     @property
@@ -59,7 +59,8 @@ class FileSlice:
 class FileGroup:
     """All files of one file id in one partition.
 
-    `slices` hold what is committed, oldest first; `uncommitted` are files of pending, rolled-back or unknown instants.
+    `slices` hold the committed files, oldest first; `uncommitted` are files of pending, rolled-back or unknown
+    instants.
     """
 
     partition_path: str
@@ -69,7 +70,7 @@ class FileGroup:
 
     @property
     def latest(self) -> FileSlice | None:
-        """The slice that a snapshot reads; None if nothing is committed."""
+        """The slice that a snapshot query reads; None if nothing is committed."""
         return self.slices[-1] if self.slices else None
 
 
@@ -95,7 +96,7 @@ class FileView:
 
     @property
     def unmarked_partitions(self) -> tuple[str, ...]:
-        """Partitions with committed files that readers skip, for want of the partition metadata file."""
+        """Partitions with committed files that readers skip, because the partition metadata file is missing."""
         return tuple(
             path
             for path, groups in self.partitions.items()
@@ -106,13 +107,13 @@ class FileView:
 def load_file_view(storage: Storage, timeline: Timeline) -> FileView:
     """View of the whole table: one recursive listing of every top-level directory except `.hoodie`.
 
-    The timeline must have been loaded before: a file listed later than it cannot then be taken for committed too early.
+    The timeline must be loaded before the listing: then no file can count as committed too early.
     """
     return build_file_view(list_data(storage), timeline)
 
 
 def list_data(storage: Storage, partitions: Sequence[str] | None = None) -> Iterator[ObjectInfo]:
-    """Every object outside `.hoodie`; with `partitions` only what lies directly in those."""
+    """Every object outside `.hoodie`; with `partitions` only the objects directly in those."""
     if partitions is not None:
         for partition_path in partitions:
             yield from storage.list_level(partition_path).objects
@@ -125,7 +126,7 @@ def list_data(storage: Storage, partitions: Sequence[str] | None = None) -> Iter
 
 
 def build_file_view(objects: Iterable[ObjectInfo], timeline: Timeline) -> FileView:
-    """View of the listed files at the moment of the timeline. Pure. Objects that are no data files are ignored."""
+    """View of the listed files at the moment of the timeline. Pure. Objects that are not data files are ignored."""
     files: defaultdict[str, defaultdict[str, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
     marked = set()
     for info in objects:
@@ -153,9 +154,9 @@ def _group(partition_path: str, file_id: str, files: list[DataFile], timeline: T
 def _slices(files: list[DataFile], timeline: Timeline) -> tuple[FileSlice, ...]:
     """Attach each log file to the base file with the greatest instant not above the log's completion time.
 
-    This is the rule of Hudi 1.2.0 for table versions 8 and 9. The completion time of an archived instant stands in the
-    history only; its request time is taken instead, which can differ in old slices, never in the latest one unless a
-    compaction ran between request and completion of a log file that was archived since.
+    This is the rule of Hudi 1.2.0 for table versions 8 and 9. The completion time of an archived instant is only in the
+    history, so its request time is used. The result can differ in old slices; in the latest one only if a compaction
+    ran between request and completion of a log file that was archived since.
     """
     bases = {file.instant: file for file in sorted(files, key=_path) if isinstance(file.name, BaseFileName)}
     base_instants = sorted(bases)

@@ -1,4 +1,4 @@
-"""Record keys that a table holds, a few of them: to see whether its buckets are counted and hashed as the spec says."""
+"""A few record keys of a table: they show whether its bucket count and hash are those of the spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mark that makes a directory a partition: without it Hudi's Spark reader skips the rows in it without a word."""
+"""The file that marks a directory as a partition: without it Hudi's Spark reader silently skips the rows in it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def partition_metadata(partition_path: str, instant_time: str) -> str:
 
 
 def ensure_partition_metadata(storage: Storage, partition_path: str, instant_time: str) -> bool:
-    """Mark the partition unless it is marked. Returns whether this call did it. Safe for any number of callers at
-    once.
-    """
+    """Mark the partition unless it is marked. Returns whether this call did it. Safe for concurrent callers."""
     path = join(partition_path, PARTITION_METADATA_NAME)
     try:
         storage.create(path, partition_metadata(partition_path, instant_time).encode("ascii"))

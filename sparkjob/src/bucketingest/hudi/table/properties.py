@@ -1,4 +1,4 @@
-"""Java's .properties text and Hudi's checksum over it: every reader of a table starts with hoodie.properties."""
+"""Java's .properties text and Hudi's checksum over it: every reader of a table first reads hoodie.properties."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def serialise(properties: Mapping[str, str], comments: tuple[str, ...] = ()) -> str:
-    """A .properties text that Java reads back to the same keys and values; sorted by key, ASCII only, lines end in a
-    newline.
-    """
+    """A .properties text that Java reads back to the same keys and values; sorted by key, ASCII only, with newlines."""
     lines = [f"#{comment}" for comment in comments]
     lines.extend(f"{_escape(key, is_key=True)}={_escape(properties[key], is_key=False)}" for key in sorted(properties))
     return "\n".join(lines) + "\n"
@@ -52,7 +50,7 @@ def serialise(properties: Mapping[str, str], comments: tuple[str, ...] = ()) -> 
 def checksum(database: str, table: str) -> str:
     """Value of hoodie.table.checksum: CRC-32 of `<database>.<table>` as an unsigned decimal; the database may be empty.
 
-    Seen in tables that Hudi 1.2.0 wrote. Its readers refuse a table whose checksum is there and wrong.
+    Seen in tables that Hudi 1.2.0 wrote. Its readers refuse a table with a wrong checksum.
     """
     return str(zlib.crc32(f"{database}.{table}".encode()))
 
@@ -95,7 +93,7 @@ def _unescape(text: str) -> str:
             position += 4
         else:
             out.append(_ESCAPES.get(escaped, escaped))
-    # Java escapes UTF-16 code units: two escapes make one character beyond the basic plane.
+    # Java escapes UTF-16 code units: two escapes are one character beyond the basic plane.
     return "".join(out).encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
 
 
@@ -113,7 +111,7 @@ def _escape(text: str, *, is_key: bool) -> str:
         if character in _ESCAPED:
             out.append(_ESCAPED[character])
         elif character == " ":
-            # A leading space of a value, and any of a key, would be taken for the separator's.
+            # Java would read a leading space of a value, and any space of a key, as part of the separator.
             out.append("\\ " if is_key or index == 0 else " ")
         elif " " < character <= "~":
             out.append(character)

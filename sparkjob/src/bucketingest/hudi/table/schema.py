@@ -1,4 +1,4 @@
-"""Names and shapes of a table's columns: Arrow schema to the Avro schema Hudi stores, and back.
+"""Names and types of a table's columns: Arrow schema to the Avro schema that Hudi stores, and back.
 
 Hudi keeps an Avro schema in every log block header and every commit. Readers resolve a block's schema against the
 table's by name, so record, namespace and fixed names must be those of Hudi's Spark writer (Hudi 1.2.0, seen in tables
@@ -44,7 +44,7 @@ _PRIMITIVES: Final[dict[pa.DataType, Any]] = {
     pa.date32(): {"type": "int", "logicalType": "date"},
 }
 
-_ADVICE: Final[tuple[tuple[str, str], ...]] = (
+_REMEDIES: Final[tuple[tuple[str, str], ...]] = (
     ("timestamp", "cast it to microseconds"),
     ("date64", "cast it to a date in days (date32)"),
     ("time", "cast it to a long or a string"),
@@ -61,7 +61,7 @@ _ADVICE: Final[tuple[tuple[str, str], ...]] = (
 
 
 def arrow_to_avro(schema: pa.Schema, *, table_name: str) -> AvroSchema:
-    """The Avro schema Hudi's Spark writer gives a table of these columns, without meta columns.
+    """The Avro schema that Hudi's Spark writer gives a table of these columns, without meta columns.
 
     Meta columns at the front of ``schema`` are left out: see `with_meta_columns`. A nullable field becomes the union
     ``["null", T]`` with default null. Dictionary-encoded columns count as their value type.
@@ -80,19 +80,19 @@ def arrow_to_avro(schema: pa.Schema, *, table_name: str) -> AvroSchema:
 
 
 def with_meta_columns(schema: AvroSchema) -> AvroSchema:
-    """The same record schema with Hudi's five meta columns as its first fields, as block headers carry it."""
+    """The same record schema with Hudi's five meta columns as its first fields, as in block headers."""
     meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_COLUMNS]
     own = [field for field in schema["fields"] if field["name"] not in META_COLUMNS]
     return {**schema, "fields": meta + own}
 
 
 def schema_json(schema: AvroSchema) -> str:
-    """The schema as one line of JSON without blanks, the form Hudi stores in block headers and commits."""
+    """The schema as one line of JSON without blanks, the form that Hudi stores in block headers and commits."""
     return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
 
 
 def _sanitised(table_name: str) -> str:
-    """Hudi's own replacement of characters Avro names cannot have [Hudi 1.2.0, HoodieAvroUtils.sanitizeName]."""
+    """Hudi's own replacement of characters that Avro names cannot have [Hudi 1.2.0, HoodieAvroUtils.sanitizeName]."""
     if not table_name:
         raise SchemaError("the table has no name; set spec.table.name")
     first = re.sub(r"^[^A-Za-z_]", "__", table_name)
@@ -137,7 +137,7 @@ def _avro_type(kind: pa.DataType, name: str, namespace: str, path: tuple[str, ..
     if pa.types.is_struct(kind) and kind.num_fields:
         fields = [_avro_field(field, f"{namespace}.{name}", path) for field in kind]
         return {"type": "record", "name": name, "namespace": namespace, "fields": fields}
-    raise SchemaError(f"column {'.'.join(path)!r}: type {kind} cannot be stored; {_advice(kind)}")
+    raise SchemaError(f"column {'.'.join(path)!r}: type {kind} cannot be stored; {_remedy(kind)}")
 
 
 def _avro_nullable(field: pa.Field, name: str, namespace: str, path: tuple[str, ...]) -> Any:
@@ -145,9 +145,9 @@ def _avro_nullable(field: pa.Field, name: str, namespace: str, path: tuple[str, 
     return ["null", avro] if field.nullable else avro
 
 
-def _advice(kind: pa.DataType) -> str:
+def _remedy(kind: pa.DataType) -> str:
     text = str(kind)
-    return next((advice for start, advice in _ADVICE if text.startswith(start)), "cast it to a supported type")
+    return next((remedy for start, remedy in _REMEDIES if text.startswith(start)), "cast it to a supported type")
 
 
 def decimal_bytes(precision: int) -> int:
@@ -192,7 +192,9 @@ def _arrow_field(name: str, avro: Any, path: tuple[str, ...]) -> pa.Field:
     if nullable:
         others = [branch for branch in avro if branch != "null"]
         if len(others) != 1:
-            raise SchemaError(f"column {'.'.join(path)!r}: union {avro} has no Arrow type; only null and one type has")
+            raise SchemaError(
+                f"column {'.'.join(path)!r}: union {avro} has no Arrow type; only a union of null and one type has"
+            )
         nullable, avro = len(others) < len(avro), others[0]
     return pa.field(name, _arrow_type(avro, path), nullable)
 

@@ -1,7 +1,7 @@
 """Whether rows of an incoming schema may be written to a table, and what the table's schema becomes.
 
-Refusing happens before anything is written: a block whose schema Hudi's readers cannot resolve against the table's
-would make the whole file group unreadable.
+Schemas are refused before anything is written: a block whose schema Hudi's readers cannot resolve against the table's
+makes the whole file group unreadable.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class SchemaComparison:
 
     fit: Fit
     schema: AvroSchema
-    """What to write with, without meta columns: the table's columns in its order, then the added ones."""
+    """The schema to write, without meta columns: the table's columns in its order, then the added ones."""
     added: tuple[str, ...]
-    """Incoming columns the table did not have; all nullable."""
+    """Incoming columns that the table did not have; all nullable."""
     missing: tuple[str, ...]
-    """The table's nullable columns that the input lacks: to be filled with null."""
+    """The table's nullable columns that the input lacks: they are filled with null."""
     reasons: tuple[str, ...]
     """Why the schema is refused, each with the column; empty unless refused."""
 
@@ -43,21 +43,21 @@ def compare_schemas(table: AvroSchema, incoming: AvroSchema) -> SchemaComparison
     and a required value for a nullable column. Refused are changed types, nulls for a required column, new required
     columns, and absent required columns.
     """
-    ours, theirs = _columns(table), _columns(incoming)
+    stored, arriving = _columns(table), _columns(incoming)
     reasons: list[str] = []
-    for name, column in ours.items():
-        if name in theirs:
-            reasons += _differences(name, column["type"], theirs[name]["type"])
+    for name, column in stored.items():
+        if name in arriving:
+            reasons += _differences(name, column["type"], arriving[name]["type"])
         elif not _is_nullable(column["type"]):
             reasons.append(f"column {name!r} is required by the table but missing in the input; select it")
-    added = tuple(name for name in theirs if name not in ours)
+    added = tuple(name for name in arriving if name not in stored)
     reasons += [
         f"column {name!r} is new and not nullable; rows already in the table have no value for it: make it nullable"
         for name in added
-        if not _is_nullable(theirs[name]["type"])
+        if not _is_nullable(arriving[name]["type"])
     ]
-    missing = tuple(name for name, column in ours.items() if name not in theirs and _is_nullable(column["type"]))
-    merged = {**table, "fields": [*ours.values(), *(theirs[name] for name in added)]}
+    missing = tuple(name for name, column in stored.items() if name not in arriving and _is_nullable(column["type"]))
+    merged = {**table, "fields": [*stored.values(), *(arriving[name] for name in added)]}
     fit = Fit.REFUSED if reasons else Fit.EVOLVED if added else Fit.SAME
     return SchemaComparison(fit, merged, added, missing, tuple(reasons))
 
@@ -70,32 +70,32 @@ def _is_nullable(avro: Any) -> bool:
     return isinstance(avro, list) and "null" in avro
 
 
-def _differences(path: str, ours: Any, theirs: Any) -> list[str]:
-    """Reasons why values of ``theirs`` cannot be stored as ``ours``; names of records and fixed types do not count."""
-    if _is_nullable(theirs) and not _is_nullable(ours):
+def _differences(path: str, stored: Any, arriving: Any) -> list[str]:
+    """Reasons why values of ``arriving`` cannot be stored as ``stored``; names of nested types are ignored."""
+    if _is_nullable(arriving) and not _is_nullable(stored):
         return [f"column {path!r} is required by the table but nullable in the input; filter or replace its nulls"]
-    return _type_differences(path, _value_type(ours), _value_type(theirs))
+    return _type_differences(path, _value_type(stored), _value_type(arriving))
 
 
-def _type_differences(path: str, ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
-    if _kind(ours) != _kind(theirs):
-        return [f"column {path!r} is {_shown(ours)} in the table but {_shown(theirs)} in the input; cast it"]
-    match ours["type"]:
+def _type_differences(path: str, stored: dict[str, Any], arriving: dict[str, Any]) -> list[str]:
+    if _kind(stored) != _kind(arriving):
+        return [f"column {path!r} is {_shown(stored)} in the table but {_shown(arriving)} in the input; cast it"]
+    match stored["type"]:
         case "array":
-            return _differences(f"{path}.element", ours["items"], theirs["items"])
+            return _differences(f"{path}.element", stored["items"], arriving["items"])
         case "map":
-            return _differences(f"{path}.value", ours["values"], theirs["values"])
+            return _differences(f"{path}.value", stored["values"], arriving["values"])
         case "record":
-            return _record_differences(path, ours, theirs)
+            return _record_differences(path, stored, arriving)
     return []
 
 
-def _record_differences(path: str, ours: AvroSchema, theirs: AvroSchema) -> list[str]:
+def _record_differences(path: str, stored: AvroSchema, arriving: AvroSchema) -> list[str]:
     """Nested fields must be the same by name and order: only top-level columns may be added or left out."""
-    names, other_names = ([field["name"] for field in record["fields"]] for record in (ours, theirs))
+    names, other_names = ([field["name"] for field in record["fields"]] for record in (stored, arriving))
     if names != other_names:
         return [f"column {path!r} has fields {names} in the table but {other_names} in the input; select the same"]
-    pairs = zip(ours["fields"], theirs["fields"], strict=True)
+    pairs = zip(stored["fields"], arriving["fields"], strict=True)
     return [reason for a, b in pairs for reason in _differences(f"{path}.{a['name']}", a["type"], b["type"])]
 
 

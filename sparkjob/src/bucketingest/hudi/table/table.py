@@ -1,4 +1,4 @@
-"""Creating and opening a table: hoodie.properties, which every reader and writer trusts before anything else."""
+"""Creating and opening a table: hoodie.properties, which every reader and writer reads first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bucketingest.storage.interface import Storage
 BUCKET_COUNT = "bucketingest.bucket.count"
 BUCKET_HASH = "bucketingest.bucket.hash"
 BUCKET_HASH_FIELDS = "bucketingest.bucket.hash.fields"
-"""Properties of our own: Hudi does not store how a table was bucketed, and a writer that guesses ruins the table."""
+"""Our own properties: Hudi does not store how a table is bucketed, and a writer that guesses damages the table."""
 
 EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
 COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
@@ -45,13 +45,12 @@ _FIXED = {
     "hoodie.datasource.write.drop.partition.columns": "false",
     "hoodie.datasource.write.partitionpath.urlencode": "false",
 }
-"""What is the same in every table that Hudi 1.2.0's Spark writer makes with default options and table version 8 or
-9."""
+"""Properties that are the same in every table of Hudi 1.2.0's Spark writer with default options, version 8 or 9."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """What a table must be: used to create it, and to check one that exists.
+    """What a table must be: used to create it, and to check an existing one.
 
     `hash_fields` defaults to the record key. `properties` are further hoodie.* table properties; they may not
     contradict the other fields. `version` is Hudi's table version, 8 or 9.
@@ -178,13 +177,14 @@ def _partition_extractor(definition: TableDefinition) -> str:
 
 
 def create_table(storage: Storage, definition: TableDefinition, schema: str | None = None) -> HoodieTable:
-    """Create the table, or open it if it exists: of two jobs that create at once, one creates and the other opens.
+    """Create the table, or open it if it exists: of two jobs that create it concurrently, one creates and the other
+    opens.
 
-    Whoever needs the table to be as defined checks it afterwards (`check_table`), whichever it was.
+    The caller checks afterwards, in both cases, that the table is as defined (`check_table`).
     """
     text = java_properties.serialise(table_properties(definition, schema), ("Properties of a Hudi table",))
-    # Hudi's readers fail on a table whose timeline directory does not exist, as it would until the first instant. The
-    # file that makes it comes first; its name, of a form that no instant has, is ignored by every reader.
+    # Hudi's readers fail on a table without a timeline directory, and it would not exist until the first instant. The
+    # file that creates it comes first; every reader ignores its name, because no instant has such a name.
     with suppress(AlreadyExists):
         storage.create(f"{TIMELINE_DIRECTORY}/.keep", b"")
     with suppress(AlreadyExists):
@@ -199,12 +199,14 @@ def load_table(storage: Storage) -> HoodieTable:
     try:
         data = storage.get(PROPERTIES_PATH)
     except NotFound as error:
-        raise TableNotFound(f"{storage.url} is no Hudi table: {PROPERTIES_PATH} is missing; check the path") from error
+        raise TableNotFound(
+            f"{storage.url} is not a Hudi table: {PROPERTIES_PATH} is missing; check the path"
+        ) from error
     # Java reads and writes these files in ISO 8859-1; characters beyond are escaped.
     loaded = java_properties.parse(data.decode("iso-8859-1"))
     for key in ("hoodie.table.name", "hoodie.table.type", "hoodie.table.version"):
         if not loaded.get(key):
-            raise InvalidTable(f"{storage.url}/{PROPERTIES_PATH} has no {key}: the file is torn, restore it")
+            raise InvalidTable(f"{storage.url}/{PROPERTIES_PATH} has no {key}: the file is torn; restore it")
     if not loaded["hoodie.table.version"].isdecimal():
         raise InvalidTable(
             f"{storage.url}/{PROPERTIES_PATH}: hoodie.table.version is {loaded['hoodie.table.version']!r}, not a number"

@@ -1,4 +1,4 @@
-"""Whether a table of time zone LOCAL counts in UTC: Hudi stores that its writers took their own zone, but not which."""
+"""Whether a table of time zone LOCAL uses UTC: Hudi stores that its writers used their local zone, but not which."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bucketingest.hudi.timeline.instant import TIME_LENGTH, Instant, parse_time
 from bucketingest.storage.interface import ObjectInfo
 
 _STEP = timedelta(minutes=15)  # every zone's offset is a multiple of it
-_WRITE_TIME_MAX = timedelta(seconds=60)  # from taking a completion time until the file stands
+_WRITE_TIME_MAX = timedelta(seconds=60)  # from choosing a completion time until the file exists
 _SPREAD_MIN = timedelta(minutes=2)
 _WITNESSES_MIN = 3
 
@@ -18,8 +18,8 @@ def offset_from_utc(timeline_files: Iterable[ObjectInfo]) -> timedelta | None:
     """How far the times of a table are ahead of UTC, by completion times in names and modification times of files.
 
     A completed file is written within seconds of its completion time, so the difference shows the writer's zone. None
-    if that cannot be told: fewer than three completed instants, all within two minutes, or differences that are not one
-    zone's, as after copying a table. Pure.
+    if that is unknown: fewer than three completed instants, all within two minutes, or differences of more than one
+    zone, as after copying a table. Pure.
     """
     offsets = set()
     completions = []

@@ -1,1 +1,1 @@
-"""The timeline: instants, what they say, and which of them count."""
+"""The timeline: instants, their content, and which of them count."""

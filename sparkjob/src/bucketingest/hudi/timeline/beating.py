@@ -1,4 +1,4 @@
-"""Keeps an instant alive in other writers' eyes while its tasks run, however long they take."""
+"""Renews an instant's heartbeat while its tasks run, however long they take."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def beating(storage: Storage, instant: str, interval: timedelta = heartbeat.INTERVAL) -> Iterator[None]:
-    """Renew the instant's heartbeat after each interval, on a thread that has ended when the context has.
+    """Renew the instant's heartbeat after each interval, on a thread that ends with the context.
 
-    A beat that fails is tried again at the next one: by Hudi's default two may be missing.
+    A failed beat is not retried before the next one: by Hudi's default two may be missing.
     """
     ended = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What a completed deltacommit says about itself: the files it wrote and, in extra metadata, whose and up to where."""
+"""Content of a completed deltacommit: the files it wrote and, in extra metadata, its pipeline and source position."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class CommitMetadata:
         for partition_path, stats in self.write_stats.items():
             parts.append(encode_text(partition_path))
             if stats:
-                # A negative count says that the block's size in bytes follows: who wants the extra metadata only can
-                # pass over it.
+                # A negative count says that the block's size in bytes follows: a reader of only the extra metadata can
+                # skip it.
                 block = b"".join([stat.encode() for stat in stats])
                 parts.extend((encode_long(-len(stats)), encode_long(len(block)), block))
             parts.append(_BLOCKS_END)
@@ -75,7 +75,7 @@ class CommitMetadata:
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
-        """Metadata in the bytes of a commit's, deltacommit's or inflight file; an empty file has none of anything.
+        """Metadata in the bytes of a commit's, deltacommit's or inflight file; an empty file gives empty metadata.
 
         `where` names the file in the error. Raises `InvalidTable` if the bytes are not Avro.
         """
@@ -92,15 +92,15 @@ class CommitMetadata:
 
     @classmethod
     def decode_extra(cls, data: bytes, where: str) -> dict[str, str]:
-        """The extra metadata alone: of a file of ours without looking at the write stats. Raises as `decode`."""
+        """Only the extra metadata: in our own files without reading the write stats. Raises as `decode`."""
         if not data:
             return {}
         return dict(read_record(data, where, _only("extraMetadata")).get("extraMetadata") or {})
 
     @classmethod
     def decode_schema(cls, data: bytes, where: str) -> str | None:
-        """The table's schema that a write gave, as JSON; None if it gave none, or only carried one along, as table
-        services do: theirs is that of their plan and may be older. Raises as `decode`.
+        """The table's schema in a write's commit, as JSON; None if it has none, or is a table service's: its schema is
+        from its plan and may be older. Raises as `decode`.
         """
         if not data:
             return None
@@ -110,7 +110,7 @@ class CommitMetadata:
 
     @classmethod
     def decode_files(cls, data: bytes, where: str) -> list[WrittenFile]:
-        """What every write stat says of its file's place, without the rest of it. Raises as `decode`."""
+        """The place and name of every write stat's file, without the rest of it. Raises as `decode`."""
         if not data:
             return []
         record = read_record(data, where, _only("partitionToWriteStats", "fileId", "path"))
@@ -132,8 +132,8 @@ def _map_start(entries: int) -> bytes:
 
 @cache
 def _only(field_name: str, *stat_fields: str) -> Any:
-    """The format's schema with one field of the commit only, and of its write stats only those that are named. A
-    replacecommit's file is of another record, which has these fields as well.
+    """The format's schema with only one field of the commit, and only the named fields of its write stats. A
+    replacecommit's file has another record type, which has these fields as well.
     """
     schema = json.loads(schema_text(SCHEMA_NAME))
     schema["aliases"] = [f"{schema['namespace']}.HoodieReplaceCommitMetadata"]

@@ -1,5 +1,5 @@
-"""What a compaction is going to merge: read, because whatever completed in time and is not in its plan is lost with the
-slice that it supersedes.
+"""What a compaction will merge. A log file that completed before it and is not in its plan is lost with the slice that
+the compaction supersedes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class CompactionOperation:
     """One file group of a plan (Hudi 1.2.0: HoodieCompactionOperation)."""
 
     base_instant: str
-    """Instant of the base file; "" where there is none: then every log file that completed before belongs to it, also
-    one that the plan's maker did not see and that is older than those it saw.
+    """Instant of the base file; "" if there is no base file: then every log file that completed before belongs to it,
+    also an older one that the planner did not see.
     """
     log_files: frozenset[str]
     """Names of the log files that are merged."""
 
 
 def read_compaction_plan(storage: Storage, request_time: str) -> dict[tuple[str, str], CompactionOperation] | None:
-    """(partition path, file id) -> operation; None if the plan is gone. The requested file holds it for as long as the
+    """(partition path, file id) -> operation; None if the plan is missing. The requested file holds it as long as the
     compaction is on the timeline. Raises `InvalidTable`.
     """
     path = path_of(Instant(request_time, COMPACTION, State.REQUESTED))

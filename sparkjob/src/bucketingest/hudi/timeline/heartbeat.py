@@ -1,4 +1,4 @@
-"""Sign of life of a pending instant, by which Hudi's lazily cleaning writers tell a live instant from a failed one."""
+"""Heartbeat of a pending instant, by which Hudi's lazily cleaning writers distinguish live and failed instants."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def heartbeat_path(instant_time: str) -> str:
 
 
 def beat(storage: Storage, instant_time: str) -> None:
-    """Renew the sign of life: the file is empty, its time of modification is what counts.
+    """Renew the heartbeat: the file is empty, only its modification time counts.
 
-    The first beat must come before the requested file, so that no requested instant is ever seen without one.
+    The first beat must come before the requested file, so that no writer sees a requested instant without one.
     """
     storage.put(heartbeat_path(instant_time), b"")
 
@@ -39,7 +39,7 @@ def last_beat(storage: Storage, instant_time: str) -> datetime | None:
 def is_expired(
     last: datetime | None, now: datetime, interval: timedelta = INTERVAL, tolerable_misses: int = TOLERABLE_MISSES
 ) -> bool:
-    """Whether Hudi 1.2.0 takes the instant for dead: no heartbeat, or one older than `interval * tolerable_misses`."""
+    """Whether Hudi 1.2.0 treats the instant as dead: no heartbeat, or one older than `interval * tolerable_misses`."""
     return last is None or now - last > interval * tolerable_misses
 
 

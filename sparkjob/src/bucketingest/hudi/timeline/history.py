@@ -1,4 +1,4 @@
-"""Instants that have left the active timeline: the part of Hudi's archived history that a writer must ask."""
+"""Instants that have left the active timeline: the part of Hudi's archived history that a writer must read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HistoryFile:
 
 
 def history_files(storage: Storage) -> tuple[HistoryFile, ...]:
-    """Files of the newest manifest, which alone say what is archived; none if nothing was ever archived.
+    """Files of the newest manifest: only they count as archived. Empty if nothing was ever archived.
 
     Raises `InvalidTable` if the manifest that `_version_` names is missing or broken.
     """
@@ -47,7 +47,7 @@ def history_files(storage: Storage) -> tuple[HistoryFile, ...]:
 
 
 def archived_times(storage: Storage) -> frozenset[str]:
-    """Least and greatest request times of every history file: bounds of what is archived, without opening the files."""
+    """Least and greatest request times of every history file: bounds of the archive, without opening the files."""
     return frozenset(time for file in history_files(storage) for time in (file.min_time, file.max_time))
 
 
@@ -73,8 +73,8 @@ def archived_instants(storage: Storage, request_time: str | None = None) -> tupl
 
 
 def is_settled(storage: Storage) -> bool:
-    """Whether what is read as the history is final. Without the version file an archival is between two steps, or has
-    died there, and the next one may write another manifest in the place of the newest.
+    """Whether the history is final. Without the version file an archival is between two steps, or has died there, and
+    the next one may replace the newest manifest.
     """
     return storage.exists(_VERSION)
 
@@ -92,4 +92,4 @@ def _newest_manifest(storage: Storage) -> int | None:
         names = (info.path.rpartition("/")[2] for info in storage.list_level(HISTORY_DIRECTORY).objects)
         return max((int(match[1]) for match in map(_MANIFEST_NAME.fullmatch, names) if match), default=None)
     except ValueError as error:
-        raise InvalidTable(f"{storage.url}/{_VERSION} is no number: restore it") from error
+        raise InvalidTable(f"{storage.url}/{_VERSION} is not a number: restore it") from error

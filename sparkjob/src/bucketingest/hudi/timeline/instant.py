@@ -77,7 +77,7 @@ _RANK = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 class Instant:
     """One action on the table's timeline.
 
-    `request_time` identifies it and stands in the names of the files it wrote; `completion_time` is there if and only
+    `request_time` identifies it and is in the names of the files it wrote; `completion_time` is there if and only
     if the state is COMPLETED. Both are yyyyMMddHHmmssSSS in the table's time zone.
     """
 
@@ -104,16 +104,14 @@ class Instant:
         if self.state is State.COMPLETED:
             return f"{self.request_time}_{self.completion_time}.{self.action}"
         if self.state is State.INFLIGHT and self.action == COMMIT:
-            # Hudi keeps the oldest of its names for this one case: an inflight commit has no action in its name.
+            # Hudi keeps an old form of name for this one case: an inflight commit has no action in its name.
             return f"{self.request_time}.inflight"
         return f"{self.request_time}.{self.action}.{self.state.lower()}"
 
     @classmethod
-    @lru_cache(maxsize=2**17)  # every look at a timeline meets the same names again
+    @lru_cache(maxsize=2**17)  # every load of a timeline parses the same names again
     def try_parse(cls, name: str) -> Self | None:
-        """The instant whose file has this name; None for whatever else lies in a timeline directory (.crc, history,
-        ...).
-        """
+        """The instant whose file has this name; None for other files in a timeline directory (.crc, history, ...)."""
         match = _FILE_NAME.fullmatch(name)
         if match is None:
             return None
@@ -128,14 +126,12 @@ class Instant:
         return None
 
     def is_later_state_of(self, other: Instant) -> bool:
-        """True if both are files of one instant and this one tells more: completed before inflight before requested."""
+        """True if both are files of one instant and this state is later: requested, inflight, completed."""
         return self.key == other.key and _RANK[self.state] > _RANK[other.state]
 
     @property
     def key(self) -> tuple[str, str]:
-        """Identity on the timeline: request time and the action it has when completed (a savepoint shares its commit's
-        time).
-        """
+        """Identity on the timeline: request time and completed action (a savepoint shares its commit's time)."""
         return self.request_time, COMPLETED_ACTION.get(self.action, self.action)
 
 
@@ -163,8 +159,8 @@ def next_instant_time(now: datetime, known_times: Iterable[str], ahead_max: time
 
     `known_times` are all request and completion times known: active, archived, abandoned. Hudi's readers order by
     them, so a time that does not increase would hide rows. Raises `ClockError` if the newest known time is more than
-    `ahead_max` ahead of `now`: then this clock, or the one that wrote the table, is wrong, or the table counts its
-    times in another zone.
+    `ahead_max` ahead of `now`: then this clock, or another writer's, is wrong, or the table's times are in another
+    zone.
     """
     now_text = format_time(now)
     newest = newest_time(known_times)
@@ -174,7 +170,7 @@ def next_instant_time(now: datetime, known_times: Iterable[str], ahead_max: time
     if ahead > ahead_max:
         raise ClockError(
             f"the table's newest time is {newest}, {ahead} ahead of this machine's clock ({now_text} UTC), "
-            f"more than the allowed {ahead_max}: check both clocks, and whether another writer counts in local time"
+            f"more than the allowed {ahead_max}: check both clocks, and whether another writer uses local time"
         )
     return format_time(parse_time(newest) + _MILLISECOND)
 

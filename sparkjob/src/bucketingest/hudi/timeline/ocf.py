@@ -1,4 +1,4 @@
-"""Avro object container files as the timeline holds them: one record, uncompressed, Hudi's own schema in the header."""
+"""Avro object container files of the timeline: one record, uncompressed, Hudi's own schema in the header."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def write_record(name: str, record: Mapping[str, Any]) -> bytes:
 def read_record(data: bytes, where: str, schema: Any = None) -> dict[str, Any]:
     """The one record of an object container file of any writer schema; `where` names the file in the error.
 
-    `schema`: a parsed reader's schema, to read a part of it only. Raises `InvalidTable` if the bytes are not such a
+    `schema`: a parsed reader's schema, to read only a part of it. Raises `InvalidTable` if the bytes are not such a
     file.
     """
     try:

@@ -1,9 +1,9 @@
-"""Finds instants whose rows would be lost although they completed: another writer came between.
+"""Finds completed instants whose rows are lost, because another writer's instant overtook them.
 
-Readers place a log file by its instant's completion time. So once a compaction stands on the timeline, every log file
-that completed before it must be in its plan: one that is not belongs to the slice which the compaction supersedes, and
-nobody reads it any more. No check before the completed file closes that, since a process may sleep behind it, and a
-scheduler of Hudi's without a lock reads the timeline before it chooses its time.
+Readers place a log file by its instant's completion time. So once a compaction is on the timeline, every log file that
+completed before it must be in its plan: any other one belongs to the slice that the compaction supersedes, and readers
+no longer read it. No check before the completed file prevents that: a process may be paused after the check, and a Hudi
+scheduler without a lock reads the timeline before it chooses its time.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _SUPERSEDE = frozenset({COMPACTION, COMMIT, LOG_COMPACTION, CLUSTERING, REPLACE_
 def overtaken_by(timeline: Timeline, request_time: str, completion_time: str) -> str | None:
     """What forbids that a pending instant completes now at a time decided before, in words; None: nothing. Pure.
 
-    A table service requested since then has planned without its files. A write completed since then has been passed by
-    incremental readers, who never look back. Rollbacks, cleans, savepoints and mere requests of writes do not count.
+    A table service requested since then is planned without its files. Incremental readers may have passed a write
+    completed since then, and never look back. Rollbacks, cleans, savepoints and requested writes do not count.
     """
     for instant in timeline.instants:
         if instant.request_time == request_time or instant.action not in WRITE_ACTIONS:
@@ -53,7 +53,7 @@ class Committed:
     request_time: str
     completion_time: str
     files: Callable[[], Iterable[WrittenFile]]
-    """Reads which."""
+    """Reads the log files that it wrote."""
 
     @classmethod
     def of(cls, storage: Storage, instant: Instant) -> Self:
@@ -64,7 +64,7 @@ class Committed:
 def left_out(
     storage: Storage, compactions: Iterable[str], instants: Collection[Committed]
 ) -> Iterator[tuple[Committed, str]]:
-    """Which of these instants have a log file that a compaction should have merged and does not; and which that is."""
+    """Instants with a log file that a compaction should merge but does not, each with the name of that compaction."""
     for compaction in sorted(compactions):
         late = [instant for instant in instants if instant.completion_time < compaction]
         plan = read_compaction_plan(storage, compaction) if late else None
@@ -81,7 +81,7 @@ def left_out(
 
 
 def came_too_late(storage: Storage, timeline: Timeline, instant: Instant) -> str | None:
-    """What overtook an instant of ours that has just been completed, in words; None if nothing did."""
+    """What overtook an instant that has just been completed, in words; None if nothing did."""
     committed = Committed.of(storage, instant)
     newer = [compaction for compaction in timeline.compactions if compaction > committed.completion_time]
     for _, compaction in left_out(storage, newer, [committed]):
@@ -96,5 +96,5 @@ def _files(storage: Storage, instant: Instant) -> list[WrittenFile]:
     path = path_of(instant)
     try:
         return CommitMetadata.decode_files(storage.get(path), path)
-    except NotFound:  # archived or rolled back since the look
+    except NotFound:  # archived or rolled back since the timeline was loaded
         return []

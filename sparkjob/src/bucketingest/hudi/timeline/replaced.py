@@ -1,4 +1,4 @@
-"""File groups that a completed instant replaced: their files stay until they are cleaned, but nobody reads them.
+"""File groups that a completed instant replaced: their files stay until they are cleaned, but readers skip them.
 
 Hudi's insert_overwrite, delete_partition and clustering replace whole file groups (Hudi 1.2.0:
 `partitionToReplaceFileIds` in the metadata of a replacecommit).
@@ -14,7 +14,7 @@ from bucketingest.storage.interface import Storage
 
 def replaced_file_groups(storage: Storage, timeline: Timeline, before: str | None = None) -> frozenset[tuple[str, str]]:
     """(partition path, file id) of every file group that a completed instant on the active timeline replaced; with
-    `before` only of those that completed before this time.
+    `before` only those replaced by instants that completed before this time.
 
     Replaced files are cleaned before their instant is archived. Opens a file per replacecommit. Raises `InvalidTable`.
     """

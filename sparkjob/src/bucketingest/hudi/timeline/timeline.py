@@ -1,4 +1,4 @@
-"""The instants of a table: an immutable view read with one listing, and the three acts that move an instant forward."""
+"""The instants of a table: an immutable view read with one listing, and the three steps of an instant."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bucketingest.storage.interface import Storage
 
 @dataclass(frozen=True)
 class Timeline:
-    """The active timeline at one moment, instants by ascending request time. Files of no known form are left out."""
+    """The active timeline at one moment, instants by ascending request time. Unknown files are left out."""
 
     instants: tuple[Instant, ...]
 
@@ -36,9 +36,7 @@ class Timeline:
 
     @classmethod
     def of_file_names(cls, names: Iterable[str]) -> Self:
-        """The timeline that a set of file names (no directories) stands for; of one instant's files the furthest
-        counts.
-        """
+        """The timeline of these file names (no directories); of one instant's files the latest state counts."""
         latest: dict[tuple[str, str], Instant] = {}
         for name in names:
             instant = Instant.try_parse(name)
@@ -67,7 +65,7 @@ class Timeline:
 
     @cached_property
     def compactions(self) -> frozenset[str]:
-        """Request times of the compactions, pending and completed; of a merge-on-read table nothing else commits so."""
+        """Request times of the compactions, pending and completed; in a merge-on-read table only they are commits."""
         return frozenset(instant.request_time for instant in self.instants if instant.action in (COMPACTION, COMMIT))
 
     @cached_property
@@ -85,16 +83,16 @@ class Timeline:
 
     @cached_property
     def first_active(self) -> str | None:
-        """Request time before which an instant counts as archived; None if nothing on the timeline wrote data.
+        """Request time before which an instant counts as archived; None if no instant on the timeline wrote data.
 
-        Hudi 1.2.0 (CompletionTimeQueryViewV2): the first write instant, pending ones included, whose time no savepoint
-        has, since archival may leave holes behind savepoints.
+        Hudi 1.2.0 (CompletionTimeQueryViewV2): the first write instant, also a pending one, without a savepoint of its
+        time, since archival may leave holes behind savepoints.
         """
         return next((instant.request_time for instant in self.writes), None)
 
     @property
     def writes(self) -> Iterator[Instant]:
-        """What wrote data or is at it, from the oldest; without what a savepoint keeps."""
+        """Write instants, also pending ones, from the oldest; without those that a savepoint keeps."""
         savepoints = {instant.request_time for instant in self.instants if instant.action == SAVEPOINT}
         return (i for i in self.instants if i.action in WRITE_ACTIONS and i.request_time not in savepoints)
 
@@ -107,7 +105,7 @@ class Timeline:
         return self._completion_times.get(request_time)
 
     def is_archived(self, request_time: str) -> bool:
-        """Whether Hudi's readers take the time for that of an archived, hence completed, instant."""
+        """Whether Hudi's readers treat the time as that of an archived, and so completed, instant."""
         return self.first_active is not None and request_time < self.first_active
 
     def is_committed(self, request_time: str) -> bool:
@@ -129,22 +127,20 @@ def create_requested(storage: Storage, request_time: str, action: str = DELTA_CO
     """Put a new instant on the timeline as requested. A deltacommit's requested file is empty, a rollback's holds its
     plan.
 
-    Raises `InstantExists` if the file is there, whatever it holds: an empty file cannot tell whose it is.
+    Raises `InstantExists` if the file exists, even with equal content: an empty file does not show its writer.
     """
     instant = Instant(request_time, action, State.REQUESTED)
     try:
         storage.create(path_of(instant), content)
     except AlreadyExists as error:
         raise InstantExists(
-            f"{storage.url}: instant {request_time} {action} was requested by somebody else: take a later time"
+            f"{storage.url}: instant {request_time} {action} was requested by another writer: take a later time"
         ) from error
     return instant
 
 
 def create_inflight(storage: Storage, request_time: str, action: str = DELTA_COMMIT, content: bytes = b"") -> Instant:
-    """Move an instant to inflight. Repeating it with the same content is no error; other content raises
-    `InstantExists`.
-    """
+    """Move an instant to inflight. It may be repeated with the same content; other content raises `InstantExists`."""
     instant = Instant(request_time, action, State.INFLIGHT)
     _create_or_adopt(storage, instant, content)
     return instant
@@ -153,11 +149,11 @@ def create_inflight(storage: Storage, request_time: str, action: str = DELTA_COM
 def complete(
     storage: Storage, request_time: str, completion_time: str, content: bytes, action: str = DELTA_COMMIT
 ) -> Instant:
-    """Write the completed file, which makes the instant's data visible. Repeating it with the same content is no error.
+    """Write the completed file, which makes the instant's data visible. It may be repeated with the same content.
 
-    `action` is the action of the completed file. Two completers with different completion times would both succeed: who
-    completes must have decided the time before, elsewhere. Raises `TimelineError` if the completion time is not after
-    the request time, `InstantExists` if the file is there with other content.
+    `action` is the action of the completed file. Two processes with different completion times would both succeed, so
+    the time must be decided before, elsewhere. Raises `TimelineError` if the completion time is not after the request
+    time, `InstantExists` if the file exists with other content.
     """
     if completion_time <= request_time:
         raise TimelineError(
@@ -176,6 +172,6 @@ def _create_or_adopt(storage: Storage, instant: Instant, content: bytes) -> None
         if storage.get(path) == content:
             return
         raise InstantExists(
-            f"{storage.url}: {path} exists with other content than ours: another writer works on this instant; "
+            f"{storage.url}: {path} exists with other content: another writer works on this instant; "
             "stop and reload the timeline"
         ) from error

@@ -1,4 +1,4 @@
-"""What one file of a commit holds, with an encoder of its own: a commit may list a hundred thousand files."""
+"""Statistics of one file of a commit, with a fast encoder: a commit may list a hundred thousand files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bucketingest.hudi.timeline.ocf import encode_long, encode_text
 
 _SOME = b"\x02"  # branch 1 of the union [null, T]
 _LONGS: dict[int | None, bytes] = {number: _SOME + encode_long(number) for number in range(4096)}
-"""Encoded optional integers; a look-up takes a fifth of a call."""
+"""Encoded optional integers; a look-up takes a fifth of a call's time."""
 _NULL = b"\x00"
 _SOME_ZERO = b"\x02\x00"
 
 
 @dataclass(frozen=True, slots=True)
 class WriteStat:
-    """Write statistics of one file, in the words of Hudi's HoodieWriteStat; sizes in bytes, the rest in rows.
+    """Write statistics of one file, as Hudi's HoodieWriteStat; sizes in bytes, the rest in rows.
 
     `path` is relative to the table's root. `log_files` and `base_file` are file names. Hudi's conflict check and its
     incremental readers need at least `file_id` and `path`.
@@ -76,7 +76,7 @@ class WriteStat:
             file_id=name.file_id,
             path=join(partition_path, str(name)),
             partition_path=partition_path,
-            # Hudi 1.2.0 writes the text "null", not a null, where there was no earlier commit.
+            # Hudi 1.2.0 writes the text "null", not a null, if there was no earlier commit.
             prev_commit="null",
             num_writes=inserts,
             num_inserts=inserts,
@@ -86,7 +86,7 @@ class WriteStat:
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> Self:
-        """The statistics in a HoodieWriteStat record, of whichever writer: absent numbers are 0."""
+        """The statistics in a HoodieWriteStat record of any writer: absent numbers are 0."""
         log_files = record.get("logFiles")
         return cls(
             file_id=record.get("fileId") or "",
@@ -109,8 +109,8 @@ class WriteStat:
     def encode(self) -> bytes:
         """The Avro datum of this HoodieWriteStat, fields in the order of the format's schema.
 
-        A test holds it equal, byte for byte, to what a general Avro encoder makes of `to_avro`; it takes a fifth of
-        its time.
+        A test checks that it equals, byte for byte, a general Avro encoder's output for `to_avro`; it takes a fifth of
+        the time.
         """
         known = _LONGS.get
         writes = known(self.num_writes) or _long(self.num_writes)
@@ -177,7 +177,7 @@ class WriteStat:
         }
 
 
-# Runs of fields that are the same in every stat of ours; Java writes zeros and nulls at the same places.
+# Fields that are the same in all our stats; Java writes zeros and nulls at the same places.
 _AFTER_PARTITION_PATH = _SOME_ZERO + _NULL + _SOME_ZERO  # totalLogRecords, totalLogFiles, totalUpdatedRecordsCompacted
 _AFTER_INSERTS = _SOME_ZERO * 3  # totalLogBlocks, totalCorruptLogBlock, totalRollbackBlocks
 _AFTER_LOG_FILES = (

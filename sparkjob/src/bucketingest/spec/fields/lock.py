@@ -29,14 +29,14 @@ class TableLock(SpecModel):
         alias="waitTimeout",
         description=(
             "Longest wait for Hudi's lock before a step, such as a commit, fails. Longer than leaseValidity, so that a "
-            "lock left by a crash is waited out."
+            "lock left by a crash expires first."
         ),
     )
     lease_validity: Annotated[timedelta, DurationText("10s", "10m")] = Field(
         default=timedelta(seconds=30),
         alias="leaseValidity",
         description=(
-            "After so long without renewal a job counts as dead, and others may take its table and its lock. It gives "
+            "After this time without renewal a job counts as dead, and others may take its table and lock. It gives "
             "both up itself after two thirds of that. Clocks of machines must agree within 2s."
         ),
     )
@@ -45,7 +45,7 @@ class TableLock(SpecModel):
         alias="onHeld",
         description=(
             "What a job does at its start when another one holds the table. wait: up to heldTimeout, then exit. exit: "
-            "at once, saying who holds it."
+            "immediately, with the holder's name."
         ),
     )
     held_timeout: Annotated[timedelta, DurationText("1s", "24h")] = Field(

@@ -68,5 +68,5 @@ TABLE_PROPERTIES: Final[tuple[str, ...]] = (
     "hoodie.table.",
     "hoodie.timeline.",
 )
-"""Starts of the names of table properties that follow from other fields of the spec, or that would make our commits
+"""Prefixes of the names of table properties that follow from other fields of the spec, or would make our commits
 wrong or invisible (`hoodie.metadata.*`, `hoodie.populate.meta.fields`). Names as Hudi 1.2.0 writes them."""

@@ -28,7 +28,7 @@ class Commit(SpecModel):
     trigger: Annotated[timedelta | Literal["once"], TriggerText("1h")] = Field(
         default=timedelta(seconds=2),
         description=(
-            "Time between starts of micro-batches, up to 1h. 0s: as fast as it can. once: take all there is, then stop."
+            "Time between starts of micro-batches, up to 1h. 0s: as fast as it can. once: ingest all input, then stop."
         ),
     )
     max_files: Whole = Field(
@@ -68,7 +68,7 @@ class Errors(SpecModel):
 
 
 class Checkpoint(SpecModel):
-    """Where Spark keeps its checkpoint. It may be lost: the table's timeline is the truth."""
+    """Where Spark keeps its checkpoint. It may be lost: the position is in the table's timeline."""
 
     path: Location | None = Field(
         default=None,
@@ -127,7 +127,7 @@ class Slo(SpecModel):
     freshness: Annotated[timedelta, DurationText("1s", "168h")] | None = Field(
         default=None,
         description=(
-            "Longest time for which readers may wait for input that is there: while there is some, the last commit is "
+            "Longest time for which readers may wait for available input: while there is input, the last commit is "
             "at most this old. Without it no alert on freshness. Longer than commit.interval in mode interval."
         ),
     )

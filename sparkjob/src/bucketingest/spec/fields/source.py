@@ -52,9 +52,9 @@ class KafkaSource(SpecModel):
         default="earliest",
         alias="startingOffsets",
         description=(
-            "Where the very first start begins: earliest, latest, or JSON text such as "
-            '{"orders":{"0":23,"1":-2}} (-2: earliest, -1: latest). Later starts go on where the timeline ends. '
-            "What was latest at the very first start is kept beside the table until there is a commit to go on from."
+            "Offsets of the very first start: earliest, latest, or JSON text such as "
+            '{"orders":{"0":23,"1":-2}} (-2: earliest, -1: latest). Later starts continue where the timeline ends. '
+            "The latest offsets at the very first start are kept next to the table until the first commit."
         ),
         pattern=r"^(earliest|latest|\s*\{[\s\S]*\}\s*)$",
         max_length=65536,
@@ -154,7 +154,7 @@ class Format(SpecModel):
         description=(
             "For avro: values begin with the header that Confluent's serializers write (a zero byte, then the schema's "
             "id in 4 bytes). Those with this id are decoded with schema; all others count as undecodable, since no "
-            "schema registry is asked. Without it values are plain Avro."
+            "schema registry is used. Without it values are plain Avro."
         ),
         ge=0,
         le=2_147_483_647,

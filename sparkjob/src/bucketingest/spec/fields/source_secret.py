@@ -1,4 +1,4 @@
-"""Reads the options of a Kafka source that its Secret holds, which Kubernetes shows to a pod as a folder of files."""
+"""Reads the options of a Kafka source from its Secret, which Kubernetes mounts into a pod as a folder of files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REFUSED: Final = {name.lower(): advice for name, advice in KAFKA_OPTIONS.items(
 def secret_options(kafka: KafkaSource | None, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Options of the source's Secret by name; empty when the source names none.
 
-    The end of the last line is left out: who makes a Secret from a file has one there. Messages never repeat a value.
+    The end of the last line is left out: a Secret made from a file has one there. Messages never repeat a value.
 
     Raises:
         SpecError: A Secret is named and the environment names no folder for it; or the folder, a name or a value in it
@@ -69,7 +69,7 @@ def read_options(folder: Path) -> dict[str, str]:
 
 def _wrong_name(name: str) -> str | None:
     if not _NAME.fullmatch(name):
-        return "is no name of an option"
+        return "is not a name of an option"
     if advice := _REFUSED.get(name.lower()):
         return f"cannot be set here: {advice}"
     return None
@@ -79,7 +79,7 @@ def _value(file: Path, room: int) -> tuple[str, str | None]:
     """The value, and what is wrong with it."""
     try:
         if not file.is_file():
-            return "", "is no file"
+            return "", "is not a file"
         with file.open("rb") as stream:
             data = stream.read(room + 1)
     except OSError as error:

@@ -126,7 +126,7 @@ class Table(SpecModel):
         le=100_000,
     )
     lock: TableLock = Field(
-        default=TableLock(), description="How other jobs and Hudi's own writers are kept off the table meanwhile."
+        default=TableLock(), description="How the table is kept from other jobs and Hudi's own writers."
     )
     properties: dict[str, OptionValue] = Field(
         default={},

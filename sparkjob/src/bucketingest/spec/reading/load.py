@@ -1,4 +1,4 @@
-"""Reads a BucketIngest from a YAML file, and tells everything that is wrong with it, line by line."""
+"""Reads a BucketIngest from a YAML file, and reports everything that is wrong with it, line by line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def load_file(path: str | os.PathLike[str]) -> BucketIngest:
 
 
 def load_text(text: str, source: str = "") -> BucketIngest:
-    """The one BucketIngest of a YAML text; documents of other kinds beside it are passed over.
+    """The one BucketIngest of a YAML text; documents of other kinds are skipped.
 
     Args:
         text: One or more YAML documents.
@@ -73,7 +73,7 @@ def parse_object(content: Mapping[str, Any], source: str = "") -> BucketIngest:
     """The BucketIngest of an object as the Kubernetes API returns it; status and server-set metadata are left out.
 
     Raises:
-        SpecError: The object is not a right BucketIngest; problems have no lines.
+        SpecError: The object is not a valid BucketIngest; problems have no lines.
     """
     try:
         return BucketIngest.model_validate(dict(content))

@@ -1,4 +1,4 @@
-"""YAML read with the line of every value, which plain loading throws away."""
+"""YAML read with the line of every value, which plain loading drops."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _is_empty(node: yaml.Node) -> bool:
 
 
 class _Reader:
-    """Turns one document's nodes into values, and keeps their lines and what is odd about them."""
+    """Turns one document's nodes into values, and keeps their lines and problems."""
 
     def __init__(self, loader: _Loader, source: str) -> None:
         self._loader = loader
@@ -117,7 +117,7 @@ class _Reader:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                self._problems.append(Problem(field_name(location), "has a name that is no text", line=line))
+                self._problems.append(Problem(field_name(location), "has a name that is not text", line=line))
                 continue
             name = str(key_node.value)
             place = (*location, name)

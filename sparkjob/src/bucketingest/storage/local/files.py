@@ -53,7 +53,7 @@ def make_directory(path: str, *, durable: bool) -> None:
             os.mkdir(path)
     except FileExistsError:
         pass
-    # Also when somebody else made it: they may not have flushed it yet, and our file will stand in it.
+    # Also when another process made it: it may not have flushed it yet, and our file will be in it.
     if durable:
         flush_directory(parent)
 
@@ -117,7 +117,7 @@ def _read_up_to(descriptor: int, length: int, start: int) -> bytes:
     first = os.pread(descriptor, length, start)
     if len(first) == length:
         return first
-    # One call reads at most 2 GiB, so a short answer is no end yet; the end is an empty one.
+    # One call reads at most 2 GiB, so a short answer is not the end; an empty one is.
     chunks = [first]
     position = start + len(first)
     end = start + length

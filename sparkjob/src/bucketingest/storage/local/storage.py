@@ -114,7 +114,7 @@ class LocalStorage:
                 os.unlink(name)
                 changed[os.path.dirname(name)] = path
             except _ABSENT:
-                continue  # A directory is no object, so there is none of this name either.
+                continue  # A directory is not an object, so there is nothing to delete.
             except OSError as error:
                 if not os.path.isdir(name):  # which some systems refuse as not permitted
                     self._fail("delete", path, error)
@@ -124,7 +124,7 @@ class LocalStorage:
             try:
                 local_files.flush_directory(directory)
             except FileNotFoundError:
-                continue  # Somebody removed the whole directory: the file is gone with it.
+                continue  # Another process removed the whole directory, and the file with it.
             except OSError as error:
                 self._fail("delete", path, error)
 
@@ -133,7 +133,7 @@ class LocalStorage:
         for directory, _, _ in os.walk(self.absolute(prefix), topdown=False):
             try:
                 os.rmdir(directory)
-            except OSError:  # not empty, or somebody else was faster
+            except OSError:  # not empty, or another process was faster
                 continue
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
@@ -196,7 +196,7 @@ def _translated(where: str, what: str, error: OSError) -> StorageError:
     reason = error.strerror or str(error)
     writing = what in ("create", "put")
     if isinstance(error, FileExistsError):
-        return AlreadyExists(f"{where}: the name is taken; somebody else created it first")
+        return AlreadyExists(f"{where}: the name is taken; another writer created it first")
     if error.errno == errno.ENAMETOOLONG:
         return InvalidLocation(
             f"{where}: the name is too long for the file system; shorten the partition path or the root"
@@ -204,7 +204,7 @@ def _translated(where: str, what: str, error: OSError) -> StorageError:
     if isinstance(error, _ABSENT) and not writing:
         return NotFound(f"{where}: there is no such object")
     if isinstance(error, (NotADirectoryError, IsADirectoryError)):
-        return InvalidLocation(f"{where}: {reason}; a file stands where a directory is needed, or the reverse")
+        return InvalidLocation(f"{where}: {reason}; a file is where a directory is needed, or the reverse")
     if error.errno in _DENIED:
         return AccessDenied(
             f"{where}: {reason}; let this user read and write the directory (hard links must be allowed too)"

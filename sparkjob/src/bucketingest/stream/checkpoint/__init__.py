@@ -1,1 +1,1 @@
-"""Spark's checkpoint, made anew at each start from the position that the table has."""
+"""Spark's checkpoint, made at each start from the table's position."""

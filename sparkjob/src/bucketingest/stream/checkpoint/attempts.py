@@ -1,4 +1,4 @@
-"""The directories below a pipeline's checkpoint root, one per start of a query, and how old ones go."""
+"""The directories below a pipeline's checkpoint root, one per start of a query, and the deletion of old ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 def free_directory(root: Storage, attempt: str) -> str:
     """A name below the root that nothing is in yet, also if an attempt of the same number was here before.
 
-    That happens when the table was made anew and its attempts are counted from the start again.
+    That happens when the table was recreated: its attempts are then counted from 1 again.
     """
     assert attempt.startswith(_PREFIX), "the name by which later starts find it"
     name, again = attempt, 1
@@ -66,9 +66,9 @@ def in_directory(directory: str, path: str) -> str:
 
 
 def sweep(root: Storage, former: list[str]) -> None:
-    """Delete all but the newest former directories, some at each start; a failure is no reason not to start.
+    """Delete all but the newest former directories, some at each start; a failure does not stop the start.
 
-    What a driver that should be dead still writes there harms nobody and goes at the next start.
+    Files that a driver that should be dead still writes there do no harm. The next start deletes them.
     """
     old = [name for name in former if name != ROOT][KEPT:]
     for directory in old[-SWEPT_AT_ONCE:]:
@@ -76,16 +76,16 @@ def sweep(root: Storage, former: list[str]) -> None:
             root.delete_many([info.path for info in root.list(directory)])
             _remove_empty(root, directory)
         except StorageError as error:
-            log.warning("an old checkpoint stays", extra={"directory": directory, "reason": str(error)})
+            log.warning("cannot delete an old checkpoint", extra={"directory": directory, "reason": str(error)})
 
 
 def _remove_empty(root: Storage, directory: str) -> None:
-    """On a file system directories outlive what was in them, and would be listed at every start."""
+    """On a file system empty directories stay, and would be listed at every start."""
     location = root.absolute(directory)
     if "://" in location:
         return
     with suppress(OSError):
-        # Deepest first; one that has something in it again stays.
+        # Deepest first; one that has new files stays.
         for path in sorted(Path(location).rglob("*"), key=lambda each: len(each.parts), reverse=True):
             with suppress(OSError):
                 path.rmdir()

@@ -1,8 +1,8 @@
-"""Keeps the place where a Kafka pipeline began as long as nothing of it is in the table.
+"""Keeps the offsets at which a Kafka pipeline started until its first commit is in the table.
 
-With `startingOffsets: latest` every start without a position would begin at another place, and rows that came in
-between would be left out: a job that is stopped before its first row, or whose first instant is taken back. Spark's
-checkpoint knows the place, but no checkpoint need be kept, so it is also kept beside the table.
+With `startingOffsets: latest` every start without a position would start at other offsets, and rows that arrived in
+between would be lost: after a job that was stopped before its first row, or whose first instant was rolled back.
+Spark's checkpoint has the offsets, but it may be lost, so they are also kept next to the table.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.source_range import canonical_json
 
 BEGINNING: Final = "startingOffsets"
-"""File in a checkpoint directory, beside Spark's: what the resource said when it was made."""
+"""File in a checkpoint directory, next to Spark's: what the resource said when it was made."""
 INITIAL: Final = f"{SOURCE}/0"
-"""Spark's file with the offsets at which it began."""
+"""Spark's file with the offsets at which it started."""
 
 
 def beginning_of(kafka: KafkaSource | None) -> str | None:
-    """What the resource says of where to begin; None where a later look finds nothing less: at the earliest offsets."""
+    """What the resource says about where to start; None for the earliest offsets, which a later start finds again."""
     if kafka is None or kafka.starting_offsets == "earliest":
         return None
     return canonical_json([kafka.starting_offsets, kafka.topics, kafka.topic_pattern])
 
 
 class TableBeginning:
-    """What is kept beside the table.
+    """The start offsets that are kept next to the table.
 
     Args:
         storage: Of the table.
@@ -46,17 +46,17 @@ class TableBeginning:
         self._kept = beginning is None
 
     def known(self) -> bytes | None:
-        """Spark's file with the offsets at which the first start began; None when there was none."""
+        """Spark's file with the offsets of the first start; None when there was none."""
         return None if self._digest is None else self._journal.beginning(self._digest)
 
     def keep(self, checkpoint: Storage) -> None:
-        """Keep what a query has found by now in the directory of its checkpoint. To be called until it has."""
+        """Keep the offsets that Spark has written to its checkpoint. Call it until they are there."""
         if self._kept or self._digest is None:
             return
         try:
             initial = checkpoint.get(INITIAL)
             parse_initial_offsets(initial.decode(errors="replace"))
-        except (NotFound, UnknownForm):  # the query has not looked yet, or is at it
+        except (NotFound, UnknownForm):  # Spark has not written them, or is writing them
             return
         self._journal.keep_beginning(self._digest, initial)
         self._kept = True
@@ -65,11 +65,11 @@ class TableBeginning:
 def kept_beginning(
     root: Storage, former: list[str], beginning: str | None, start: Start, known: bytes | None = None
 ) -> dict[str, bytes]:
-    """Files for a fresh directory that hold on to where former starts began, if the resource still says the same.
+    """Files for a new directory that keep the start offsets of former starts, if the resource still says the same.
 
-    What is kept beside the table (`known`) is that of this table. Without it former checkpoints are asked.
-    A former checkpoint that has committed something, beside a table that has nothing and lost nothing, is that of a
-    table that was made anew: this one begins for itself.
+    The offsets next to the table (`known`) are this table's. Without them former checkpoints are read.
+    If a former checkpoint has commits, but the table has no position and lost none, the table was recreated: the former
+    offsets do not count then.
     """
     if beginning is None:
         return {}
@@ -77,8 +77,8 @@ def kept_beginning(
     if known is not None:
         return says | {INITIAL: known}
     for directory in former:
-        anew = start.position is None and start.replay is None and start.verdict is not StartVerdict.REWOUND
-        if anew and root.list_level(in_directory(directory, COMMITS)).objects:
+        is_new = start.position is None and start.replay is None and start.verdict is not StartVerdict.REWOUND
+        if is_new and root.list_level(in_directory(directory, COMMITS)).objects:
             return says
         try:
             initial = root.get(in_directory(directory, INITIAL))

@@ -1,5 +1,5 @@
 """The checkpoint of a user's own streaming DataFrame: used where it is, since only Spark knows what is in it, and at
-most taken back to the micro-batch at which the table stands.
+most rolled back to the table's last micro-batch.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _ADVICE = "Restore the checkpoint, or give the pipeline another name and checkpo
 
 
 def rewind(root: Storage, start: Start) -> tuple[bool, str | None]:
-    """Let the checkpoint continue at the table's position: whether something was taken back, and what, in words.
+    """Let the checkpoint continue at the table's position: whether something was rolled back, and what, in words.
 
-    Spark ahead of the table: the micro-batch after the position comes again as it was, later ones are planned anew
-    (Spark 4.2, seen). What sources keep of their own stays: a file source brings what it has listed since then in one
+    If Spark is ahead of the table, the micro-batch after the position runs again as it was, and later ones are planned
+    again (Spark 4.2, seen). The sources' own files stay: a file source reads what it has listed since then in one
     micro-batch.
 
     Raises CheckpointLost if the checkpoint is behind the table, of another query, or lacks a file that is needed;
@@ -38,13 +38,13 @@ def rewind(root: Storage, start: Start) -> tuple[bool, str | None]:
         if start.verdict is not StartVerdict.REWOUND and _numbers(root, COMMITS):
             raise RangeConflict(
                 f"{root.url}: the checkpoint has committed micro-batches, but the table has none of this pipeline: the "
-                "table was made anew, or the pipeline got another name. Delete the checkpoint directory to ingest from "
+                "table was recreated, or the pipeline got another name. Delete the checkpoint directory to ingest from "
                 "the source's beginning"
             )
     else:
         number = start.position.batch_id
         _check(root, start.position)
-    return _take_back(root, number)
+    return _roll_back(root, number)
 
 
 def _check(root: Storage, position: SourceRange) -> None:
@@ -60,7 +60,7 @@ def _check(root: Storage, position: SourceRange) -> None:
     offsets = _offsets(root, number)
     if offsets is None:
         numbers = _numbers(root, OFFSETS)
-        what = f"begins at micro-batch {min(numbers)}" if numbers else "has no micro-batch"
+        what = f"starts at micro-batch {min(numbers)}" if numbers else "has no micro-batch"
         if numbers and min(numbers) < number:
             what = f"lacks {OFFSETS}/{number}, or it is torn"
         raise CheckpointLost(
@@ -71,21 +71,21 @@ def _check(root: Storage, position: SourceRange) -> None:
             f"{root.url}: the table has micro-batch {number} up to {position.end}, and the checkpoint has it up to "
             f"{offsets.position}. {_ADVICE}"
         )
-    if not _goes_on(root, number) and number and _offsets(root, number - 1) is None:
+    if not _has_next(root, number) and number and _offsets(root, number - 1) is None:
         raise CheckpointLost(
             f"{root.url}: Spark needs {OFFSETS}/{number - 1} to continue after micro-batch {number}, and it is gone or "
             f"torn. {_ADVICE}"
         )
 
 
-def _goes_on(root: Storage, number: int) -> bool:
+def _has_next(root: Storage, number: int) -> bool:
     return _offsets(root, number + 1) is not None
 
 
-def _take_back(root: Storage, number: int) -> tuple[bool, str | None]:
-    """Delete what lies after a micro-batch, but the plan of the one that follows it."""
+def _roll_back(root: Storage, number: int) -> tuple[bool, str | None]:
+    """Delete everything after a micro-batch, except the plan of the next one."""
     commits = [each for each in _numbers(root, COMMITS) if each > number]
-    planned = number + 1 if _goes_on(root, number) else number
+    planned = number + 1 if _has_next(root, number) else number
     offsets = [each for each in _numbers(root, OFFSETS) if each > planned]
     if number < 0 and commits and planned < 0:
         raise CheckpointLost(
@@ -99,8 +99,8 @@ def _take_back(root: Storage, number: int) -> tuple[bool, str | None]:
     _delete(root, COMMITS, torn)  # Spark runs the micro-batch again, and the table has it already
     if not commits:
         return False, None
-    back = f"the checkpoint was taken back from micro-batch {max(commits)} to {number}"
-    return True, back if number >= 0 else f"the checkpoint was taken back from micro-batch {max(commits)} to its begin"
+    back = f"the checkpoint was rolled back from micro-batch {max(commits)} to {number if number >= 0 else 'its start'}"
+    return True, back
 
 
 def _offsets(root: Storage, number: int) -> BatchOffsets | None:
@@ -122,7 +122,7 @@ def _numbers(root: Storage, folder: str) -> list[int]:
 
 
 def _delete(root: Storage, folder: str, numbers: list[int]) -> None:
-    """Newest first, so that a crash between leaves a beginning; with the checksums that Hadoop keeps on local disks."""
+    """Newest first, so that a crash leaves the oldest ones; with the checksums that Hadoop keeps on local disks."""
     for number in sorted(numbers, reverse=True):
         for name in (f"{folder}/{number}", f"{folder}/.{number}.crc"):
             root.delete(name)

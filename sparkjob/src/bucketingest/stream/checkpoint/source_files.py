@@ -1,7 +1,7 @@
-"""The log in which Spark's file source keeps which files it has read: read, fingerprinted, and written anew.
+"""Reads, fingerprints and writes the log in which Spark's file source keeps which files it has read.
 
 A micro-batch of files is identified by them, and Spark's position of it is only a number in this log. Entry N of the
-log are the files that were taken in one look at the directory. It is the file `N`; every so often instead `N.compact`,
+log has the files that Spark took from one listing of the directory. It is the file `N`; every tenth one is `N.compact`,
 which has all entries up to N too, and older files are deleted in time (Spark 4.2: CompactibleFileStreamLog and
 FileStreamSourceLog, and seen).
 """
@@ -27,7 +27,7 @@ Entries: TypeAlias = Mapping[int, Sequence[str]]
 def read_log(checkpoint: Storage, directory: str, last: int) -> dict[int, list[str]] | None:
     """The entries 0 to `last`; None if they are not all there.
 
-    A compact file that is torn is made up for by an older one and the files between, where those are left.
+    An older compact file and the files after it replace a torn one, if they are still there.
     """
     folder = f"{directory}/{SOURCE}" if directory else SOURCE
     names = {info.path.rpartition("/")[2] for info in checkpoint.list_level(folder).objects}
@@ -89,10 +89,10 @@ def digest_of(entries: Entries, last: int) -> str:
 
 
 def log_files(entries: Entries, last: int) -> dict[str, bytes]:
-    """The files of a log that has the entries 0 to `last`, as Spark would go on with it.
+    """The files of a log that has the entries 0 to `last`, so that Spark can continue it.
 
-    Spark takes the distance of the two newest compact files for the interval; of a single one it guesses, rightly for
-    the first (deriveCompactInterval). So there are two wherever two can be.
+    Spark takes the distance of the two newest compact files as the interval; from a single one it guesses, correctly
+    for the first (deriveCompactInterval). So there are two wherever possible.
     """
     newest = (last + 1) // COMPACT_INTERVAL * COMPACT_INTERVAL - 1
     files = {}
@@ -121,14 +121,14 @@ class LogDigests:
             newest = max(self._digests)
             lines = {} if last < newest else self._entries(newest + 1, last)
             if lines is None or last < newest:
-                return self._anew(last)
+                return self._from_scratch(last)
             for number in range(newest + 1, last + 1):
                 self._digests[number] = digest_after(self._digests[number - 1], lines[number])
             for number in [each for each in self._digests if -1 < each < last - COMPACT_INTERVAL]:
                 del self._digests[number]
         return self._digests[last]
 
-    def _anew(self, last: int) -> str | None:
+    def _from_scratch(self, last: int) -> str | None:
         entries = read_log(self._checkpoint, "", last)
         if entries is None:
             return None

@@ -1,5 +1,5 @@
-"""What a source that Spark cannot position by offsets alone needs in a fresh checkpoint: the list of files read so far,
-the time at which generated rows began.
+"""What a new checkpoint needs for a source that Spark cannot position by offsets alone: the list of files read so far,
+the time at which generated rows started.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from bucketingest.stream.checkpoint.text import SOURCE, VERSION, UnknownForm, pa
 from bucketingest.stream.errors import CheckpointLost
 from bucketingest.write.instants.source_range import SourceRange
 
-_BEGIN: Final = "0"
-"""Generated rows: the file in the source's folder with the time at which they began."""
+_START: Final = "0"
+"""Generated rows: the file in the source's folder with the time at which they started."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """What goes into the source's folder."""
+    """Files for the source's folder."""
 
     files: dict[str, bytes]
     has_replay: bool
-    """Whether the micro-batch that was begun can come again as it was."""
+    """Whether the unfinished micro-batch can run again as it was."""
     rebuilt: str | None = None
     """What was wrong with the newest former checkpoint; None: nothing."""
     note: str | None = None
@@ -38,10 +38,10 @@ def found_files(
 ) -> SourceState:
     """The file source's log up to the position, or the replay, from the newest former checkpoint that has it.
 
-    Later entries are left out: Spark finds their files anew. None of those is too old for it then, since its limit is
-    an age relative to the newest file of the log, files come oldest first, and this log is a beginning of that one.
+    Later entries are left out: Spark finds their files again. None of those is too old for it then, since its limit is
+    an age relative to the newest file of the log, files come oldest first, and this log is a prefix of that one.
 
-    Raises CheckpointLost if none has the log up to the position: which files are in the table cannot be told then.
+    Raises CheckpointLost if none has the log up to the position: then nothing says which files are in the table.
     """
     wrong: list[str] = []
     for wanted in filter(None, (replay, position)):
@@ -55,18 +55,16 @@ def found_files(
                 log,
                 has_replay=wanted is replay,
                 rebuilt=wrong[0] if wrong and directory != former[0] else None,
-                note="the micro-batch that was begun is planned anew: its files are not known"
-                if without_replay
-                else None,
+                note="the unfinished micro-batch is planned again: its files are not known" if without_replay else None,
             )
     if position is not None:
         raise CheckpointLost(
             f"{root.url}: the table has the files up to {position.end} of the file source's log, and "
-            f"{'; '.join(dict.fromkeys(wrong)) or 'no checkpoint is left there'}. Which files are in the table cannot "
-            "be told without it. Restore the checkpoint directories, or give the pipeline another name: then all files "
-            "are ingested again, rows of equal keys replacing those in the table"
+            f"{'; '.join(dict.fromkeys(wrong)) or 'no checkpoint is left there'}. Without it nothing says which files "
+            "are in the table. Restore the checkpoint directories, or give the pipeline another name: then all files "
+            "are ingested again, and their rows replace those of equal keys in the table"
         )
-    return SourceState({}, has_replay=False, note="the first micro-batch is planned anew: its files are not known")
+    return SourceState({}, has_replay=False, note="the first micro-batch is planned again: its files are not known")
 
 
 def _log_up_to(root: Storage, directory: str, wanted: SourceRange) -> dict[str, bytes] | str:
@@ -99,32 +97,32 @@ def _log_offset(position: str) -> int:
 def found_rate(
     root: Storage, former: Iterable[str], position: SourceRange | None, replay: SourceRange | None
 ) -> SourceState:
-    """When generated rows began: their timestamps count from there, and Spark generates as many as seconds went by.
+    """When generated rows started: Spark counts their timestamps and their number from that time.
 
-    Without any former checkpoint rows go on with the next value, and with timestamps as if they had begun accordingly.
+    Without any former checkpoint rows continue with the next value, and with timestamps that fit it.
     """
     wanted = position or replay
     wrong: str | None = None
     for directory in former:
-        begin = _begin(root, directory)
-        if begin is not None and query_id_of(root, directory) == (None if wanted is None else wanted.query_id):
-            return SourceState({_BEGIN: _begin_text(begin)}, has_replay=replay is not None, rebuilt=wrong)
-        wrong = wrong or f"{in_directory(directory, SOURCE)} does not say when rows began, or is of another query"
+        start = _start(root, directory)
+        if start is not None and query_id_of(root, directory) == (None if wanted is None else wanted.query_id):
+            return SourceState({_START: _start_text(start)}, has_replay=replay is not None, rebuilt=wrong)
+        wrong = wrong or f"{in_directory(directory, SOURCE)} does not say when rows started, or is of another query"
     seconds = max((json.loads(each.end) for each in (position, replay) if each is not None), default=0)
-    begin = int((time.time() - seconds) * 1000)
+    start = int((time.time() - seconds) * 1000)
     wrong = wrong or "no former checkpoint is left"
-    return SourceState({_BEGIN: _begin_text(begin)}, has_replay=replay is not None, rebuilt=wrong)
+    return SourceState({_START: _start_text(start)}, has_replay=replay is not None, rebuilt=wrong)
 
 
-def _begin(root: Storage, directory: str) -> int | None:
+def _start(root: Storage, directory: str) -> int | None:
     try:
-        text = root.get(in_directory(directory, f"{SOURCE}/{_BEGIN}")).decode(errors="replace")
-        version, _, begin = text.partition("\n")
-        value = parse_json(begin)
+        text = root.get(in_directory(directory, f"{SOURCE}/{_START}")).decode(errors="replace")
+        version, _, start = text.partition("\n")
+        value = parse_json(start)
     except (NotFound, UnknownForm):
         return None
     return value if version == VERSION and isinstance(value, int) else None
 
 
-def _begin_text(milliseconds: int) -> bytes:
+def _start_text(milliseconds: int) -> bytes:
     return f"{VERSION}\n{milliseconds}".encode()

@@ -19,7 +19,7 @@ METADATA: Final = "metadata"
 OFFSETS: Final = "offsets"
 COMMITS: Final = "commits"
 SOURCE: Final = "sources/0"
-"""What the only source of a query keeps: the list of files, Kafka's initial offsets, the begin of generated rows."""
+"""What a query's only source keeps: the list of files, Kafka's initial offsets, the start time of generated rows."""
 _NO_OFFSET: Final = "-"
 _DIGEST: Final = "digest"
 _LOG_OFFSET: Final = "logOffset"
@@ -85,7 +85,7 @@ def parse_query_id(text: str) -> str:
 
 
 def parse_initial_offsets(text: str) -> str:
-    """The offsets at which Kafka's source began. A zero byte comes first, for older versions. Raises UnknownForm."""
+    """The offsets at which Kafka's source started. A zero byte comes first, for older versions. Raises UnknownForm."""
     version, _, offsets = text.lstrip("\0").partition("\n")
     if version != VERSION:
         raise UnknownForm(text[:80])

@@ -13,11 +13,11 @@ _SIGHTINGS_MAX: Final = 1000
 
 
 class Backlog:
-    """Input that the source is known to have and the table has not. Times are a monotonic clock's seconds.
+    """Input that the source is known to have and the table does not. Times are a monotonic clock's seconds.
 
     Seconds: the time since offsets beyond the last commit were first seen, when Spark reported the source's end or
-    began a micro-batch that reaches beyond it. The oldest row that is not committed is older: by up to the time between
-    two looks at the source, and, if it waited before this process started, by that wait.
+    started a micro-batch that reaches beyond it. The oldest row that is not committed is older: by up to the time
+    between two looks at the source, and, if it waited before this process started, by that wait.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Backlog:
             return
         self._end = end
         self._sightings.append((at, end))
-        if len(self._sightings) > _SIGHTINGS_MAX:  # a commit that never comes: every other one will do
+        if len(self._sightings) > _SIGHTINGS_MAX:  # no commit comes: every other one is enough
             del self._sightings[1::2]
 
     def committed(self, offsets: Offsets) -> None:

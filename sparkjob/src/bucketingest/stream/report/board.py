@@ -1,4 +1,4 @@
-"""Where the query's thread says what happens and everybody else looks, so that looking never holds up the query."""
+"""Where the query's thread records progress and other threads read it, so that reading never delays the query."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant import parse_time
 from bucketingest.stream.report.backlog import Backlog, parse_offsets, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, latency
@@ -23,7 +24,7 @@ _BATCHES: Final = ("micro-batches", 0)
 
 
 class ProgressObserver(Protocol):
-    """Is told each duration, for histograms. Called with the board's lock held: must return at once."""
+    """Receives each duration, for histograms. Called with the board's lock held: must return immediately."""
 
     def batch_took(self, seconds: float) -> None:
         """A micro-batch was written, and committed if that was due."""
@@ -33,18 +34,23 @@ class ProgressObserver(Protocol):
 
 
 class ProgressBoard:
-    """One per process, over all its attempts. Every method may be called from any thread and returns at once."""
+    """One per process, over all its starts. Every method may be called from any thread and returns immediately."""
 
     def __init__(
-        self, observers: Sequence[ProgressObserver] = (), clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        observers: Sequence[ProgressObserver] = (),
+        clock: Callable[[], datetime] = utc_now,
+        forward: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._lock = threading.RLock()  # a signal handler looks too, on a thread that may hold it
+        """`forward`: seconds by a clock that is never set back."""
+        self._lock = threading.RLock()  # a signal handler reads too, on a thread that may hold it
         self._observers = tuple(observers)
         self._clock = clock
-        self._started = time.monotonic()
+        self._forward = forward
+        self._started = forward()
         self._progress = Progress(0.0)
         self._batch_started: float | None = None
-        self._taken_up = False
+        self._is_running = False
         self._committing: float | None = None
         self._end: Phase | None = None
         self._committed_at: float | None = None
@@ -57,27 +63,27 @@ class ProgressBoard:
         self._read: dict[tuple[str, int], int] | None = None
         self._buckets: Counter[int] = Counter()
 
-    # -- said by the query ----------------------------------------------------------------------------------------
+    # -- recorded by the query ------------------------------------------------------------------------------------
 
     def started(
         self, position: SourceRange | None, epoch: int, inflight: str | None = None, verdict: tuple[str, str] = ("", "")
     ) -> None:
-        """The table is taken up at `position`. `inflight`: request time of the instant that is gone on with; `verdict`
-        and its reason: how table and pipeline stood.
+        """The query starts at `position`. `inflight`: request time of the instant that is resumed; `verdict`: how
+        table and checkpoint fit together, and why.
         """
         with self._lock:
-            self._taken_up = True
+            self._is_running = True
             self._progress = replace(self._progress, epoch=epoch, verdict=verdict[0], verdict_reason=verdict[1])
             if position is not None and (offsets := parse_offsets(position.end)) is not None:
                 self._backlog.committed(offsets)
             self._open(inflight)
-            self._moved(time.monotonic())
+            self._made_progress(self._forward())
 
     def batch_started(self, instant: str, source_range: SourceRange | None = None) -> None:
-        """The tasks of a micro-batch begin."""
-        now = time.monotonic()
+        """The tasks of a micro-batch start."""
+        now = self._forward()
         with self._lock:
-            self._taken_up = True
+            self._is_running = True
             self._batch_started = now
             self._progress = replace(self._progress, idle=False)
             self._open(instant)
@@ -85,7 +91,7 @@ class ProgressBoard:
             self._batches.seen(now, {_BATCHES: self._progress.batches + 1})
             if source_range is not None:
                 self._see_range(now, source_range)
-            self._moved(now)
+            self._made_progress(now)
 
     def written(self, statuses: Sequence[WriteStatus]) -> None:
         """All tasks of the micro-batch have reported."""
@@ -96,7 +102,7 @@ class ProgressBoard:
                 self._buckets[status.bucket] += status.rows_received
         mean = sum(rows.values()) / len(rows) if rows else 0.0
         with self._lock:
-            self._committing = time.monotonic()
+            self._committing = self._forward()
             self._progress = replace(
                 self._progress,
                 skew=max(rows.values()) / mean if mean else None,
@@ -106,8 +112,8 @@ class ProgressBoard:
             )
 
     def batch_ended(self, outcome: MicroBatchOutcome) -> None:
-        """A micro-batch is written, or was in the table already. Its commit, if there was one, is taken in too."""
-        now = time.monotonic()
+        """A micro-batch is written, or was in the table already. Its commit, if there was one, counts too."""
+        now = self._forward()
         with self._lock:
             before = self._progress
             if self._batch_started is not None:
@@ -126,42 +132,42 @@ class ProgressBoard:
             )
             if outcome.commit is not None:
                 self._commit(now, outcome.commit)
-            self._moved(now)
+            self._made_progress(now)
 
     def committing(self) -> None:
-        """A commit begins between micro-batches."""
+        """A commit starts between micro-batches."""
         with self._lock:
-            self._committing = time.monotonic()
+            self._committing = self._forward()
 
     def committed(self, commit: Commit | None) -> None:
-        """An instant was completed between micro-batches; None: there was nothing to commit after all."""
-        now = time.monotonic()
+        """An instant was completed between micro-batches; None: there was nothing to commit."""
+        now = self._forward()
         with self._lock:
             self._committing = None
             if commit is not None:
                 self._commit(now, commit)
-                self._moved(now)
+                self._made_progress(now)
 
-    def taken_back(self) -> None:
-        """The open instant was aborted; its micro-batch will be written again."""
+    def rolled_back(self) -> None:
+        """The open instant was rolled back; its micro-batch will be written again."""
         with self._lock:
             self._committing = None
             self._progress = replace(self._progress, rollbacks=self._progress.rollbacks + 1)
             self._open(None)
 
     def position_lost(self) -> None:
-        """The table went back behind the query, which ends; a new one will start from the table."""
+        """The table was rolled back behind the query; a new query will start from the table."""
         with self._lock:
             self._progress = replace(self._progress, position_losses=self._progress.position_losses + 1)
-            self._batch_started, self._taken_up, self._committing = None, False, None
+            self._batch_started, self._is_running, self._committing = None, False, None
             self._backlog, self._batches, self._read = Backlog(), Backlog(), None
             self._open(None)
 
-    # -- said by who watches the query ----------------------------------------------------------------------------
+    # -- recorded by the thread that watches the query ------------------------------------------------------------
 
     def polled(self, last_progress: Any, status: dict[str, Any]) -> None:
-        """What Spark tells of the query: `lastProgress` and `status`."""
-        now = time.monotonic()
+        """What Spark reports about the query: `lastProgress` and `status`."""
+        now = self._forward()
         end = source_end(last_progress)
         report = (getattr(last_progress, "timestamp", None), status.get("message"))
         waits = not status.get("isTriggerActive") and not str(status.get("message")).startswith("Initializing")
@@ -169,7 +175,7 @@ class ProgressBoard:
             if end is not None:
                 self._backlog.seen(now, end)
             if waits or report != self._report:
-                self._moved(now)
+                self._made_progress(now)
             self._report = report
         if waits and not status.get("isDataAvailable"):
             self.idle()
@@ -180,36 +186,36 @@ class ProgressBoard:
             if self._batch_started is None:
                 self._batches.begin_at({_BATCHES: self._progress.batches})
                 self._progress = replace(self._progress, idle=True)
-                self._moved(time.monotonic())
+                self._made_progress(self._forward())
 
     def waited_for_lock(self, seconds: float) -> None:
-        """Another writer held the table's lock for so long more."""
+        """Add to the wait for the table's lock, which another writer held."""
         with self._lock:
             self._progress = replace(self._progress, lock_wait=self._progress.lock_wait + seconds)
 
     def waited_for_lease(self, seconds: float) -> None:
-        """Another job held the table for so long more."""
+        """Add to the wait for the table's lease, which another job held."""
         with self._lock:
             self._progress = replace(self._progress, lease_wait=self._progress.lease_wait + seconds)
 
     def executors(self, count: int) -> None:
-        """So many executors are registered."""
+        """The number of registered executors."""
         with self._lock:
             self._progress = replace(self._progress, executors=count)
 
     def stopping(self) -> None:
-        """The job was told to end."""
+        """The job was asked to stop."""
         self._end = self._end or Phase.STOPPING
 
     def ended(self, phase: Phase) -> None:
-        """The job is over: STOPPED or FAILED."""
+        """The job has ended: STOPPED or FAILED."""
         self._end = phase
 
-    # -- looked at by everybody -----------------------------------------------------------------------------------
+    # -- read by any thread ---------------------------------------------------------------------------------------
 
     def snapshot(self) -> Progress:
         """Progress now."""
-        now = time.monotonic()
+        now = self._forward()
         with self._lock:
             known = [each for each in (self._backlog.seconds(now), self._batches.seconds(now)) if each is not None]
             return replace(
@@ -233,7 +239,7 @@ class ProgressBoard:
     def _phase(self) -> Phase:
         if self._end is not None:
             return self._end
-        if not self._taken_up:
+        if not self._is_running:
             return Phase.STARTING
         if self._committing is not None:
             return Phase.COMMITTING
@@ -248,7 +254,7 @@ class ProgressBoard:
         self._opened_at = None
         if instant is not None:
             age = max(self._clock() - parse_time(instant), timedelta())
-            self._opened_at = time.monotonic() - age.total_seconds()
+            self._opened_at = self._forward() - age.total_seconds()
 
     def _see_range(self, now: float, source_range: SourceRange) -> None:
         self._progress = replace(self._progress, batch=source_range.batch_id)
@@ -269,12 +275,12 @@ class ProgressBoard:
             self._progress, commits=self._progress.commits + 1, last=commit, last_commit_at=self._clock()
         )
         self._open(None)
-        # A commit takes in every micro-batch that ended, and none is being written while one is made.
+        # A commit covers every micro-batch that ended, and none is written during a commit.
         self._batches.committed({_BATCHES: self._progress.batches})
         if self._read is not None:
             self._backlog.committed(self._read)
 
-    def _moved(self, now: float) -> None:
+    def _made_progress(self, now: float) -> None:
         self._reported_at = now
         self._progress = replace(self._progress, last_report_at=self._clock())
 

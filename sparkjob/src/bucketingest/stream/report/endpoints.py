@@ -38,7 +38,7 @@ class Answer:
 
 
 Routes = Mapping[str, Callable[[], Answer]]
-"""Path → what answers it, at once and without blocking."""
+"""Path → what answers it, immediately and without blocking."""
 
 
 class Endpoints:
@@ -82,7 +82,7 @@ class _Server(ThreadingMixIn, HTTPServer):
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Refuse what comes while all threads are taken: a client that is slow must not pile up others behind it."""
+        """Refuse connections while all threads are busy: others must not queue up behind a slow client."""
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -99,7 +99,7 @@ class _Server(ThreadingMixIn, HTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - of the base class
-        """A client that goes away is no event."""
+        """A client that disconnects is not an error."""
         log.debug("request failed", extra={"reason": str(sys.exception())})
 
 

@@ -23,7 +23,7 @@ _BUCKET: Final = (*LABELS, "bucket")
 _PARTITION: Final = (*LABELS, "topic", "partition")
 _LATENCY_BUCKETS: Final = (0.25, 0.5, 1, 2.5, 5, 10, 15, 20, 30, 45, 60, 90, 120, 300, 600, 1800)
 PARTITIONS_MAX: Final = 256
-"""Kafka partitions that have series of their own; of more, each topic has its sums."""
+"""Kafka partitions that have their own series; with more partitions, each topic has its sums."""
 _BATCH_BUCKETS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
 
 _TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float]], ...]] = (
@@ -33,8 +33,8 @@ _TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float]], ...]] = (
     ("deletes", "Keys deleted.", lambda now: now.deletes),
     ("dead_letters", "Rows that went to the dead-letter table.", lambda now: now.rejected),
     ("written_bytes", "Size of the data files written.", lambda now: now.size_bytes),
-    ("rollbacks", "Instants taken back after their micro-batch had begun.", lambda now: now.rollbacks),
-    ("position_losses", "How often the table went back behind this process.", lambda now: now.position_losses),
+    ("rollbacks", "Instants rolled back after their micro-batch started.", lambda now: now.rollbacks),
+    ("position_losses", "How often the table was rolled back behind this process.", lambda now: now.position_losses),
     ("lock_wait_seconds", "Waited for the table's lock, which other writers held.", lambda now: now.lock_wait),
     ("lease_wait_seconds", "Waited for the table's lease, which another job held.", lambda now: now.lease_wait),
 )
@@ -50,13 +50,13 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ),
     (
         "last_report_timestamp_seconds",
-        "Unix time at which the query was last seen to get on; 0 before the first.",
+        "Unix time at which the query last made progress; 0 before the first.",
         lambda now: 0.0 if now.last_report_at is None else now.last_report_at.timestamp(),
     ),
     ("idle", "1 if Spark has looked and the source has nothing new.", lambda now: float(now.idle)),
     ("skew_ratio", "Rows of the busiest write task by the mean of all, last micro-batch.", lambda now: now.skew),
     ("rows_per_second", "Rows per second over the last micro-batches.", lambda now: now.rows_per_second),
-    ("running_seconds", "Age of the process's job.", lambda now: now.running_for),
+    ("running_seconds", "Time since the job started.", lambda now: now.running_for),
     ("epoch", "Number of the attempt among all of the pipeline; 0 before its claim.", lambda now: now.epoch or 0),
     ("buffer_bytes", "The most that a write task held in buffers, last micro-batch.", lambda now: now.buffer_bytes),
     ("executors", "Executors registered with the driver; 0 in a local session.", lambda now: now.executors),
@@ -65,7 +65,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What the resource says a job shall keep to, and what its figures are compared with. Times in seconds."""
+    """The limits that the resource sets, with which a job's figures are compared. Times in seconds."""
 
     commit_latency: float = 60.0
     commit_lag_limit: float = 300.0
@@ -73,13 +73,11 @@ class Targets:
     buffer_bytes_limit: int = 256 * 1024**2
     buckets: int = 1
     checkpoint_stays: bool = True
-    """Whether a checkpoint that is gone at the next start is a surprise: one on the driver's disk is not that of an
-    object store's table.
-    """
+    """False: a missing checkpoint at the next start is expected: it is on the driver's disk, the table is not."""
 
     @classmethod
     def of(cls, resource: BucketIngest) -> Targets:
-        """The resource's."""
+        """The limits of a resource."""
         spec = resource.spec
         return cls(
             commit_latency=spec.slo.commit_latency.total_seconds(),
@@ -95,7 +93,7 @@ _LIMITS: Final[tuple[tuple[str, str, Callable[[Targets], float]], ...]] = (
     ("commit_lag_limit_seconds", "health.maxCommitLag of the resource.", lambda wanted: wanted.commit_lag_limit),
     ("inflight_age_limit_seconds", "health.maxInflightAge of the resource.", lambda wanted: wanted.inflight_age_limit),
     ("buffer_limit_bytes", "table.memoryPerTask of the resource.", lambda wanted: wanted.buffer_bytes_limit),
-    ("checkpoint_stays", "0 if Spark's checkpoint goes with the driver.", lambda wanted: wanted.checkpoint_stays),
+    ("checkpoint_stays", "0 if Spark's checkpoint is deleted with the driver.", lambda wanted: wanted.checkpoint_stays),
 )
 
 
@@ -139,7 +137,7 @@ class JobMetrics:
 
     def watch(self, snapshot: Callable[[], Progress], offsets: Callable[[], Offsets] = dict) -> None:
         """Read everything else from here at each scrape. `offsets`: see `ProgressBoard.offsets`."""
-        self._registry.register(_OfBoard(snapshot, offsets, self._labels, self._version, self._targets))
+        self._registry.register(_BoardCollector(snapshot, offsets, self._labels, self._version, self._targets))
 
     def batch_took(self, seconds: float) -> None:
         """A micro-batch was written."""
@@ -153,7 +151,7 @@ class JobMetrics:
         self._commit.observe(commit_seconds)
 
     def families(self) -> Iterator[Metric]:
-        """Every metric with what is known of it now."""
+        """Every metric with its current value."""
         return iter(self._registry.collect())
 
     def exposition(self) -> bytes:
@@ -161,7 +159,7 @@ class JobMetrics:
         return generate_latest(self._registry)
 
 
-class _OfBoard(Collector):
+class _BoardCollector(Collector):
     def __init__(
         self,
         snapshot: Callable[[], Progress],
@@ -179,13 +177,13 @@ class _OfBoard(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every family, from one moment of the board."""
         now = self._snapshot()
-        yield from self._of_the_job(now)
+        yield from self._job_metrics(now)
         for name, text, limit in _LIMITS:
             yield self._gauge(name, text, limit(self._targets))
-        yield from self._of_buckets(now)
-        yield from self._of_partitions()
+        yield from self._bucket_metrics(now)
+        yield from self._partition_metrics()
 
-    def _of_the_job(self, now: Progress) -> Iterator[Metric]:
+    def _job_metrics(self, now: Progress) -> Iterator[Metric]:
         build = InfoMetricFamily("bucketingest_job", "The job: version, verdict of its start.", labels=LABELS)
         build.add_metric(self._labels, {"version": self._version, "verdict": now.verdict or ""})
         yield build
@@ -200,7 +198,7 @@ class _OfBoard(Collector):
         for name, text, value in _GAUGES:
             yield self._gauge(name, text, value(now))
 
-    def _of_buckets(self, now: Progress) -> Iterator[Metric]:
+    def _bucket_metrics(self, now: Progress) -> Iterator[Metric]:
         rows = CounterMetricFamily(
             "bucketingest_bucket_rows", "Rows of a bucket: those with the most rows have a series.", labels=_BUCKET
         )
@@ -210,14 +208,14 @@ class _OfBoard(Collector):
         skew = now.busiest[0][1] * self._targets.buckets / now.bucket_rows if now.bucket_rows else None
         yield self._gauge("bucket_skew_ratio", "Rows of the busiest bucket by the mean of all buckets.", skew)
 
-    def _of_partitions(self) -> Iterator[Metric]:
+    def _partition_metrics(self) -> Iterator[Metric]:
         committed = GaugeMetricFamily(
             "bucketingest_committed_offset", "Kafka: the next offset to commit.", labels=_PARTITION
         )
         end = GaugeMetricFamily(
             "bucketingest_end_offset", "Kafka: end of the partition as Spark last saw it.", labels=_PARTITION
         )
-        for (topic, partition), (done, last) in _few(self._offsets()).items():
+        for (topic, partition), (done, last) in _by_partition_or_topic(self._offsets()).items():
             committed.add_metric((*self._labels, topic, partition), done)
             end.add_metric((*self._labels, topic, partition), last)
         yield committed
@@ -230,7 +228,7 @@ class _OfBoard(Collector):
         return gauge
 
 
-def _few(offsets: Offsets) -> dict[tuple[str, str], tuple[int, int]]:
+def _by_partition_or_topic(offsets: Offsets) -> dict[tuple[str, str], tuple[int, int]]:
     """By partition; with too many partitions by topic, and the partition is `all`."""
     if len(offsets) <= PARTITIONS_MAX:
         return {(topic, str(partition)): of for (topic, partition), of in sorted(offsets.items())}

@@ -1,4 +1,4 @@
-"""A moment of a running ingestion, for whoever shows it: a terminal, an HTTP endpoint, the termination message."""
+"""A snapshot of a running ingestion, for what shows it: a terminal, an HTTP endpoint, the termination message."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 from bucketingest.write.coordinator_api import Commit
 
 BUSIEST: Final = 20
-"""Of more buckets nobody is told singly: each would be a series."""
+"""More buckets are not reported one by one: each would be a series."""
 
 ANSWERS_WITHIN_SECONDS: Final = 180.0
 """A query that has not answered for so long is no longer alive. Longer than the pauses of a JVM that will recover."""
 COMMITS_WITHIN_SECONDS: Final = 1800.0
-"""A commit that lasts longer hangs: on storage that never answers, say. Every call to an object store has an end
-(`bucketingest.storage.limits`), as has the wait for the table's lock; with the default number of tries all of them
-together take less.
+"""A commit that takes longer hangs, for example on storage that never answers. Every call to an object store has a time
+limit (`bucketingest.storage.limits`), as has the wait for the table's lock; with the default number of tries all of
+them together take less.
 """
 
 
@@ -25,7 +25,7 @@ class Phase(StrEnum):
     """What the job is doing, in one word."""
 
     STARTING = "starting"
-    """Spark starts, or what earlier attempts left is finished or taken back."""
+    """Spark starts, or what earlier attempts left is finished or rolled back."""
     RUNNING = "running"
     """A micro-batch is written, or the next one is about to be."""
     COMMITTING = "committing"
@@ -33,7 +33,7 @@ class Phase(StrEnum):
     IDLE = "idle"
     """Spark has looked and the source has nothing new."""
     STOPPING = "stopping"
-    """It was told to end and finishes what it does."""
+    """The job was asked to stop and finishes its work."""
     STOPPED = "stopped"
     FAILED = "failed"
 
@@ -47,7 +47,7 @@ class Progress:
     epoch: int | None = None
     """Number of the attempt among all of the pipeline; None before the table was claimed."""
     verdict: str | None = None
-    """How table and pipeline stood to each other at the start, see `StartVerdict`."""
+    """How table and checkpoint fitted together at the start, see `StartVerdict`."""
     verdict_reason: str | None = None
     batches: int = 0
     """Micro-batches that ended."""
@@ -89,23 +89,23 @@ class Progress:
     """Since rows that are not committed were first seen, see `Backlog`; None before the first look at the source."""
     idle: bool = False
     last_report_at: datetime | None = None
-    """When the query was last seen to get on: a micro-batch began or ended, or a look at the source found nothing."""
+    """When the query last made progress: a micro-batch started or ended, or the source had nothing new."""
     last_report_age: float | None = None
     committing_for: float | None = None
-    """Since the commit began that is being made; None if none is."""
+    """Since the start of the current commit; None without one."""
     rollbacks: int = 0
-    """Instants that were taken back after their micro-batch had begun, and written again."""
+    """Instants that were rolled back after their micro-batch started, and written again."""
     position_losses: int = 0
-    """How often the table went back behind this process, which then began again from the table."""
+    """How often the table was rolled back behind this process, which then started again from it."""
 
 
 def latency(commit: Commit) -> float:
-    """From the request of the instant, which is when its first micro-batch begins, to its completion."""
+    """From the request of the instant, which is when its first micro-batch starts, to its completion."""
     return commit.open_seconds + commit.commit_seconds
 
 
 def is_alive(now: Progress, silent_for: float) -> bool:
-    """Whether the job gets on or will. `silent_for`: since the thread that watches the query last got an answer."""
-    if now.committing_for is not None:  # that thread may be at it itself, and wait for storage
+    """Whether the job makes progress or will. `silent_for`: since the thread that watches it last got an answer."""
+    if now.committing_for is not None:  # that thread may be the one that commits, and wait for storage
         return now.committing_for < COMMITS_WITHIN_SECONDS
     return silent_for < ANSWERS_WITHIN_SECONDS or now.phase is Phase.STARTING

@@ -32,17 +32,17 @@ _VIEW: Final = "source"
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The rows of a micro-batch, decoded, before good and bad ones are told apart."""
+    """The rows of a micro-batch, decoded, before good and bad ones are separated."""
 
     rows: DataFrame
     """The decoded columns (Kafka: in the struct `_DATA`), what the message was, and `_BAD`."""
     can_fail: bool
     """Whether there can be rows that could not be decoded."""
-    demand: str = "the record cannot be decoded with the schema"
-    """What rows that could not be decoded fell short of, in words for the dead-letter table."""
+    problem: str = "the record cannot be decoded with the schema"
+    """Why rows could not be decoded, in words for the dead-letter table."""
 
     def observed(self, observation: Observation) -> Decoded:
-        """The same; when its rows are read, the observation learns their number (`bad`) in passing."""
+        """The same; when its rows are read, the observation also counts the bad ones (`bad`)."""
         return replace(self, rows=self.rows.observe(observation, F.count_if(F.col(_BAD)).alias("bad")))
 
     def good(self) -> DataFrame:
@@ -59,7 +59,7 @@ class Decoded:
     def bad(self) -> DataFrame:
         """The rows that could not be decoded, as the dead-letter table's columns from `reason` on."""
         rows = self.rows.filter(F.col(_BAD) & (F.spark_partition_id() >= 0))
-        detail = F.lit(self.demand)
+        detail = F.lit(self.problem)
         if _DATA not in rows.columns:
             return rows.select(
                 F.lit("decode").alias("reason"), detail.alias("detail"), F.col(CORRUPT).cast("binary").alias("value")
@@ -92,19 +92,18 @@ def decode(rows: DataFrame, resource: BucketIngest) -> Decoded:
         decoded = _json(rows, format_) if format_.type == "json" else _avro(rows, format_)
     except (AnalysisException, ParseException) as error:
         raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {_first_line(error)}") from error
-    except Py4JJavaError as error:  # analysis runs into what Avro's parser throws
+    except Py4JJavaError as error:  # Avro's parser throws it
         raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {essence(error)[0]}") from error
     if format_.confluent_schema_id is None:
         return Decoded(decoded, can_fail=True)
-    demand = (
-        f"the record has not Confluent's header of schema {format_.confluent_schema_id}, or cannot be decoded with it"
-    )
-    return Decoded(decoded, can_fail=True, demand=demand)
+    schema_id = format_.confluent_schema_id
+    problem = f"the record lacks Confluent's header of schema {schema_id}, or cannot be decoded with it"
+    return Decoded(decoded, can_fail=True, problem=problem)
 
 
 def _json(rows: DataFrame, format_: Format) -> DataFrame:
-    """Each message as the one member of an object: what follows the row in a message, such as a second row, which
-    from_json would leave out silently, then makes the message undecodable.
+    """Each message as the one member of an object: then text after the row, such as a second row, makes the message
+    undecodable. Otherwise from_json would leave it out silently.
     """
     columns = StructType.fromDDL(format_.schema_text)
     schema = StructType([StructField(_ROW, columns), StructField(CORRUPT, StringType())])
@@ -113,19 +112,19 @@ def _json(rows: DataFrame, format_: Format) -> DataFrame:
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     decoded = rows.withColumn(_DATA, F.from_json(member, schema, options))
     row, corrupt = F.col(_DATA).getField(_ROW), F.col(_DATA).getField(CORRUPT)
-    # Bytes that are no UTF-8 would otherwise be replaced one by one with U+FFFD.
+    # Bytes that are not UTF-8 would otherwise be replaced one by one with U+FFFD.
     bad = F.col("value").isNull() | row.isNull() | corrupt.isNotNull() | ~F.is_valid_utf8(text)
     return decoded.withColumn(_BAD, bad).withColumn(_DATA, row)
 
 
 def _avro(rows: DataFrame, format_: Format) -> DataFrame:
-    """A reader's schema with one more field, whose default only decoding can set: of a malformed message from_avro
-    makes a row of nulls (Spark 4.2, seen), which is else not to be told from a row whose values are null.
+    """A reader's schema with one more field, whose default only decoding can set: from_avro makes a malformed message a
+    row of nulls (Spark 4.2, seen), which otherwise looks like a row whose values are null.
     """
     schema = json.loads(format_.schema_text)
     if not isinstance(schema, dict) or schema.get("type") != "record" or not isinstance(schema.get("fields"), list):
         raise InvalidTransform(
-            "spec.format.schema: the Avro schema is no record: a row's columns are a record's fields"
+            "spec.format.schema: the Avro schema is not a record: a row's columns are a record's fields"
         )
     mark = {"name": _DECODED, "type": "boolean", "default": True}
     reader_schema = json.dumps(schema | {"fields": [*schema["fields"], mark]})
@@ -143,7 +142,7 @@ def _avro(rows: DataFrame, format_: Format) -> DataFrame:
 
 
 def _payload(format_: Format) -> Column:
-    """The Avro bytes of a message: behind Confluent's header if there must be one, null where it is another."""
+    """The Avro bytes of a message: after Confluent's header if one is required, null if it is another."""
     if format_.confluent_schema_id is None:
         return F.col("value")
     header = b"\0" + format_.confluent_schema_id.to_bytes(4, "big")

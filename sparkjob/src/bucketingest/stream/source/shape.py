@@ -1,6 +1,4 @@
-"""From the source's rows to the table's rows: one object that knows how, for a resource and for a user's own DataFrame
-alike.
-"""
+"""From the source's rows to the table's rows, for a resource and for a user's own DataFrame."""
 
 from __future__ import annotations
 
@@ -20,11 +18,11 @@ class RowShape:
     """How rows are decoded and reshaped."""
 
     resource: BucketIngest | None
-    """None: the rows come as the table wants them."""
+    """None: the rows already have the table's columns."""
     delete_when: str | None
 
     def decoded(self, rows: DataFrame) -> Decoded:
-        """The rows with what could not be decoded marked."""
+        """The rows, with the undecodable ones marked."""
         return Decoded(rows, can_fail=False) if self.resource is None else decode(rows, self.resource)
 
     def table_rows(self, good: DataFrame) -> DataFrame:
@@ -35,7 +33,7 @@ class RowShape:
 
     def is_repeatable(self, rows: DataFrame) -> bool:
         """Whether the same input gives the same rows each time; not so with rand() or a UDF that says so."""
-        shaped = self.table_rows(self.decoded(rows).all())  # what tells good rows from bad ones counts as not so
+        shaped = self.table_rows(self.decoded(rows).all())  # the filter for good rows would count as not so
         return bool(shaped._jdf.queryExecution().analyzed().deterministic())  # noqa: SLF001 - PySpark has no other way
 
     def schema(self, rows: DataFrame) -> pa.Schema:

@@ -1,1 +1,1 @@
-"""All that touches Spark's internals: its JVM, session, Python workers, and what it says of failures."""
+"""All that touches Spark's internals: its JVM, session, Python workers, and failure messages."""

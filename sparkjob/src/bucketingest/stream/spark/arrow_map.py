@@ -1,5 +1,5 @@
-"""Arrow in, Arrow out, on Spark's tasks, without pandas: PySpark's own call imports it to look at its version, and with
-it installed each Python worker would, too, for a second or more of the time to the first commit.
+"""Arrow in, Arrow out, on Spark's tasks, without pandas: PySpark's own call imports it to check its version. If it is
+installed, each Python worker would import it too, which delays the first commit by a second or more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one sentence that matters in what Spark says about a failed query: its messages are stacks of two languages."""
+"""The one sentence that matters in Spark's message about a failed query: it holds stacks of two languages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from bucketingest.errors import BucketIngestError
 
 _LENGTH_MAX: Final = 600
-_OURS: Final = re.compile(r"^\s*(?:\S+: )*?bucketingest(?:\.\w+)+\.(\w+): (.*)$", re.MULTILINE)
+_OWN_ERROR: Final = re.compile(r"^\s*(?:\S+: )*?bucketingest(?:\.\w+)+\.(\w+): (.*)$", re.MULTILINE)
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _RAISED: Final = re.compile(r"^([A-Za-z_][\w.]*): (.+)$", re.MULTILINE)
 _CAUSED_BY: Final = re.compile(r"^Caused by: (\S.*)$", re.MULTILINE)
@@ -25,13 +25,13 @@ _WRAPPINGS: Final = (
 
 
 def essence(error: BaseException) -> tuple[str, str | None]:
-    """What went wrong, in one line, and the name of the class of ours that a task raised, or None. Pure.
+    """What went wrong, in one line, and the name of our error class that a task raised, or None. Pure.
 
-    Looks, in this order, for an error of this package, for a Python worker that did not start, for what ended a Python
-    traceback (the innermost comes last), for the JVM's last cause that says something, and else takes the first line.
+    Looks, in this order, for an error of this package, for a Python worker that did not start, for the last error of a
+    Python traceback (the innermost), for the JVM's last cause with a message, and else takes the first line.
     """
     text = str(error).strip() or type(error).__name__
-    if found := _OURS.findall(text):
+    if found := _OWN_ERROR.findall(text):
         name, message = found[-1]
         return _cut(message), name
     if (said := _why_no_worker(text)) is not None:
@@ -39,8 +39,8 @@ def essence(error: BaseException) -> tuple[str, str | None]:
     if _TRACEBACK in text and (raised := _RAISED.findall(text.rpartition(_TRACEBACK)[2])):
         return _cut(": ".join(raised[0])), None
     causes = [cause.strip() for cause in _CAUSED_BY.findall(text)]
-    if telling := [cause for cause in causes if not _EXCEPTION_ALONE.fullmatch(cause)] or causes:
-        return _cut(telling[-1]), None
+    if explained := [cause for cause in causes if not _EXCEPTION_ALONE.fullmatch(cause)] or causes:
+        return _cut(explained[-1]), None
     for wrapping in _WRAPPINGS:
         text = wrapping.sub("", text)
     first = text.partition("\n")[0].strip()
@@ -51,7 +51,7 @@ def essence(error: BaseException) -> tuple[str, str | None]:
 
 
 def _why_no_worker(text: str) -> str | None:
-    """What the interpreter said that could not become a Python worker, or why there is none; None if they start."""
+    """The message of the interpreter that failed as a Python worker, or why there is none; None if workers start."""
     if ended := _WORKER_ENDED.findall(text):
         lines = [line.strip() for line in ended[-1].splitlines() if line.strip()]
         return lines[-1] if lines else None

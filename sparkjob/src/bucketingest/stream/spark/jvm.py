@@ -1,7 +1,7 @@
-"""Spark's JVM as a child that cannot disturb: in a session of its own, its output as log records, gone when we are.
+"""Spark's JVM as a child process: in its own session, with its output as log records. It ends when this process ends.
 
-PySpark's own launch leaves the JVM in the terminal's process group, where a SIGTERM to the group takes it away in the
-middle of a micro-batch, and lets it write to the terminal.
+PySpark's own launch leaves the JVM in the terminal's process group, where a SIGTERM to the group kills it in the middle
+of a micro-batch, and lets it write to the terminal.
 """
 # ruff: noqa: SLF001 - PySpark offers no other way to hand over a gateway
 
@@ -35,8 +35,8 @@ _EXIT_SECONDS: Final = 10.0
 _END_SECONDS: Final = 2.0
 _KEPT_LINES: Final = 5
 
-# They tell, with the whole stack, what ends the query: it is raised in Python too.
-_TOLD_ELSEWHERE: Final = ("MicroBatchExecution", "TaskSetManager", "Executor", "PythonRunner", "Utils")
+# They log, with the whole stack, the error that ends the query: it is raised in Python too.
+_ALSO_RAISED: Final = ("MicroBatchExecution", "TaskSetManager", "Executor", "PythonRunner", "Utils")
 # The JVM announces a module that Spark asks for.
 _NOISE: Final = ("WARNING: Using incubator modules",)
 
@@ -65,7 +65,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
         if writing >= 0:
             os.close(writing)
     SparkContext._ensure_initialized(gateway=gateway)
-    # When the JVM is gone, PySpark's server for accumulators prints a traceback, which is not the news.
+    # When the JVM is gone, PySpark's server for accumulators prints a traceback, which says nothing new.
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         server.handle_error = _quiet  # type: ignore[method-assign, assignment]
 
@@ -75,7 +75,7 @@ def _quiet(server: Any, request: Any, client_address: Any) -> None:  # noqa: ARG
 
 
 def has_jvm() -> bool:
-    """Whether this process has a JVM, whoever started it."""
+    """Whether this process has a JVM, started here or not."""
     return SparkContext._gateway is not None
 
 
@@ -97,7 +97,7 @@ def stop_jvm() -> None:
 
 
 def kill_jvm() -> None:
-    """End the JVM at once, as a crash would. Safe in a signal handler."""
+    """End the JVM immediately, as a crash would. Safe in a signal handler."""
     process = _process()
     if process is not None:
         with suppress(ProcessLookupError, PermissionError):
@@ -111,7 +111,7 @@ def jvm_pid() -> int:
 
 
 def jvm_end() -> str:
-    """How a JVM that is gone has ended, in words; "" if there is none, or it still runs."""
+    """How the JVM ended, in words; "" if there is none, or it still runs."""
     process = _process()
     if process is None:
         return ""
@@ -128,7 +128,7 @@ def describe_end(code: int | None) -> str:
         case 3 | 52:  # -XX:+ExitOnOutOfMemoryError; Spark's own handler
             return f"exit code {code}: java.lang.OutOfMemoryError"
         case -9 | 137:
-            return "killed with SIGKILL, as the kernel does with who takes too much memory"
+            return "killed with SIGKILL, as the kernel does when memory runs out"
         case _ if code < 0:
             return f"ended by signal {-code}"
         case _:
@@ -136,10 +136,10 @@ def describe_end(code: int | None) -> str:
 
 
 def _process() -> subprocess.Popen[bytes] | None:
-    """The JVM's process; None if there is none, or somebody else started it."""
+    """The JVM's process; None if there is none, or `start_jvm` did not start it."""
     process = getattr(SparkContext._gateway, "proc", None)
-    ours = process is not None and os.getpgid(0) != process.pid
-    return process if ours else None
+    is_own = process is not None and os.getpgid(0) != process.pid
+    return process if is_own else None
 
 
 def with_log_configuration(options: str) -> str:
@@ -183,5 +183,5 @@ def parse_line(line: str) -> tuple[int, str, dict[str, Any]]:
     extra = {"spark_logger": logger}
     if record.get("exception"):
         extra["reason"] = str(record["exception"]).strip().partition("\n")[0]
-    known = logger.rpartition(".")[2] in _TOLD_ELSEWHERE
+    known = logger.rpartition(".")[2] in _ALSO_RAISED
     return (logging.DEBUG if known else getattr(logging, level, logging.ERROR)), str(message), extra

@@ -21,7 +21,7 @@ JARS_VARIABLE: Final = "BUCKETINGEST_JARS"
 REQUIRED_CONF: Final = {
     # Timestamps without a zone in SQL are read as UTC on every machine, so the same input makes the same rows.
     "spark.sql.session.timeZone": "UTC",
-    # A limit in bytes makes Spark sum up a batch's size anew for each row it adds: a third of the JVM's time. A limit
+    # A limit in bytes makes Spark sum up a batch's size again for each row it adds: a third of the JVM's time. A limit
     # in rows costs nothing, and this low it also bounds the memory of batches of long rows, and of the shuffle's
     # messages: 1,000 of them are 32 MiB (write.shuffle.MESSAGE_BYTES).
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
@@ -31,7 +31,7 @@ REQUIRED_CONF: Final = {
     # Otherwise Spark reads from_json's corrupt-record column without decoding the others.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
     "spark.sql.streaming.metricsEnabled": "false",
-    # The file source's log is written anew at each start, in the form that goes with this (stream.source_files).
+    # The file source's log is written at each start, in the form that fits this (checkpoint.source_files).
     "spark.sql.streaming.fileSource.log.compactInterval": "10",
 }
 
@@ -75,7 +75,7 @@ def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) ->
     if master is None:
         conf |= {f"spark.driver.{name}": "127.0.0.1" for name in ("bindAddress", "host")}
     if master is not None and master.startswith("k8s://"):
-        # Executors come while the driver looks at the table. How many tasks write does not depend on who was first.
+        # Executors start while the driver reads the table. The number of write tasks does not depend on how many run.
         conf["spark.scheduler.minRegisteredResourcesRatio"] = "0"
         conf["spark.default.parallelism"] = str(spark.executor.instances * max(1, spark.executor.cores // 1000))
     # In local mode the driver's JVM does the executors' work too.
@@ -86,7 +86,7 @@ def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) ->
     conf |= {**spark.conf, **REQUIRED_CONF}
     # By default executors log every option of the Kafka source, from its Secret too.
     conf["spark.executor.extraJavaOptions"] = with_log_configuration(conf["spark.executor.extraJavaOptions"])
-    if master is not None and master.startswith("k8s://"):  # executors have the image too: nothing need travel
+    if master is not None and master.startswith("k8s://"):  # executors have the image too: nothing is copied
         jars = [f"local://{path}" for path in jars]
     if listed := [*filter(None, [conf.get("spark.jars")]), *jars]:
         conf["spark.jars"] = ",".join(listed)
@@ -121,7 +121,7 @@ def _jars(folder: Path) -> Iterable[Path]:
 def prepared(session: SparkSession) -> Iterator[None]:
     """Set what the write path relies on while a query is made and started: Spark copies the session's settings for it.
 
-    The session, which may be the user's own, has its settings back afterwards.
+    The session, which may be the user's own, gets its settings back afterwards.
     """
     before = {name: session.conf.get(name, None) for name in REQUIRED_CONF}
     try:

@@ -1,5 +1,5 @@
-"""The process that Spark forks its Python workers from, with everything that their tasks import already there: each
-worker starts at once, and they share that memory.
+"""The process that Spark forks its Python workers from, with everything that their tasks import already imported: each
+worker starts immediately, and they share that memory.
 
 Run by Spark (`spark.python.daemon.module`), never by hand.
 """

@@ -1,1 +1,1 @@
-"""What the coordinator does with instants: begin, decide, commit; and tell how far the source is in the table."""
+"""What the coordinator does with instants: begin, decide, commit; and read the committed source position."""

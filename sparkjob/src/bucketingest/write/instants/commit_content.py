@@ -1,5 +1,5 @@
-"""What a commit of ours says: its files in Hudi's words, and in extra metadata whose it is and up to where the source
-is in the table.
+"""The content of a pipeline's commit: its files as Hudi's metadata, and in extra metadata its pipeline and the
+committed source position.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ HASH_FIELDS: Final = "bucketingest.bucket.hash.fields"
 
 
 def pending_metadata(opened: OpenTable, pipeline: str, epoch: int) -> bytes:
-    """Content of the requested and of the inflight file: whose instant it is. Hudi's own requested files are empty, and
-    it takes those that are not as well (1.2.0, seen).
+    """Content of the requested and the inflight file: the instant's pipeline. Hudi's own requested files are empty, but
+    it accepts others as well (1.2.0, seen).
     """
     return CommitMetadata(extra_metadata=_identity(opened, pipeline, epoch, opened.avro_schema)).encode()
 
@@ -40,7 +40,7 @@ def pending_metadata(opened: OpenTable, pipeline: str, epoch: int) -> bytes:
 def commit_metadata(
     opened: OpenTable, pipeline: str, epoch: int, entries: Sequence[LedgerEntry], schema: AvroSchema
 ) -> CommitMetadata:
-    """What the completed instant says. Equal entries give equal metadata. `schema`: the table's, as it is now."""
+    """Content of the completed file. Equal entries give equal metadata. `schema`: the table's current one."""
     write_stats: defaultdict[str, list[WriteStat]] = defaultdict(list)
     statuses = [status for entry in entries for status in entry.statuses]
     for status in sorted(statuses, key=lambda status: (status.partition_path, status.bucket, status.file_name)):
@@ -56,8 +56,8 @@ def commit_metadata(
 
 
 def is_of_pipeline(storage: Storage, found: Instant, pipeline: str) -> bool:
-    """Whether an instant whose time this pipeline once took is not another writer's by now: a time that never
-    got onto the timeline is free for all.
+    """Whether an instant is this pipeline's. A time that the pipeline claimed but never put onto the timeline may be
+    another writer's instant.
     """
     path = path_of(found)
     return CommitMetadata.decode_extra(storage.get(path), path).get(PIPELINE) == pipeline

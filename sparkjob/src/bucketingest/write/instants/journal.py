@@ -1,20 +1,20 @@
 """The objects by which attempts of a pipeline agree about an instant: epochs, intents, ledger entries, and the
 decision.
 
-They lie in `.hoodie/.bucketingest/<pipeline>/`, where neither readers nor Hudi's writers look. All are created if
-absent, so of two attempts exactly one decides, and the other learns what was decided.
+They are in `.hoodie/.bucketingest/<pipeline>/`, where neither readers nor Hudi's writers look. All are created if
+absent, so of two attempts exactly one decides, and the other reads what was decided.
 
     epoch/<n>                                  claimed by each attempt at its start
-    beginning/<digest>                         where a source that was to begin at its end began, for the next start
+    beginning/<digest>                         where a source configured to start at its end started, for the next start
     instants/<instant>/intent/<sequence>       the source range of a micro-batch, before its tasks start; or, after the
-                                               last one, that no further may begin
+                                               last one, that no further one may start
     instants/<instant>/ledger/<sequence>       what its tasks wrote, after all have reported
     instants/<instant>/decision                commit (completion time, bytes of the completed file) or abort (why)
-    instants/<instant>/aborted                 what was carried out is an abort: late files of it may still come
+    instants/<instant>/aborted                 an abort was carried out: late files of the instant may still appear
     instants/<instant>/overtaken               what came before it though it was decided first: its rows count as not in
                                                the table, whether or not it was completed
     instants/<instant>/done                    the decision has been carried out
-    audited/<compaction>                       its plan was searched for log files of ours that it leaves out
+    audited/<compaction>                       its plan was searched for our log files that it leaves out
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ ROOT: Final = OWN_DIRECTORY
 KEPT_INSTANTS: Final = 10
 """Newest instants whose objects stay, however old."""
 KEPT_FOR: Final = timedelta(minutes=15)
-"""Age up to which an instant's objects stay: an attempt that was stopped for a while must still find the decision, or
-it would decide anew, and late files of an aborted instant must still be swept.
+"""Age up to which an instant's objects stay: an attempt that was paused must still find the decision, or it would
+decide again, and late files of an aborted instant must still be swept.
 """
 KEPT_EPOCHS: Final = 10
 
@@ -90,11 +90,11 @@ class Journal:
         )
 
     def keep_beginning(self, digest: str, content: bytes) -> None:
-        """Keep where the first start of a source began; the first to say it is right. `digest`: of what was asked."""
+        """Record where the first start of a source began; the first record counts. `digest`: of what was configured."""
         self._create(f"{self._root}/beginning/{digest}", content)
 
     def beginning(self, digest: str) -> bytes | None:
-        """Where the first start began; None while nobody knows."""
+        """Where the first start began; None until it is recorded."""
         return self._get(f"{self._root}/beginning/{digest}")
 
     def instants(self) -> list[str]:
@@ -103,9 +103,10 @@ class Journal:
         return sorted(path.rpartition("/")[2] for path in directories)
 
     def claim(self, instant: str, intent: Intent) -> bool:
-        """Take an instant by the intent of its first micro-batch; False if any attempt has, this very intent too.
+        """Claim an instant by the intent of its first micro-batch; False if an attempt has claimed it, even with this
+        intent.
 
-        Two attempts that chose one time must not both go on with it: what one takes back would be the other's.
+        Two attempts that chose the same time must not both use it: one would roll back the other's instant.
         """
         try:
             self._storage.create(self._path(instant, "intent/1"), intent_bytes(intent))
@@ -114,27 +115,25 @@ class Journal:
         return True
 
     def put_intent(self, instant: str, sequence: int, intent: Intent) -> None:
-        """Say which rows a further micro-batch of an instant, or one that comes again, consists of, before any is
-        written.
-        """
+        """Record the rows of a further micro-batch of an instant, or of one that comes again, before any is written."""
         content = intent_bytes(intent)
         existing = self._create(self._path(instant, f"intent/{sequence}"), content)
         if existing == _CLOSED:
-            raise PositionLost(f"instant {instant} was closed for its commit before micro-batch {sequence} began")
+            raise PositionLost(f"instant {instant} was closed for its commit before micro-batch {sequence} started")
         if existing is not None and not intent_of(existing).same_files_as(intent):
             raise WriteError(
-                f"instant {instant}, micro-batch {sequence} was begun with other rows: {existing.decode()}, "
+                f"instant {instant}, micro-batch {sequence} was started with other rows: {existing.decode()}, "
                 f"now {content.decode()}"
             )
 
     def intent(self, instant: str, sequence: int) -> Intent | None:
-        """What a micro-batch that was begun is."""
+        """The intent of a micro-batch that was started."""
         content = self._get(self._path(instant, f"intent/{sequence}"))
         return None if content is None or content == _CLOSED else intent_of(content)
 
     def close(self, instant: str, sequence: int) -> bool:
-        """Take the name by which a further micro-batch would begin, so that none can once a commit is decided: its
-        files would be visible by their names alone. False if one was begun before.
+        """Take the name with which a further micro-batch would start, so that none can start once a commit is decided:
+        its files would be visible by their names alone. False if one was started before.
         """
         existing = self._create(self._path(instant, f"intent/{sequence}"), _CLOSED)
         return existing is None or existing == _CLOSED
@@ -142,20 +141,20 @@ class Journal:
     def put_ledger(self, instant: str, sequence: int, entry: LedgerEntry) -> LedgerEntry:
         """Record that every row of the micro-batch is in storage; returns what is recorded.
 
-        That is another entry where another attempt was first: it names the same data files, but dead letters of its
-        own, and only those that are recorded may ever be published.
+        That is another entry if another attempt was first: it names the same data files, but its own dead letters, and
+        only recorded dead letters may be published.
         """
         existing = self._create(self._path(instant, f"ledger/{sequence}"), ledger_bytes(entry))
         return entry if existing is None else ledger_of(existing)
 
     def ledger(self, instant: str, sequence: int) -> LedgerEntry | None:
-        """What a micro-batch wrote, if all of it did."""
+        """What a micro-batch wrote, if it is complete."""
         content = self._get(self._path(instant, f"ledger/{sequence}"))
         return None if content is None else ledger_of(content)
 
     def ledgers(self, instant: str) -> tuple[LedgerEntry, ...]:
-        """Its micro-batches that are whole, from the first up to the first that is not. Read one by one, never listed:
-        a listing may leave out the newest.
+        """Its complete micro-batches, from the first up to the first incomplete one. Read one by one, never listed: a
+        listing may leave out the newest.
         """
         entries: list[LedgerEntry] = []
         while (entry := self.ledger(instant, len(entries) + 1)) is not None:
@@ -163,17 +162,17 @@ class Journal:
         return tuple(entries)
 
     def decide(self, instant: str, wanted: Decision) -> Decision:
-        """Decide the instant, or learn what was decided before. The answer is final."""
+        """Decide the instant, or read what was decided before. The answer is final."""
         existing = self._create(self._path(instant, "decision"), decision_bytes(wanted))
         return wanted if existing is None else decision_of(existing)
 
     def decision(self, instant: str) -> Decision | None:
-        """What was decided; None as long as nothing was."""
+        """What was decided; None until then."""
         content = self._get(self._path(instant, "decision"))
         return None if content is None else decision_of(content)
 
     def mark_done(self, instant: str, *, aborted: bool = False) -> None:
-        """Nothing is left to do for the instant, but to sweep it if it was aborted."""
+        """Nothing is left to do for the instant, except to sweep it if it was aborted."""
         if aborted:
             self._create(self._path(instant, "aborted"), b"")
         self._create(self._path(instant, "done"), b"")
@@ -183,8 +182,8 @@ class Journal:
         return self._storage.exists(self._path(instant, "aborted"))
 
     def mark_overtaken(self, instant: str, why: str) -> None:
-        """The instant's rows count as not in the table from now on. With it goes the newest instant of now: those
-        after it have begun where the rows are missing.
+        """The instant's rows count as not in the table from now on. The newest instant is recorded too: later instants
+        started at the missing rows.
         """
         newest = max(self.instants(), default=instant)
         self._create(self._path(instant, "overtaken"), json.dumps({"why": why, "newest": newest}).encode())
@@ -198,8 +197,8 @@ class Journal:
         return self._storage.exists(self._path(instant, "overtaken"))
 
     def archived(self, active: Collection[str]) -> Iterator[Committed]:
-        """The instants that were committed and are not among the active ones, as far as they are remembered."""
-        for instant, objects in self.standing().items():
+        """The committed instants that are not among the active ones, as far as the journal still has them."""
+        for instant, objects in self.objects_by_instant().items():
             if instant not in active and {"done", "decision"} <= objects and "aborted" not in objects:
                 decision = self.decision(instant)
                 if isinstance(decision, CommitDecision):
@@ -214,7 +213,7 @@ class Journal:
         return {info.path.rpartition("/")[2] for info in self._storage.list_level(f"{self._root}/audited").objects}
 
     def mark_audited(self, compactions: Iterable[str], gone: Iterable[str]) -> None:
-        """Remember that the plans of compactions were audited, and forget those that are off the timeline."""
+        """Record that the plans of compactions were audited, and delete the records of those off the timeline."""
         for compaction in compactions:
             self._create(f"{self._root}/audited/{compaction}", b"")
         self._storage.delete_many([f"{self._root}/audited/{compaction}" for compaction in gone])
@@ -223,8 +222,8 @@ class Journal:
         """Whether no object of the instant is left."""
         return next(iter(self._storage.list(self._path(instant, ""))), None) is None
 
-    def standing(self) -> dict[str, frozenset[str]]:
-        """For each instant, ascending, the names of its objects, from one listing."""
+    def objects_by_instant(self) -> dict[str, frozenset[str]]:
+        """The names of each instant's objects, instants ascending, from one listing."""
         prefix = f"{self._root}/instants/"
         names: dict[str, set[str]] = {}
         for info in self._storage.list(prefix.rstrip("/")):
@@ -233,7 +232,7 @@ class Journal:
         return {instant: frozenset(names[instant]) for instant in sorted(names)}
 
     def forgettable(self, now: datetime) -> list[str]:
-        """Instants whose objects no attempt can need any more."""
+        """Instants whose objects no attempt needs any more."""
         oldest_kept = format_time(now - KEPT_FOR)
         return [instant for instant in self.instants()[:-KEPT_INSTANTS] if instant < oldest_kept]
 
@@ -242,10 +241,10 @@ class Journal:
         return self._storage.exists(self._path(instant, "done"))
 
     def forget(self, instants: Iterable[str]) -> None:
-        """Delete the objects of instants. Whatever a crash leaves still says that nothing is to be done for them.
+        """Delete the objects of instants. What a crash leaves still says that they need no work.
 
-        Of an instant that was carried out, `done` goes last; without it the decision would be carried out again, and
-        without the decision its intents would count as open.
+        `done` is deleted last: without it the decision would be carried out again, and without the decision the intents
+        would count as open.
         """
         for instant in instants:
             last = [self._path(instant, name) for name in ("decision", "aborted", "overtaken", "done")]
@@ -273,7 +272,7 @@ class Journal:
     def _create(self, path: str, content: bytes) -> bytes | None:
         """Create the object; None if it holds our content now, else what it holds.
 
-        A create whose answer was lost finds its own object when tried again: equal content is success.
+        A retried create whose answer was lost finds its own object: equal content is success.
         """
         try:
             self._storage.create(path, content)
@@ -284,6 +283,6 @@ class Journal:
 
 
 def pipelines(storage: Storage) -> tuple[str, ...]:
-    """Names of the pipelines that ever wrote to the table."""
+    """Names of the pipelines that have ever written to the table."""
     names = (path.rpartition("/")[2] for path in storage.list_level(ROOT).directories)
     return tuple(sorted(pipeline_of(name) for name in names if name != "lease"))

@@ -1,5 +1,5 @@
-"""The acts on an instant of ours up to its commit: begin it, put micro-batches into it, decide it. When to do which is
-the coordinator's business.
+"""The operations on an attempt's instant up to its commit: begin it, put micro-batches into it, decide it. The
+coordinator chooses when.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _REQUEST_ATTEMPTS: Final = 10
 
 
 class InstantWriter:
-    """Acts on the instants of one attempt. Every act may be repeated after a failure."""
+    """Operates on the instants of one attempt. Every operation may be repeated after a failure."""
 
     def __init__(self, opened: OpenTable, journal: Journal, identity: WriterIdentity, work: str) -> None:
-        """`work`: fingerprint of all that decides which rows the tasks write, and how, but the file ids."""
+        """`work`: fingerprint of everything that decides which rows the tasks write, and how, except the file ids."""
         self._opened = opened
         self._storage = opened.storage
         self._journal = journal
@@ -57,13 +57,13 @@ class InstantWriter:
         """Every file group that a completed instant wrote."""
         return self._shared.index
 
-    def look(self) -> Timeline:
-        """The timeline; what other writers have done up to now counts as known afterwards."""
-        return self._shared.look()
+    def refresh(self) -> Timeline:
+        """Load the timeline. Other writers' changes up to now count as known afterwards."""
+        return self._shared.refresh()
 
     @property
     def file_ids(self) -> FileIds:
-        """What write tasks need of the index."""
+        """The part of the index that write tasks need."""
         return self._shared.index.file_ids
 
     @property
@@ -74,8 +74,8 @@ class InstantWriter:
     def begin(self, source_range: SourceRange) -> str:
         """Put a new instant on the timeline, intent and heartbeat first, so that it is never there without them.
 
-        Returns its request time, greater than every time known. Raises FencedOut, and what the lease's check does: one
-        who has slept must not leave an instant that nobody resumes.
+        Returns its request time, greater than every known time. Raises FencedOut, and as the lease's check does: a
+        process that was paused must not leave an instant that no attempt resumes.
         """
         self._identity.check_lease()
         self._journal.check_epoch(self._identity.epoch)
@@ -91,27 +91,27 @@ class InstantWriter:
                 heartbeat.beat(self._storage, instant)
                 try:
                     create_requested(self._storage, instant, content=content)
-                except InstantExists:  # another writer's of the same millisecond, or ours, whose answer was lost
+                except InstantExists:  # another writer's of the same millisecond, or our own, whose answer was lost
                     if self._storage.get(path_of(Instant(instant, DELTA_COMMIT, State.REQUESTED))) != content:
-                        continue  # a start forgets our claim
+                        continue  # the next start deletes our claim
                 create_inflight(self._storage, instant, content=content)
             self._check_not_aborted(instant)
             return instant
         raise WriteError(
-            f"{self._storage.url}: no free instant time in {_REQUEST_ATTEMPTS} attempts: other writers are at work "
+            f"{self._storage.url}: no free instant time in {_REQUEST_ATTEMPTS} attempts: other writers write "
             "without the table's lock; stop them"
         )
 
     def _check_not_aborted(self, instant: str) -> None:
-        """A newer attempt may have aborted the instant while this one was putting it on the timeline."""
+        """A newer attempt may have aborted the instant while this attempt put it on the timeline."""
         if isinstance(decision := self._journal.decision(instant), AbortDecision):
             self.executor.undo(instant, decision.reason)
             self._journal.check_epoch(self._identity.epoch)
-            raise InstantAborted(f"instant {instant} was aborted as it began: {decision.reason}")
+            raise InstantAborted(f"instant {instant} was aborted while it started: {decision.reason}")
 
     def begin_next(self, instant: str, sequence: int, source_range: SourceRange) -> bool:
-        """Put a further micro-batch into an open instant, or the same one again; False if the instant is not open any
-        more, or the micro-batch was begun with other rows, other file names or other work.
+        """Put a further micro-batch into an open instant, or the same one again; False if the instant is no longer
+        open, or the micro-batch was started with other rows, other file names or other work.
         """
         timeline = Timeline.load(self._storage)
         found = timeline.find(instant)
@@ -120,11 +120,11 @@ class InstantWriter:
         if not is_of_pipeline(self._storage, found, self._identity.pipeline):
             return False
         wanted = self._intent(source_range)
-        begun = self._journal.intent(instant, sequence)
-        if begun is not None and not begun.same_files_as(wanted):
+        started = self._journal.intent(instant, sequence)
+        if started is not None and not started.same_files_as(wanted):
             return False
         heartbeat.beat(self._storage, instant)
-        if begun is None:
+        if started is None:
             self._journal.put_intent(instant, sequence, wanted)
         if found.state is State.REQUESTED:
             content = pending_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
@@ -132,8 +132,8 @@ class InstantWriter:
         return True
 
     def check_files(self, instant: str, sequence: int, statuses: Sequence[WriteStatus]) -> None:
-        """Raise ConflictingAttempt if a micro-batch that was written more than once has files that its last run did
-        not write: each has a marker, and each would be visible by its name alone, now or when a late request lands.
+        """Raise ConflictingAttempt if a micro-batch that ran more than once has files that its last run did not write:
+        each has a marker, and each would be visible by its name alone, now or when a late request takes effect.
         """
         written = {join(status.partition_path, status.file_name) for status in statuses if status.file_id}
         marked = {path for path in marked_files(self._storage, instant) if version_of(path) == sequence}
@@ -154,11 +154,11 @@ class InstantWriter:
         return now
 
     def commit(self, instant: str, entries: Sequence[LedgerEntry]) -> CommitDecision:
-        """Decide the instant unless it is decided, and carry the decision out.
+        """Decide the instant unless it is decided, and carry out the decision.
 
         Raises InstantAborted if it was rolled back, here or by another writer: its rows must be written again. Raises
-        PositionLost if it is complete and its rows must be ingested again all the same, and as the checks before the
-        decision do.
+        PositionLost if it is complete but its rows must still be ingested again, and as the checks before the decision
+        do.
         """
         decision, completed = self._journal.decision(instant), False
         if decision is None:
@@ -172,21 +172,21 @@ class InstantWriter:
             self.executor.abort(instant, decision.reason)
             raise InstantAborted(f"instant {instant} was aborted: {decision.reason}; its rows are written again")
         if completed:
-            self.executor.look_after(instant)
+            self.executor.check_not_overtaken(instant)
             self.executor.close(instant, entries)
         else:  # it was decided before, perhaps by an attempt that had more of its micro-batches
             entries = self._journal.ledgers(instant)
             self.executor.complete(instant, decision, entries)
         self._shared.wrote(instant, _file_groups(entries))
-        self._refuse_metadata_table()  # switched on since the check before the decision, it hides what is complete now
+        self._refuse_metadata_table()  # switched on since the last check, it hides this commit from readers
         return decision
 
     def _wanted(self, instant: str, entries: Sequence[LedgerEntry]) -> Decision:
-        """Make all checks that can still stop the commit; what is to be decided.
+        """Make all checks that can still stop the commit; returns the decision to make.
 
         Raises FencedOut, PositionLost, UnsupportedTable (the metadata table was switched on, or another writer changed
-        a column), DuplicateFileGroup (among other writers' commits; where a file group of ours would be the second one,
-        the instant is aborted).
+        a column), DuplicateFileGroup (among other writers' commits; if this instant's file group would be the
+        second one, the instant is aborted).
         """
         self._journal.check_epoch(self._identity.epoch)
         self._refuse_metadata_table()
@@ -212,11 +212,11 @@ class InstantWriter:
         for partition_path in {path for path, _ in written} - self._shared.partitions:
             ensure_partition_metadata(self._storage, partition_path, instant)
         if not self._journal.close(instant, len(entries) + 1):
-            raise PositionLost(f"another attempt began micro-batch {len(entries) + 1} of instant {instant} meanwhile")
+            raise PositionLost(f"another attempt started micro-batch {len(entries) + 1} of instant {instant} meanwhile")
         pipeline, epoch = self._identity.pipeline, self._identity.epoch
         metadata = commit_metadata(self._opened, pipeline, epoch, entries, self._shared.schema)
         completion_time = self._next_time(timeline.times)
-        self._identity.check_lease()  # last: nothing that takes long lies between it and the decision
+        self._identity.check_lease()  # last: nothing slow happens between this and the decision
         return CommitDecision(completion_time, metadata.encode())
 
     def _refuse_metadata_table(self) -> None:
@@ -226,8 +226,8 @@ class InstantWriter:
     def _intent(self, source_range: SourceRange) -> Intent:
         letters = self._identity.dead_letters
         letters_url = None if letters is None else letters.url
-        told = f"{self._work}\n{letters_url}\n{self._shared.index.file_ids.fingerprint}"
-        return Intent(source_range, hashlib.sha256(told.encode()).hexdigest(), letters_url)
+        hashed = f"{self._work}\n{letters_url}\n{self._shared.index.file_ids.fingerprint}"
+        return Intent(source_range, hashlib.sha256(hashed.encode()).hexdigest(), letters_url)
 
     def _next_time(self, known: frozenset[str] | set[str]) -> str:
         return next_instant_time(self._identity.clock(), known | archived_times(self._storage))

@@ -1,4 +1,4 @@
-"""The one instant that a coordinator has open, as far as it got: micro-batches that are whole, and one begun."""
+"""The one instant that a coordinator has open: its complete micro-batches, and the one that was started."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class OpenInstant:
 
     request_time: str
     opened: float
-    """From when its interval counts: seconds by a clock that nobody sets. Its name is by one that others set, and ahead
-    of it in a table that is."""
+    """When its interval starts: seconds by a clock that cannot be set. Its request time is by the wall clock, which can
+    be set, and may be ahead of it."""
     entries: list[LedgerEntry] = field(default_factory=list)
     """Micro-batches whose rows are all in storage, in order."""
-    begun: SourceRange | None = None
-    """The micro-batch after them, if it was begun."""
+    started: SourceRange | None = None
+    """The micro-batch after them, if it was started."""
 
     @property
     def sequence(self) -> int:
@@ -30,12 +30,12 @@ class OpenInstant:
 
     @property
     def first(self) -> SourceRange | None:
-        """The range it begins with."""
-        return self.entries[0].source_range if self.entries else self.begun
+        """Its first range."""
+        return self.entries[0].source_range if self.entries else self.started
 
     @property
     def position(self) -> SourceRange | None:
-        """The last range that is whole."""
+        """The last complete range."""
         return self.entries[-1].source_range if self.entries else None
 
     def age(self, now: float) -> timedelta:
@@ -49,14 +49,14 @@ class OpenInstant:
 
     def is_due(self, now: float, interval: timedelta | None, files_max: int) -> bool:
         """Whether it can and should be committed; interval None: after each micro-batch."""
-        if not self.entries or self.begun is not None:
+        if not self.entries or self.started is not None:
             return False
         return interval is None or self.age(now) >= interval or self.files >= files_max
 
 
 def resumed_at(request_time: str, now: datetime, forward: float, interval: timedelta | None) -> float:
-    """When an instant of an earlier attempt was opened, by this attempt's forward clock: its age by its name, as far as
-    that can be true. A clock that steps or is wrong then delays its commit by one interval at most.
+    """When an instant of an earlier attempt was opened, by this attempt's forward clock. Its age is from its request
+    time, at most one interval: a clock that steps or is wrong delays its commit by one interval at most.
     """
     age = max(timedelta(), now - parse_time(request_time))
     return forward - min(age, interval or age).total_seconds()

@@ -1,4 +1,4 @@
-"""What attempts of a pipeline tell each other about an instant, and the bytes in which they do."""
+"""What attempts of a pipeline record about an instant for each other, and the bytes of these records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bucketingest.write.rows.write_status import WriteStatus
 
 @dataclass(frozen=True, slots=True)
 class CommitDecision:
-    """The instant completes with exactly this time and these bytes, whoever writes them."""
+    """The instant completes with exactly this time and these bytes, whichever process writes them."""
 
     completion_time: str
     content: bytes
@@ -29,15 +29,15 @@ Decision = CommitDecision | AbortDecision
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a micro-batch is going to write."""
+    """What a micro-batch will write."""
 
     source_range: SourceRange
     work: str
-    """Fingerprint of all that decides which rows its tasks put under which names: SQL, schema, file ids, number of
-    tasks. With another one, files of the first tasks would stay beside those of the next, and the commit would make
+    """Fingerprint of everything that decides which rows its tasks put under which names: SQL, schema, file ids, number
+    of tasks. With another one, files of the first tasks would stay next to those of the next, and the commit would make
     both visible."""
     letters_url: str | None = None
-    """Where its dead letters are staged, and published from, whatever the resource says by then."""
+    """Where its dead letters are staged, and published from, even if the spec changes later."""
 
     def same_files_as(self, other: Intent) -> bool:
         """Whether both put the same rows under the same names."""
@@ -92,5 +92,5 @@ def decision_of(content: bytes) -> Decision:
     header = json.loads(line)
     if header["decision"] == "abort":
         return AbortDecision(header["reason"])
-    assert header["bytes"] == len(rest), "create-if-absent is atomic: a decision is there whole or not at all"
+    assert header["bytes"] == len(rest), "create-if-absent is atomic: a decision is complete or absent"
     return CommitDecision(header["completionTime"], rest)

@@ -1,5 +1,5 @@
-"""The table as this attempt knows it, while other writers work on it too: their file groups and columns are learnt, and
-what they roll back or leave out of a compaction is noticed.
+"""The table as this attempt knows it, while other writers work on it: their file groups and columns are read, and what
+they roll back or leave out of a compaction is detected.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.schema import AvroSchema
 from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.history import is_archived
 from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, ROLLBACK
 from bucketingest.hudi.timeline.overtaking import Committed, left_out
 from bucketingest.hudi.timeline.replaced import replaced_file_groups
@@ -22,6 +23,7 @@ from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import DEPTH
+from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.open_table import OpenTable
 
 log = logging.getLogger(__name__)
@@ -31,7 +33,7 @@ class SharedTable:
     """File groups, partitions and columns of the completed instants, and which instants those were."""
 
     def __init__(self, opened: OpenTable, journal: Journal, own_rollbacks: Collection[str]) -> None:
-        """`own_rollbacks`: request times of this attempt's own, which grow."""
+        """`own_rollbacks`: request times of this attempt's rollbacks; grows."""
         self._storage = opened.storage
         self._journal = journal
         self._own_rollbacks = own_rollbacks
@@ -42,42 +44,57 @@ class SharedTable:
         self._removals: frozenset[str] = frozenset()
         self._audited: set[str] | None = None
         self.schema: AvroSchema = opened.avro_schema
-        """The table's columns, those that other writers added meanwhile included, without meta columns."""
+        """The table's columns, also those that other writers added meanwhile, without meta columns."""
         self.index: BucketIndex = opened.index
         """Every file group that a completed instant wrote."""
         self.replaced: frozenset[tuple[str, str]] = frozenset()
-        """(partition path, file id) of file groups that nobody reads any more."""
+        """(partition path, file id) of file groups that readers no longer read."""
         self.partitions: set[str] = set(opened.partitions)
         """Partition paths that have their partition metadata."""
 
-    def look(self) -> Timeline:
-        """The timeline; what other writers have done up to now counts as known afterwards. Compactions are audited."""
+    def refresh(self) -> Timeline:
+        """Load the timeline. Other writers' changes up to now count as known afterwards. Compactions are audited."""
         timeline = Timeline.load(self._storage)
+        self._mark_archived(timeline, rollback_targets(self._storage, timeline))
         self._rollbacks = _times(timeline, ROLLBACK)
         self._known = frozenset(instant.request_time for instant in timeline.completed_commits)
         self._audit(timeline)
         return timeline
 
     def check(self, timeline: Timeline) -> None:
-        """Raise PositionLost if since the last `look` another writer rolled completed instants back, or requested a
-        compaction that leaves rows of ours out.
+        """Raise PositionLost if, since the last `refresh`, another writer rolled back completed instants or requested a
+        compaction that leaves out rows of this pipeline.
         """
         completed = frozenset(instant.request_time for instant in timeline.completed_commits)
         gone = {time for time in self._known - completed if not timeline.is_archived(time)}
         ignored = self._rollbacks | frozenset(self._own_rollbacks)
         if _times(timeline, ROLLBACK) - ignored:
-            gone |= rollback_targets(self._storage, timeline, ignored) & self._known
+            named = rollback_targets(self._storage, timeline, ignored)
+            gone |= (named & self._known) | self._mark_archived(timeline, named)
         gone |= self._audit(timeline)
         if gone:
             raise PositionLost(
-                f"{self._storage.url}: another writer took completed instants out of the table: "
+                f"{self._storage.url}: another writer removed completed instants from the table: "
                 f"{', '.join(sorted(gone))}; their rows are ingested again"
             )
         self._known = completed
         self._rollbacks = _times(timeline, ROLLBACK)
 
+    def _mark_archived(self, timeline: Timeline, named: Collection[str]) -> set[str]:
+        """Our archived instants among those that rollbacks name, marked as overtaken: the next writer that finishes
+        such a rollback deletes their files.
+        """
+        marked = set()
+        for time in filter(timeline.is_archived, named):
+            committed = isinstance(self._journal.decision(time), CommitDecision)
+            if committed and not self._journal.is_overtaken(time) and is_archived(self._storage, time):
+                self._journal.mark_overtaken(time, "a rollback of it appeared after it was archived")
+                log.error("rollback of an archived instant", extra={"instant": time})
+                marked.add(time)
+        return marked
+
     def _audit(self, timeline: Timeline) -> set[str]:
-        """Look once at each compaction; returns the instants of ours that one leaves out, marked as overtaken."""
+        """Check each compaction once; returns this pipeline's instants that one leaves out, marked as overtaken."""
         if self._audited is None:
             self._audited = self._journal.audited()
         new = timeline.compactions - self._audited
@@ -102,9 +119,9 @@ class SharedTable:
         return overtaken
 
     def fold_in(self, timeline: Timeline) -> None:
-        """Learn the file groups and columns that other writers' instants made since the last look.
+        """Add the file groups and columns that other writers' instants made since the last call.
 
-        Raises UnsupportedTable if a column of ours has another type by now.
+        Raises UnsupportedTable if another writer changed a column's type.
         """
         written = []
         for instant in timeline.completed_commits:
@@ -124,7 +141,7 @@ class SharedTable:
         self._removals = removals
 
     def _learn_columns(self, schema: str | None) -> None:
-        """What we write says the table's schema to readers: a column that it leaves out is gone."""
+        """Readers take the table's schema from our commits: a column that a commit leaves out is lost."""
         if schema is None:
             return
         comparison = compare_schemas(json.loads(schema), self._input_schema)
@@ -133,7 +150,7 @@ class SharedTable:
         self.schema = comparison.schema
 
     def wrote(self, instant: str, file_groups: Collection[tuple[str, str]]) -> None:
-        """An instant of ours is complete, with these (partition path, file id)."""
+        """An instant of this attempt is complete, with these (partition path, file id)."""
         self.index = self.index.with_commit(file_groups)
         self.partitions.update(partition_path for partition_path, _ in file_groups)
         self._folded |= {instant}

@@ -1,4 +1,4 @@
-"""Which part of the source a micro-batch is, because that, and not Spark's batch id, identifies it across restarts."""
+"""A micro-batch's part of the source: this, not Spark's batch id, identifies the micro-batch across restarts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from bucketingest.write.errors import RangeConflict
 
 
 class Relation(Enum):
-    """How a range lies to the position up to which the table has the source's rows."""
+    """How a range relates to the committed source position."""
 
     NEXT = "next"
-    """It begins at the position."""
+    """It starts at the position."""
     DONE = "done"
     """It ends at the position: its rows are in the table."""
 
@@ -30,7 +30,7 @@ class SourceRange:
 
     kind: Literal["kafka", "checkpoint"]
     start: str | None
-    """JSON of the position at which it begins; None: the source's beginning."""
+    """JSON of the position at which it starts; None: the source's beginning."""
     end: str
     """JSON of the position before which it ends."""
     query_id: str
@@ -39,7 +39,7 @@ class SourceRange:
     """Spark's number of the micro-batch in that checkpoint."""
     timestamp_ms: int | None = None
     """What `current_timestamp` and `current_date` are in this micro-batch, milliseconds since 1970: with another time
-    the same offsets can give other rows. None where nobody kept it.
+    the same offsets can give other rows. None if it was not recorded.
     """
 
     def to_json(self) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def canonical_json(value: Any) -> str:
 
 
 def relate(micro_batch: SourceRange, position: SourceRange | None) -> Relation:
-    """How a micro-batch lies to the last range that the table has; None: the table has none of this pipeline.
+    """How a micro-batch relates to the last range that the table has; None: the table has none of this pipeline.
 
-    Raises RangeConflict when it is neither next nor done: writing it would double rows, or leave some out.
+    Raises RangeConflict if it is neither next nor done: writing it would duplicate or lose rows.
     """
     if position is None:
         return Relation.NEXT
@@ -98,7 +98,7 @@ def relate(micro_batch: SourceRange, position: SourceRange | None) -> Relation:
 
 
 def before(source_range: SourceRange) -> SourceRange | None:
-    """The position at which a range begins, as a range that ends there; None for the source's beginning."""
+    """The position at which a range starts, as a range that ends there; None for the source's beginning."""
     if source_range.start is None:
         return None
     return replace(source_range, start=None, end=source_range.start, batch_id=source_range.batch_id - 1)
@@ -127,7 +127,7 @@ def begins_after(source_range: SourceRange, position: SourceRange | None) -> boo
 
 
 def reaches_beyond(source_range: SourceRange, position: SourceRange | None) -> bool:
-    """Whether the range has rows that do not lie before the position."""
+    """Whether the range has rows after the position."""
     if position is None or source_range.kind != position.kind:
         return True
     if source_range.kind == "checkpoint":
@@ -151,8 +151,8 @@ def _relate_batches(micro_batch: SourceRange, position: SourceRange) -> Relation
         )
     if micro_batch.batch_id > position.batch_id + 1:
         raise RangeConflict(
-            f"the table has the rows up to micro-batch {position.batch_id} of the checkpoint, and Spark went on with "
-            f"micro-batch {micro_batch.batch_id}: the rows between would be left out. Restore the checkpoint, or give "
+            f"the table has the rows up to micro-batch {position.batch_id} of the checkpoint, and Spark continued with "
+            f"micro-batch {micro_batch.batch_id}: the rows between would be lost. Restore the checkpoint, or give "
             "the pipeline another name to ingest everything again"
         )
     return Relation.DONE if micro_batch.batch_id <= position.batch_id else Relation.NEXT
@@ -167,8 +167,8 @@ def _relate_offsets(micro_batch: SourceRange, position: SourceRange) -> Relation
         if end < start or (known is not None and end < known):
             raise _went_back(partition, start, end, known)
         if end == start and (known is None or end == known):
-            continue  # nothing of this partition is in the micro-batch
-        if end == known:  # one that has been committed comes again exactly as it was: it ends where the table does
+            continue  # the micro-batch has nothing of this partition
+        if end == known:  # a committed micro-batch comes again exactly as it was: it ends where the table does
             relations.add(Relation.DONE)
         elif known is None or start == known:
             relations.add(Relation.NEXT)
@@ -185,18 +185,18 @@ def _relate_offsets(micro_batch: SourceRange, position: SourceRange) -> Relation
 def _went_back(partition: tuple[str, str], start: int, end: int, known: int | None) -> RangeConflict:
     return RangeConflict(
         f"topic {partition[0]} partition {partition[1]}: the offsets went back: the table has everything before offset "
-        f"{known}, the micro-batch is {start} to {end}. The topic was created anew, or truncated, and what it holds "
-        "now is not in the table: give the pipeline another name to ingest all of it"
+        f"{known}, the micro-batch is {start} to {end}. The topic was deleted and created again, or truncated, and "
+        "its rows are not in the table: give the pipeline another name to ingest all of them"
     )
 
 
 def _offset_conflict(partition: tuple[str, str], start: int, end: int, known: int) -> RangeConflict:
-    what = "would be ingested twice" if start < known else "would be left out"
+    what = "would be ingested twice" if start < known else "would be lost"
     first, last = min(start, known), max(start, known)
     return RangeConflict(
         f"topic {partition[0]} partition {partition[1]}: the table has everything before offset {known}, the "
         f"micro-batch is {start} to {end}; offsets {first} to {last - 1} {what}. Start again: each "
-        "start continues from the table; if the topic was created anew, give the pipeline another name"
+        "start continues from the table; if the topic was created again, give the pipeline another name"
     )
 
 

@@ -1,4 +1,4 @@
-"""Whose instants an attempt writes, and by which clock and under whose lock."""
+"""The pipeline and epoch of an attempt, with its clock, lock and dead-letter place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bucketingest.storage import Storage, open_storage
 
 @dataclass(frozen=True, slots=True)
 class WriterIdentity:
-    """Whose instants these are."""
+    """Identifies the attempt that writes instants."""
 
     pipeline: str
     epoch: int

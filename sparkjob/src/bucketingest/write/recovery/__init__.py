@@ -1,1 +1,1 @@
-"""What becomes of instants that were left over: facts of each, one table of decisions, one executor."""
+"""Recovery of instants that attempts left: facts of each, one table of decisions, one executor."""

@@ -1,9 +1,9 @@
-"""Rolls back what failed attempts left, without the pipeline's own start: for people, and for the operator's Job.
+"""Rolls back what failed attempts left, without starting the pipeline: for people, and for the operator's Job.
 
-The fence comes first: the pipeline's next epoch is claimed and the instant is decided to abort before anything of it is
-deleted, so a driver that is still alive can neither commit it nor continue. Every step may be repeated after a crash.
-An instant keeps its decision and is not marked as done: the pipeline's next start sweeps it again, deals with its dead
-letters, and only then counts it as settled.
+The fence comes first: the pipeline's next epoch is claimed and the instant is decided to abort before any of its files
+is deleted, so a driver that is still alive can neither commit it nor continue. Every step may be repeated after a
+crash. An instant keeps its decision and is not marked as done: the pipeline's next start sweeps it again, handles its
+dead letters, and only then counts it as settled.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class InstantOutcome:
     rollback_time: str | None = None
     """Request time of the rollback on the timeline; None if the instant was not there."""
     deleted: tuple[str, ...] = ()
-    """Data files that were deleted, or were gone already."""
+    """Data files that were deleted, or were missing already."""
     problem: str | None = None
     """Why nothing was done: the table changed since the plan was made."""
 
 
 def refuse_unsupported(table: HoodieTable) -> None:
-    """Raise UnsupportedTable, with every reason, for a table in which rolling back would go wrong."""
+    """Raise UnsupportedTable, with every reason, for a table in which a rollback is unsafe."""
     reasons = metadata_table_refusals(table.properties)
     layout = table.properties.get("hoodie.timeline.layout.version")
     if table.version not in SUPPORTED_VERSIONS or layout != "2":
@@ -63,7 +63,7 @@ def refuse_unsupported(table: HoodieTable) -> None:
         raise UnsupportedTable(table.storage.url, reasons)
 
 
-class Abandoner:
+class RollbackExecutor:
     """Carries out choices on one table."""
 
     def __init__(self, storage: Storage, lock: Lock = nullcontext, clock: Callable[[], datetime] = utc_now) -> None:
@@ -73,23 +73,25 @@ class Abandoner:
         self._epochs: dict[str, int] = {}
 
     def carry_out(self, choices: Iterable[Choice]) -> Iterator[InstantOutcome]:
-        """Do what was chosen, one instant after the other.
+        """Carry out the choices, one instant after the other.
 
-        Raises FencedOut if a newer attempt of a pipeline claims the table meanwhile: it then deals with the instants.
+        Raises FencedOut if a newer attempt of a pipeline claims the table meanwhile: that attempt handles the instants.
         """
         for choice in choices:
             if choice.step is Step.NOTHING:
                 continue
             try:
                 outcome = self._carry_out(choice)
-            except HudiError as error:  # completed meanwhile, or the timeline runs ahead of the clock: the others go on
+            except (
+                HudiError
+            ) as error:  # completed meanwhile, or the timeline is ahead of the clock: continue with the others
                 outcome = InstantOutcome(choice, Step.NOTHING, problem=str(error))
             _log_outcome(outcome)
             yield outcome
 
     def _carry_out(self, choice: Choice) -> InstantOutcome:
         found = choice.found
-        if choice.step is Step.SWEEP:  # refuses an instant that was put onto the timeline while the plan was made
+        if choice.step is Step.SWEEP:  # refuses an instant that was put onto the timeline since the plan was made
             return InstantOutcome(choice, Step.SWEEP, deleted=sweep(self._storage, found.request_time))
         if found.pipeline is None:
             known = tuple(archived_times(self._storage))
@@ -134,7 +136,7 @@ class Abandoner:
 
 def _rolled_back(choice: Choice, result: RollbackResult | None) -> InstantOutcome:
     if result is None:
-        return InstantOutcome(choice, Step.NOTHING, problem="the instant is another writer's by now")
+        return InstantOutcome(choice, Step.NOTHING, problem="the instant is now another writer's")
     did = Step.FINISH_ROLLBACK if result.resumed else Step.ROLL_BACK
     return InstantOutcome(choice, did, result.rollback_time, result.deleted)
 

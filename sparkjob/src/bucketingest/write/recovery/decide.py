@@ -1,4 +1,4 @@
-"""Decides what becomes of an instant that was left over. Pure: its facts go in, a step with its reason comes out."""
+"""Decides what happens to an instant that an attempt left. Pure: facts in, a step with its reason out."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from bucketingest.write.instants.records import AbortDecision, CommitDecision
 from bucketingest.write.recovery.facts import Facts
 
 QUIET_MIN: Final = INTERVAL * TOLERABLE_MISSES
-"""Without a sign of life for longer than this, a writer counts as gone: Hudi's own measure."""
+"""A writer without a sign of life for longer than this counts as dead: Hudi's own limit."""
 
 
 class Policy(Enum):
-    """What is done about an instant of ours that nobody decided."""
+    """What is done with a pipeline's undecided instant."""
 
     RESUME = "resume"
-    """The pipeline itself starts: whole micro-batches are committed, one that was begun is written again."""
+    """The pipeline itself starts: complete micro-batches are committed, a started one is written again."""
     ROLL_BACK = "roll back"
-    """Another pipeline starts, or a person frees the table: the rows come again when the pipeline starts."""
+    """Another pipeline starts, or a person runs the rollback command: the rows come again when the pipeline starts."""
 
 
 class Step(StrEnum):
@@ -32,13 +32,13 @@ class Step(StrEnum):
     RESUME = "resume"
     """Its last micro-batch is written again under the same names, and equal files are adopted."""
     COMPLETE = "complete"
-    """It is decided to commit unless it was, and completed exactly as decided."""
+    """It is decided to commit unless it is decided, and completed exactly as decided."""
     CLOSE = "close"
-    """It is completed; its dead letters are published, its traces deleted."""
+    """It is completed; its dead letters are published, its heartbeat and markers deleted."""
     ROLL_BACK = "roll back"
     FINISH_ROLLBACK = "finish its rollback"
     SWEEP = "sweep"
-    """It is off the timeline; what came late, or what another writer's rollback left, is deleted."""
+    """It is off the timeline; late files, and those that another writer's rollback left, are deleted."""
     NOTHING = "nothing"
 
 
@@ -46,12 +46,12 @@ class Left(StrEnum):
     """Why nothing happens to an instant."""
 
     HELD = "held"
-    """Its writer may be at work on it."""
+    """Its writer may still work on it."""
     REFUSED = "refused"
-    """It was asked for by name, and must not be rolled back."""
+    """It was requested by name, and must not be rolled back."""
     NOT_ASKED = "not asked for"
     DONE = "done"
-    """It was asked for by name, and is rolled back already."""
+    """It was requested by name, and is already rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,44 +66,44 @@ class Choice:
 
 
 def decide(found: Facts, policy: Policy) -> Choice:
-    """What happens to an instant of a pipeline of ours whose decision was not carried out to the end."""
+    """What happens to a pipeline's instant whose decision was not carried out completely."""
     decision = found.decision
-    taken = bool(found.rollbacks) or found.rolled_back
+    rolled_back = bool(found.rollbacks) or found.rolled_back
     if isinstance(decision, AbortDecision):
         return Choice(found, Step.ROLL_BACK, f"it was decided to abort: {decision.reason}")
     if found.state is State.COMPLETED and found.rollbacks and isinstance(decision, CommitDecision):
         why = f"it completed while rollback {found.rollbacks[0]} of it was under way"
-        # The pipeline itself ingests its rows again at once; anybody else would only take them from readers.
+        # The pipeline itself ingests its rows again immediately; any other process would only hide them from readers.
         return Choice(found, Step.ROLL_BACK if policy is Policy.RESUME else Step.CLOSE, why)
     if found.state is State.COMPLETED or found.archived:
         archived = " and archived" if found.archived else ""
-        late = ", and a rollback of it that came too late took its files" if taken else ""
+        late = ", and a rollback that came too late deleted its files" if rolled_back else ""
         return Choice(found, Step.CLOSE, f"it is complete{archived}{late}")
     if isinstance(decision, CommitDecision):
-        if found.state is None or taken:
+        if found.state is None or rolled_back:
             return Choice(found, Step.ROLL_BACK, "it was decided to commit, but another writer rolled it back")
         if found.overtaken_by is not None:
             why = f"it was decided to commit at {decision.completion_time}, and {found.overtaken_by} came before it"
             return Choice(found, Step.ROLL_BACK, why)
         return Choice(found, Step.COMPLETE, "it was decided to commit")
-    if found.state is None or taken:
-        return Choice(found, Step.ROLL_BACK, "another writer rolled it back, or it never got onto the timeline")
+    if found.state is None or rolled_back:
+        return Choice(found, Step.ROLL_BACK, "another writer rolled it back, or it was never on the timeline")
     if found.behind_archive:
-        return Choice(found, Step.ROLL_BACK, "it came onto the timeline when newer instants were archived already")
+        return Choice(found, Step.ROLL_BACK, "newer instants were archived before it was on the timeline")
     if policy is Policy.ROLL_BACK:
-        return Choice(found, Step.ROLL_BACK, "it was begun and not completed")
-    if found.begun is not None:
-        return Choice(found, Step.RESUME, "a micro-batch of it was begun")
+        return Choice(found, Step.ROLL_BACK, "it was started and not completed")
+    if found.started is not None:
+        return Choice(found, Step.RESUME, "a micro-batch of it was started")
     if found.ledgers:
         return Choice(found, Step.COMPLETE, "all its rows are in storage")
-    return Choice(found, Step.ROLL_BACK, "nothing was begun in it")
+    return Choice(found, Step.ROLL_BACK, "no micro-batch of it was started")
 
 
 def choose(survey: Iterable[Facts], wanted: Collection[str], *, force: bool) -> tuple[Choice, ...]:
-    """What a rollback of a table does with each instant, oldest first; those that need no word are left out.
+    """What a rollback of a table does with each instant, oldest first; those without anything to report are left out.
 
-    `wanted`: request times asked for by name; empty: everything of ours and every rollback that was begun. `force`:
-    also what a live writer may be at work on.
+    `wanted`: request times given by name; empty: all instants of pipelines and every pending rollback. `force`: also
+    instants that a live writer may work on.
     """
     choices = []
     for found in sorted(survey, key=lambda each: each.request_time):
@@ -122,18 +122,18 @@ def _choose(found: Facts, *, named: bool) -> Choice | None:
     if found.action not in (None, *WRITE_ACTIONS) or (
         found.state is not State.COMPLETED and found.action not in (None, DELTA_COMMIT)
     ):
-        why = f"it is a {found.action}: only deltacommits are rolled back here; leave it to the writer that began it"
+        why = f"it is a {found.action}: only deltacommits are rolled back here; leave it to the writer that started it"
         return _leave(found, Left.REFUSED if named else Left.NOT_ASKED, why)
     if found.state is State.COMPLETED:
         return _completed(found, named=named)
     if found.pipeline is not None:
-        return _ours(found, named=named)
+        return _of_pipeline(found, named=named)
     if found.rollbacks:
         return _finish_rollback(found)
     if found.state is not None:
         if named:
-            return Choice(found, Step.ROLL_BACK, "another writer's, asked for by name")
-        why = "another writer's: its own next start deals with it, or name it with --instant"
+            return Choice(found, Step.ROLL_BACK, "another writer's, requested by name")
+        why = "another writer's: its own next start rolls it back, or name it with --instant"
         return _leave(found, Left.NOT_ASKED, why)
     return _foreign_gone(found) if named else None
 
@@ -141,8 +141,8 @@ def _choose(found: Facts, *, named: bool) -> Choice | None:
 def _completed(found: Facts, *, named: bool) -> Choice | None:
     if found.rollbacks:
         why = (
-            f"it is completed, yet rollback {found.rollbacks[0]} of it was begun; Hudi's next write may finish that "
-            "and take its rows. "
+            f"it is completed, but rollback {found.rollbacks[0]} of it was started; Hudi's next write may finish the "
+            "rollback and delete its rows. "
         )
         why += (
             f"Start pipeline {found.pipeline}: it ingests them again"
@@ -151,13 +151,13 @@ def _completed(found: Facts, *, named: bool) -> Choice | None:
         )
         return _leave(found, Left.REFUSED if named else Left.NOT_ASKED, why)
     if isinstance(found.decision, CommitDecision) and not found.done and found.traces:
-        return Choice(found, Step.COMPLETE, "it is completed, and its heartbeat or markers are left")
+        return Choice(found, Step.COMPLETE, "it is completed, but its heartbeat or markers are left")
     if not named:
         return None
-    return _leave(found, Left.REFUSED, "it is completed: its rows have been read and are never rolled back")
+    return _leave(found, Left.REFUSED, "it is completed: readers have seen its rows, so it is never rolled back")
 
 
-def _ours(found: Facts, *, named: bool) -> Choice | None:
+def _of_pipeline(found: Facts, *, named: bool) -> Choice | None:
     choice = decide(found, Policy.ROLL_BACK)
     if choice.step is Step.COMPLETE:
         return choice
@@ -168,32 +168,32 @@ def _ours(found: Facts, *, named: bool) -> Choice | None:
     if found.state is not None or (found.decision is None and not found.done):
         return choice
     if (found.files or found.traces) and found.decision is not None:
-        return Choice(found, Step.SWEEP, "it was rolled back, and something of it is there")
+        return Choice(found, Step.SWEEP, "it was rolled back, but some of its files are left")
     return _leave(found, Left.DONE, "it is rolled back") if named else None
 
 
 def _foreign_gone(found: Facts) -> Choice:
     if found.archived and not found.rolled_back:
-        why = "it is older than the active timeline: readers take it for completed and archived"
+        why = "it is older than the active timeline: readers treat it as completed and archived"
         return _leave(found, Left.REFUSED, why)
     if found.files or found.traces:
-        return Choice(found, Step.SWEEP, "it is not on the timeline, and something of it is there")
+        return Choice(found, Step.SWEEP, "it is not on the timeline, but some of its files are left")
     if found.rolled_back:
         return _leave(found, Left.DONE, "it is rolled back")
-    return _leave(found, Left.REFUSED, "there is no such instant: `bucketingest inspect` lists those there are")
+    return _leave(found, Left.REFUSED, "there is no such instant: `bucketingest inspect` lists the instants")
 
 
 def _finish_rollback(found: Facts) -> Choice:
-    return Choice(found, Step.FINISH_ROLLBACK, f"rollback {found.rollbacks[0]} was begun and not finished")
+    return Choice(found, Step.FINISH_ROLLBACK, f"rollback {found.rollbacks[0]} was started and not finished")
 
 
 def _held(choice: Choice) -> Choice | None:
-    """The same instant left alone, if its writer may be at work on it."""
+    """The same instant left alone, if its writer may still work on it."""
     found = choice.found
     if choice.step is Step.SWEEP:
         return None
     if found.held_by is not None:
-        why = f"the table is held by {found.held_by}: stop that job, or take --force, which fences it out"
+        why = f"the table is held by {found.held_by}: stop that job, or use --force, which fences it out"
         return _leave(found, Left.HELD, why)
     if _alive(found.quiet):
         why = f"its writer gave a sign of life {_seconds(found.quiet)} ago"
@@ -202,7 +202,7 @@ def _held(choice: Choice) -> Choice | None:
     else:
         return None
     return _leave(
-        found, Left.HELD, f"{why}: stop that process and wait until {_seconds(QUIET_MIN)} have passed, or take --force"
+        found, Left.HELD, f"{why}: stop that process and wait until {_seconds(QUIET_MIN)} have passed, or use --force"
     )
 
 

@@ -1,4 +1,4 @@
-"""Carries out what was decided about instants of one pipeline. Every act may be repeated after a failure."""
+"""Carries out decisions about instants of one pipeline. Every operation may be repeated after a failure."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class InstantExecutor:
     """Completes instants of one pipeline and rolls them back."""
 
     def __init__(self, storage: Storage, journal: Journal, identity: WriterIdentity, *, settles: bool = True) -> None:
-        """`settles`: dead letters are dealt with, too, and nothing is left to do for the instant then; else the
-        pipeline's next start does that, which has the credentials.
+        """`settles`: dead letters are handled too, and the instant is marked as done; else the pipeline's next start,
+        which has the credentials, does that.
         """
         self._storage = storage
         self._journal = journal
@@ -49,8 +49,8 @@ class InstantExecutor:
         """Request times of the rollbacks that this executor made or finished."""
 
     def try_complete(self, instant: str, decision: CommitDecision) -> str | None:
-        """Complete an instant that was decided before, by this attempt or another one; why not, if that is too late:
-        then it is to be rolled back. Raises FencedOut, and as `look_after` does.
+        """Complete an instant that was decided before, by this attempt or another one. Returns the reason if it is too
+        late: then it must be rolled back. Raises FencedOut, and as `check_not_overtaken` does.
         """
         with self._identity.lock():
             timeline = Timeline.load(self._storage)
@@ -62,14 +62,16 @@ class InstantExecutor:
                 why = self._refusal(timeline, instant, decision)
                 if why is None:
                     complete(self._storage, instant, decision.completion_time, decision.content)
-            elif found.completion_time != decision.completion_time:  # it slept until the decision was forgotten
+            elif (
+                found.completion_time != decision.completion_time
+            ):  # this process was paused until the decision was deleted
                 raise completed_by_another(self._storage, found)
         if why is None:
-            self.look_after(instant)
+            self.check_not_overtaken(instant)
         return why
 
     def complete(self, instant: str, decision: CommitDecision, entries: Sequence[LedgerEntry]) -> None:
-        """The same, and all that follows. Raises InstantAborted if it was rolled back instead."""
+        """Complete it as `try_complete` does, then close it. Raises InstantAborted if it was rolled back instead."""
         why = self.try_complete(instant, decision)
         if why is not None:
             self.undo(instant, why)
@@ -77,31 +79,31 @@ class InstantExecutor:
         self.close(instant, entries)
 
     def carry_out(self, choice: Choice) -> None:
-        """Do what was decided about an instant that is not to be resumed. Raises as the single acts do."""
+        """Carry out the choice for an instant that is not resumed. Raises as the single operations do."""
         found, decision = choice.found, choice.found.decision
         if choice.step is Step.COMPLETE and isinstance(decision, CommitDecision):
             self.complete(found.request_time, decision, found.ledgers)
         elif choice.step is Step.CLOSE:
             if found.rolled_back or found.rollbacks:
                 self._journal.mark_overtaken(found.request_time, choice.reason)
-            self.look_after(found.request_time)
+            self.check_not_overtaken(found.request_time)
             self.close(found.request_time, found.ledgers)
         elif isinstance(decision, CommitDecision):
-            if found.overtaken_by is not None:  # first: whoever still tries to complete it reads this
+            if found.overtaken_by is not None:  # first: a process that still tries to complete it reads this
                 self._journal.mark_overtaken(found.request_time, found.overtaken_by)
             self.undo(found.request_time, choice.reason)
         else:
             self.abort(found.request_time, choice.reason)
 
     def after_loss(self, found: Facts, reason: str) -> None:
-        """Rows before the instant's must be ingested again: undecided it makes way, decided it stays as it is."""
+        """Earlier rows must be ingested again: abort the instant if it is undecided, close it if it is decided."""
         if isinstance(self._journal.decision(found.request_time), CommitDecision):
             self.close(found.request_time, found.ledgers)
         else:
             self.abort(found.request_time, reason)
 
     def _refusal(self, timeline: Timeline, instant: str, decision: CommitDecision) -> str | None:
-        """Why a decided instant that is not complete must not be completed any more; None if it may."""
+        """Why a decided instant that is not complete must no longer be completed; None if it may."""
         if timeline.find(instant) is None or rollbacks_of(self._storage, timeline, instant):
             return f"another writer rolled instant {instant} back"
         by = overtaken_by(timeline, instant, decision.completion_time)
@@ -111,15 +113,15 @@ class InstantExecutor:
             return why
         return f"instant {instant} was overtaken before" if self._journal.is_overtaken(instant) else None
 
-    def look_after(self, instant: str) -> None:
-        """Look whether an instant that has just been completed came too late after all: no check before can exclude it.
+    def check_not_overtaken(self, instant: str) -> None:
+        """Check whether an instant that has just been completed came too late: no earlier check can exclude it.
 
         Raises PositionLost if its rows must be ingested again.
         """
         timeline = Timeline.load(self._storage)
         found = timeline.find(instant)
         if found is None or not found.is_completed:
-            return  # rolled back or archived by now: the next look at the timeline tells
+            return  # already rolled back or archived: the next `refresh` finds it
         by = came_too_late(self._storage, timeline, found)
         if by is not None:
             self._journal.mark_overtaken(instant, by)
@@ -129,24 +131,24 @@ class InstantExecutor:
         """Decide that the instant never completes, and roll it back as Hudi does. Raises as `undo`."""
         self._journal.check_epoch(self._identity.epoch)
         if isinstance(self._journal.decide(instant, AbortDecision(reason)), CommitDecision):
-            raise WriteError(f"instant {instant} is decided to commit and cannot be aborted ({reason})")
+            raise WriteError(f"instant {instant} has the decision to commit and cannot be aborted ({reason})")
         return self.undo(instant, reason)
 
     def undo(self, instant: str, reason: str) -> RollbackResult | None:
-        """Take what the instant wrote out of the table, as Hudi does it. Its rows belong into another instant.
+        """Roll the instant back, as Hudi does it. Its rows must be written again in another instant.
 
-        Raises FencedOut, and PositionLost if another attempt completed it meanwhile, as it was decided.
+        Raises FencedOut, and PositionLost if another attempt completed it meanwhile, as decided.
         """
         if isinstance(self._journal.decision(instant), CommitDecision):
-            self._journal.check_epoch(self._identity.epoch)  # whoever has slept may know less than the others
-        if not self._is_ours(Timeline.load(self._storage).find(instant)):
+            self._journal.check_epoch(self._identity.epoch)  # a process that was paused may know less than newer ones
+        if not self._is_own(Timeline.load(self._storage).find(instant)):
             self._journal.mark_done(instant)
             return None
         result = self._roll_back(instant)
         if self._settles:
             for letters in self._letters_of(instant):
                 discard(letters, self._identity.pipeline, instant)
-            if isinstance(self._journal.decision(instant), CommitDecision):  # it may have been complete for a while
+            if isinstance(self._journal.decision(instant), CommitDecision):  # it may have been complete for some time
                 self.withdraw_letters([instant])
             self._journal.mark_done(instant, aborted=True)
         log.warning("rolled back", extra={"instant": instant, "reason": reason, "deleted_files": len(result.deleted)})
@@ -172,8 +174,8 @@ class InstantExecutor:
         return self._note(result)
 
     def _finish_rollback(self, completed: Instant, options: RollbackOptions) -> RollbackResult:
-        """Finish a rollback although the instant completed beside it: some of its files are gone, its rows come again,
-        and every write of Hudi's single writer fails over a rollback that stays pending.
+        """Finish a rollback although the instant completed during it: some of its files are deleted, its rows come
+        again, and a rollback that stays pending makes every write of Hudi's single writer fail.
         """
         self._journal.check_epoch(self._identity.epoch)
         self._storage.delete(path_of(completed))
@@ -185,7 +187,7 @@ class InstantExecutor:
         return result
 
     def close(self, instant: str, entries: Sequence[LedgerEntry]) -> None:
-        """The instant is complete: delete its traces, publish its dead letters."""
+        """The instant is complete: delete its heartbeat and markers, publish its dead letters."""
         heartbeat.stop(self._storage, instant)
         statuses = [status for entry in entries for status in entry.statuses]
         delete_markers(self._storage, instant, [join(s.partition_path, s.file_name) for s in statuses if s.file_id])
@@ -197,8 +199,8 @@ class InstantExecutor:
         self._journal.mark_done(instant)
 
     def _publish(self, instant: str, entries: Sequence[LedgerEntry]) -> bool:
-        """Publish an instant's dead letters, unless it is overtaken: then they come again with its rows. Whether there
-        is a place for them.
+        """Publish an instant's dead letters, unless it is overtaken: then they come again with its rows. Returns
+        whether there is a place for them.
         """
         overtaken = self._journal.is_overtaken(instant)
         for sequence, entry in enumerate(() if overtaken else entries, start=1):
@@ -209,17 +211,17 @@ class InstantExecutor:
                 publish(letters, self._identity.pipeline, instant, names)
         for letters in self._letters_of(instant):  # what other attempts and twins staged of the same rows
             discard(letters, self._identity.pipeline, instant)
-        if self._journal.is_overtaken(instant):  # also while this attempt slept over its dead letters
+        if self._journal.is_overtaken(instant):  # also if it was overtaken while this attempt was paused
             self.withdraw_letters([instant])
         return True
 
     def sweep(self, instant: str) -> None:
-        """Delete what a cut-off task or driver wrote after its instant was aborted, before archival would show it."""
+        """Delete what a cut-off task or driver wrote after its instant was aborted: archival would make it visible."""
         timeline = Timeline.load(self._storage)
         found = timeline.find(instant)
-        if not self._is_ours(found):
+        if not self._is_own(found):
             return
-        if found is not None and found.is_completed:  # by an attempt that slept between its checks and this file
+        if found is not None and found.is_completed:  # by an attempt that was paused between its checks and this file
             self._storage.delete(path_of(found))
         elif found is not None or pending_rollback(self._storage, timeline, instant) is not None:
             self.undo(instant, "it was aborted before, and is on the timeline again or has a rollback to finish")
@@ -230,35 +232,35 @@ class InstantExecutor:
         if late:
             log.warning("swept late files", extra={"instant": instant, "files": late})
 
-    def remove_put_back(self) -> None:
-        """Take off the timeline what a process that slept has put back onto it: instants of ours that are archived, or
-        that nobody remembers. Readers would take one for the oldest instant, and what was archived since for gone.
+    def remove_reappeared(self) -> None:
+        """Remove from the timeline what a paused process has put back: the pipeline's instants that are archived or
+        forgotten. Readers would treat one as the oldest instant, and everything archived since as uncommitted.
         """
         timeline = Timeline.load(self._storage)
         for instant in timeline.pending:
             time = instant.request_time
-            if instant.action == DELTA_COMMIT and self._is_ours(instant) and self._journal.is_forgotten(time):
-                self.abort(time, "it was put onto the timeline when all was over")
+            if instant.action == DELTA_COMMIT and self._is_own(instant) and self._journal.is_forgotten(time):
+                self.abort(time, "it was put onto the timeline after it was forgotten")
             elif instant.action == DELTA_COMMIT and self._is_overtaken_and_done(instant):
-                self.undo(time, "it was complete, and its rollback is not finished")
+                self.undo(time, "it was complete, but its rollback is not finished")
         if not is_settled(self._storage):
             return
         newest_archived = max(archived_times(self._storage), default="")
-        for instant in timeline.writes:  # from the oldest: none may go before one that is older
+        for instant in timeline.writes:  # from the oldest: none may be removed before an older one
             time = instant.request_time
-            if time > newest_archived or not self._is_ours(instant) or not is_archived(self._storage, time):
+            if time > newest_archived or not self._is_own(instant) or not is_archived(self._storage, time):
                 return
             log.warning("removed from the timeline, as it is archived", extra={"instant": time})
             self._storage.delete_many([path_of(Instant(time, DELTA_COMMIT, state)) for state in PENDING_STATES])
             self._storage.delete(path_of(instant))
 
     def _is_overtaken_and_done(self, instant: Instant) -> bool:
-        """Whether an attempt took it for complete while a rollback of it was being finished."""
+        """Whether an attempt marked it as done while another process finished its rollback."""
         time = instant.request_time
-        return self._journal.is_overtaken(time) and self._journal.is_done(time) and self._is_ours(instant)
+        return self._journal.is_overtaken(time) and self._journal.is_done(time) and self._is_own(instant)
 
     def discard_staged(self) -> None:
-        """Delete dead letters that late tasks staged for instants that are done."""
+        """Delete dead letters that late tasks staged for instants that need no work."""
         letters = self._identity.dead_letters
         if letters is None:
             return
@@ -267,7 +269,7 @@ class InstantExecutor:
                 discard(letters, self._identity.pipeline, instant)
 
     def withdraw_letters(self, instants: Iterable[str]) -> None:
-        """Delete published dead letters of instants whose rows are ingested again: their letters will be, too."""
+        """Delete published dead letters of instants whose rows are ingested again: their letters come again too."""
         by_place: dict[str, tuple[Storage, set[str]]] = {}
         for instant in instants:
             for letters in self._letters_of(instant):
@@ -278,7 +280,7 @@ class InstantExecutor:
                 log.warning("withdrew dead letters that come again", extra={"files": names})
 
     def forget_old(self) -> None:
-        """Delete the journal objects that no attempt can need any more; aborted instants are swept once more."""
+        """Delete the journal objects that no attempt needs any more; aborted instants are swept once more."""
         forgotten = []
         for instant in self._journal.forgettable(self._identity.clock()):
             if not self._journal.is_done(instant):
@@ -286,7 +288,7 @@ class InstantExecutor:
             if self._journal.is_aborted(instant):
                 self.sweep(instant)
             elif self._journal.is_overtaken(instant) and Timeline.load(self._storage).find(instant) is not None:
-                continue  # its rows count as not in the table for as long as it is there
+                continue  # its rows count as not in the table as long as it is there
             forgotten.append(instant)
         self._journal.forget(forgotten)
 
@@ -297,12 +299,12 @@ class InstantExecutor:
         return own if url is None or (own is not None and own.url == url) else self._identity.open_letters(url)
 
     def _letters_of(self, instant: str) -> list[Storage]:
-        """Every place where dead letters of an instant may be: mostly the configured one alone."""
+        """Every place where dead letters of an instant may be: mostly only the configured one."""
         count = len(self._journal.ledgers(instant))
         places = [self._identity.dead_letters, *(self._letters(instant, number + 1) for number in range(count + 1))]
         return list({place.url: place for place in places if place is not None}.values())
 
-    def _is_ours(self, found: Instant | None) -> bool:
+    def _is_own(self, found: Instant | None) -> bool:
         return found is None or is_of_pipeline(self._storage, found, self._identity.pipeline)
 
 

@@ -1,5 +1,5 @@
-"""What storage tells of one instant that somebody left, read once and the same way for every use: the start of an
-attempt, the rollback command, and the report for people.
+"""What storage shows of one instant that a process left, read in the same way for every use: the start of an attempt,
+the rollback command, and the inspection report.
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ class Facts:
 
     request_time: str
     action: str | None = None
-    """Its action if it is on the active timeline; else what a pending rollback's plan says, if one does."""
+    """Its action if it is on the active timeline; else the action in a pending rollback's plan, if there is one."""
     state: State | None = None
     """None: it is not on the active timeline."""
     archived: bool = False
-    """Whether it is off the timeline and so old that readers take it for committed; of ours: the history has it."""
+    """Whether it is off the timeline and so old that readers treat it as committed; a pipeline's is in the history."""
     behind_archive: bool = False
-    """Whether it is pending, undecided, and older than something archived: readers take all that was archived after the
-    oldest instant of the timeline for uncommitted.
+    """Whether it is pending, undecided, and older than an archived instant: readers treat all instants archived after
+    the oldest instant of the timeline as uncommitted.
     """
     pipeline: str | None = None
-    """The pipeline of ours that began it; None: another writer."""
+    """The pipeline that started it; None: another writer."""
     decision: Decision | None = None
     done: bool = False
-    """Whether the decision has been carried out to the end."""
+    """Whether the decision has been carried out completely."""
     overtaken_by: str | None = None
-    """What came between its decision to commit and now, in words: it must not complete any more."""
+    """What came after its decision to commit, in words: it must no longer complete."""
     ledgers: tuple[LedgerEntry, ...] = ()
     """Micro-batches whose rows are all in storage, in order."""
-    begun: Intent | None = None
-    """The micro-batch after them, if it was begun."""
+    started: Intent | None = None
+    """The micro-batch after them, if it was started."""
     rollbacks: tuple[str, ...] = ()
     """Request times of pending rollbacks that name it."""
     rolled_back: bool = False
     """Whether a completed rollback names it."""
     held_by: str | None = None
-    """Who holds the table's lease, if the instant is ours and somebody does."""
+    """The holder of the table's lease, if the instant is a pipeline's and the lease is held."""
     quiet: timedelta | None = None
-    """Since its last sign of life: heartbeat or change of its files on the timeline. None: there is none, or it does
-    not count, as nobody holds the table's lease.
+    """Time since its last sign of life: heartbeat or change of its files on the timeline. None: there is none, or it
+    does not count, because the table's lease is free.
     """
     rollback_quiet: timedelta | None = None
-    """The same of the pending rollbacks."""
+    """The same for the pending rollbacks."""
     files: tuple[str, ...] = ()
-    """Data files that carry its time."""
+    """Data files with its time in their names."""
     traces: bool = False
     """Whether it has a heartbeat or markers."""
 
 
 class FactReader:
-    """Reads facts of a table's instants as of one timeline."""
+    """Reads facts about a table's instants from one timeline."""
 
     def __init__(self, storage: Storage, timeline: Timeline) -> None:
         self._storage = storage
@@ -74,11 +74,11 @@ class FactReader:
         self._rolled_back: frozenset[str] | None = None
 
     def facts(self, request_time: str, owner: str | None) -> Facts:
-        """`owner`: the pipeline that has journal objects of the time, if one has."""
+        """`owner`: the pipeline with journal objects of this time, if there is one."""
         timeline = self._timeline
         instant = self._on_timeline(request_time)
         if owner is not None and instant is not None and instant.action not in WRITE_ACTIONS:
-            instant = None  # a time that we claimed and did not use is free, for example for a rollback
+            instant = None  # a time that a pipeline claimed and did not use is free, for example for a rollback
         pipeline = self._pipeline_of(instant, owner)
         naming = [rollback for rollback in self.rollbacks if rollback.target == request_time]
         planned = next((rollback.plan.action for rollback in naming if rollback.plan is not None), None)
@@ -107,18 +107,18 @@ class FactReader:
             if isinstance(decision, CommitDecision)
             else None,
             ledgers=ledgers,
-            begun=journal.intent(request_time, len(ledgers) + 1),
+            started=journal.intent(request_time, len(ledgers) + 1),
         )
 
     def _on_timeline(self, time: str) -> Instant | None:
-        """The instant of this time; of several, as a commit and its savepoint, the one that wrote data."""
+        """The instant of this time; if there are several, as a commit and its savepoint, the one that wrote data."""
         found = [instant for instant in self._timeline.instants if instant.request_time == time]
         writes = [instant for instant in found if instant.action in WRITE_ACTIONS]
         return next(iter(writes or found), None)
 
     def _pipeline_of(self, instant: Instant | None, owner: str | None) -> str | None:
-        """Whose instant it is: its file on the timeline tells, as a time that we took and never put onto the timeline
-        is free for other writers; without one whoever has journal objects of it.
+        """The instant's pipeline, by its file on the timeline: a time that a pipeline claimed but never put onto the
+        timeline is free for other writers. Without such a file, the pipeline with journal objects of it.
         """
         if instant is None or instant.action != DELTA_COMMIT:
             return owner if instant is None else None
@@ -129,7 +129,7 @@ class FactReader:
             return owner
 
     def _is_rolled_back(self, time: str, instant: Instant | None, pipeline: str | None) -> bool:
-        """Opens completed rollbacks only where one may name it: never for a pending instant of another writer."""
+        """Opens completed rollbacks only if one may name it: never for a pending instant of another writer."""
         if instant is not None and pipeline is None:
             return False
         if self._rolled_back is None:

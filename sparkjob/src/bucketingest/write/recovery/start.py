@@ -1,5 +1,5 @@
-"""The start of an attempt: what earlier ones left is finished, resumed or rolled back, and the position is read from
-what is there then.
+"""The start of an attempt: instants that earlier attempts left are finished, resumed or rolled back, then the position
+is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """How the table stands once nothing is left of earlier attempts but one open instant at most."""
+    """The state of the table after recovery: earlier attempts have left at most one open instant."""
 
     open_instant: OpenInstant | None
     start: Start
@@ -45,12 +45,12 @@ def settle(
 ) -> Settled:
     """Finish, resume or roll back every instant that earlier attempts left. May be repeated after a failure.
 
-    `resumed` makes an instant this attempt's own, `commit` commits it.
+    `resumed` makes it this attempt's instant, `commit` commits it.
     """
     findings = _Findings()
-    writer.executor.remove_put_back()
-    standing = journal.standing()
-    for request_time, objects in standing.items():
+    writer.executor.remove_reappeared()
+    objects_by_instant = journal.objects_by_instant()
+    for request_time, objects in objects_by_instant.items():
         if "done" not in objects:
             found = _facts(storage, journal, request_time)
             if found is not None:
@@ -59,46 +59,45 @@ def settle(
         elif "aborted" in objects:
             writer.executor.sweep(request_time)
     writer.executor.discard_staged()
-    read = read_position(storage, writer.look(), journal)
+    read = read_position(storage, writer.refresh(), journal)
     if read.lost:
         findings.rewound(f"rows that are not in the table are ingested again, after instants {', '.join(read.lost)}")
     writer.executor.withdraw_letters(read.superseded)
     left = findings.open_instant
-    if left is not None and not _continues(left, read.end, journal, standing):
-        why = "it does not begin where the table ends"
+    if left is not None and not _continues(left, read.end, journal, objects_by_instant):
+        why = "it does not start at the committed source position"
         writer.executor.abort(left.request_time, why)
         findings.rewound(f"instant {left.request_time} was rolled back: {why}")
         left = None
     position = (None if left is None else left.position) or read.end
-    return Settled(left, findings.start(position, None if left is None else left.begun))
+    return Settled(left, findings.start(position, None if left is None else left.started))
 
 
 def settle_others(storage: Storage, identity: WriterIdentity, claimant: str) -> str:
-    """Free the table of instants that pipelines of other names left, for example before this one was renamed. The
-    holder of the table's lease is alone, so no process is at work on them; should that pipeline start again, it ingests
-    their rows again.
+    """Settle instants that pipelines of other names left, for example before this one was renamed. This job holds the
+    table's lease, so no other job works on them; if that pipeline starts again, it ingests their rows again.
 
-    Returns the newest time that one of them claimed, or "": a process of theirs that slept may delete its files yet.
+    Returns the newest time that one of them claimed, or "": a paused process may still delete its files.
     """
     newest = ""
     for pipeline in pipelines(storage):
         if pipeline != identity.pipeline:
-            standing = Journal(storage, pipeline).standing()
-            newest = max((newest, *standing))
+            objects_by_instant = Journal(storage, pipeline).objects_by_instant()
+            newest = max((newest, *objects_by_instant))
             try:
-                _settle_other(storage, standing, replace(identity, pipeline=pipeline), claimant)
-            except BucketIngestError as error:  # such as a place for its dead letters that we may not write to
+                _settle_other(storage, objects_by_instant, replace(identity, pipeline=pipeline), claimant)
+            except BucketIngestError as error:  # such as missing rights for its dead-letter place
                 extra = {"pipeline": pipeline, "reason": str(error)}
-                log.error("what another pipeline left stays until the next start", extra=extra)  # noqa: TRY400
+                log.error("instants of another pipeline stay until the next start", extra=extra)  # noqa: TRY400
     return newest
 
 
 def _settle_other(
-    storage: Storage, standing: Mapping[str, frozenset[str]], identity: WriterIdentity, claimant: str
+    storage: Storage, objects_by_instant: Mapping[str, frozenset[str]], identity: WriterIdentity, claimant: str
 ) -> None:
     journal = Journal(storage, identity.pipeline)
-    undone = [request_time for request_time, objects in standing.items() if "done" not in objects]
-    aborted = [request_time for request_time, objects in standing.items() if {"done", "aborted"} <= objects]
+    undone = [request_time for request_time, objects in objects_by_instant.items() if "done" not in objects]
+    aborted = [request_time for request_time, objects in objects_by_instant.items() if {"done", "aborted"} <= objects]
     if not undone and not aborted:
         return
     identity = replace(identity, epoch=journal.claim_epoch(claimant))
@@ -118,11 +117,11 @@ def _settle_other(
 
 
 def _facts(storage: Storage, journal: Journal, request_time: str) -> Facts | None:
-    """None if nothing of the pipeline is behind the time: it was claimed, and another writer was faster to use it."""
+    """None if the instant is not the pipeline's: it claimed the time, but another writer used it first."""
     found = FactReader(storage, Timeline.load(storage)).facts(request_time, journal.pipeline)
     if found.pipeline == journal.pipeline:
         return found
-    why = "another writer took its time, or a release before this one left it"
+    why = "another writer took its time, or an earlier release left it"
     log.warning("left alone", extra={"instant": request_time, "reason": why})
     journal.decide(request_time, AbortDecision(why))
     journal.mark_done(request_time)
@@ -160,7 +159,7 @@ def _recover(
     commit: Callable[[OpenInstant], object],
     findings: _Findings,
 ) -> None:
-    """Do what must be done with an instant of an earlier attempt."""
+    """Carry out the choice for an instant of an earlier attempt."""
     found, why = choice.found, choice.reason
     log.info("recovering", extra={"instant": found.request_time, "verdict": choice.step.value, "reason": why})
     try:
@@ -174,23 +173,25 @@ def _recover(
             executor.carry_out(choice)
             if choice.step is not Step.CLOSE:
                 findings.rewound(f"instant {found.request_time} was rolled back: {why}")
-    except InstantAborted as error:  # then its rows come again
+    except InstantAborted as error:  # its rows come again
         findings.rewound(f"instant {found.request_time} was rolled back: {error}")
-    except PositionLost as error:  # so will those of the instants before it that are gone
+    except PositionLost as error:  # its rows come again, after those of missing earlier instants
         executor.after_loss(found, str(error))
         findings.rewound(f"instant {found.request_time} is ingested again: {error}")
 
 
-def _continues(instant: OpenInstant, end: SourceRange | None, journal: Journal, standing: Iterable[str]) -> bool:
-    """Whether an open instant continues the table's position. Where the table has nothing, it must be the one that
-    begins earliest of all that were ever begun.
+def _continues(
+    instant: OpenInstant, end: SourceRange | None, journal: Journal, objects_by_instant: Iterable[str]
+) -> bool:
+    """Whether an open instant continues the table's position. If the table has nothing, it must be the one with the
+    earliest range of all that were ever started.
     """
     first = instant.first
     if first is None:
         return True
     if end is None:
-        begun = (journal.intent(request_time, 1) for request_time in standing)
-        return not any(each is not None and begins_after(first, before(each.source_range)) for each in begun)
+        first_ranges = (journal.intent(request_time, 1) for request_time in objects_by_instant)
+        return not any(each is not None and begins_after(first, before(each.source_range)) for each in first_ranges)
     with suppress(RangeConflict):
         return relate(first, end) is Relation.NEXT
     return False

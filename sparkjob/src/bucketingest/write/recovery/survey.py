@@ -1,5 +1,5 @@
-"""Finds the instants that a rollback of a table has to think about: one listing of the timeline, one of the data files,
-and small objects of the instants that are not settled.
+"""Finds the instants that a rollback of a table must consider: by one listing of the timeline, one of the data files,
+and small objects of the unsettled instants.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bucketingest.write.instants.records import AbortDecision
 from bucketingest.write.recovery.facts import FactReader, Facts
 
 ROLLBACK_OWNER: Final = "(rollback)"
-"""Who a rollback says it is when it holds the table's lease. No pipeline's name has parentheses."""
+"""Pipeline name of a rollback that holds the table's lease. No real pipeline's name has parentheses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Survey:
 
     instants: tuple[Facts, ...]
     wanted: frozenset[str]
-    """Request times asked for by name; for a pending rollback that of the instant that it rolls back."""
+    """Request times given by name; for a pending rollback, that of the instant that it rolls back."""
     unreadable: tuple[PendingRollback, ...]
-    """Pending rollbacks of which nobody can tell what they roll back."""
+    """Pending rollbacks without a readable plan: their instant is unknown."""
 
 
 def survey(storage: Storage, wanted: Collection[str], now: datetime) -> Survey:
-    """Look at every instant that is not settled, and at those asked for by name."""
+    """Read the facts of every unsettled instant, and of those given by name."""
     listing = storage.list_level(TIMELINE_DIRECTORY).objects
     timeline = Timeline.of_file_names(info.path.rpartition("/")[2] for info in listing)
     changed: dict[str, datetime] = {}
@@ -61,7 +61,7 @@ def survey(storage: Storage, wanted: Collection[str], now: datetime) -> Survey:
 
 
 def _unsettled(storage: Storage, timeline: Timeline, wanted: frozenset[str]) -> dict[str, str]:
-    """Request time -> pipeline, of instants of ours that are not simply completed or forgotten."""
+    """Request time -> pipeline, of pipelines' instants that are not simply completed or forgotten."""
     committed = {instant.request_time for instant in timeline.completed_commits}
     found = {}
     for pipeline in pipelines(storage):
@@ -87,10 +87,10 @@ def _files(storage: Storage, times: Collection[str]) -> dict[str, set[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Lease:
-    """What the table's lease tells about writers of ours: they hold it for the whole life of an attempt."""
+    """What the table's lease shows about jobs: each holds it for the whole life of its attempt."""
 
     known: bool
-    """Whether a job's is the newest; else only heartbeats tell."""
+    """Whether the newest lease is a job's; else only heartbeats count."""
     holder: str | None
 
     @classmethod
@@ -101,10 +101,10 @@ class _Lease:
         dead = newest.owner.process.is_dead()
         try:
             unchanged = age_of(storage, number, newest)
-        except AccessDenied:  # who may only look takes it for held
+        except AccessDenied:  # without write access, treat it as held
             unchanged = timedelta()
         free = why_free(newest, unchanged, owner_dead=dead) is not None
-        # After another rollback it says nothing about jobs that were started without a lease.
+        # A rollback's lease shows nothing about jobs that were started without a lease.
         known = newest.owner.pipeline != ROLLBACK_OWNER
         return cls(known=known, holder=None if free else newest.describe())
 
@@ -121,11 +121,11 @@ class _Signs:
     files: Mapping[str, set[str]]
 
     def added_to(self, found: Facts) -> Facts:
-        ours, time = found.pipeline is not None, found.request_time
+        is_pipelines, time = found.pipeline is not None, found.request_time
         return replace(
             found,
-            held_by=self.lease.holder if ours else None,
-            quiet=None if ours and self.lease.known else self._quiet([time]),
+            held_by=self.lease.holder if is_pipelines else None,
+            quiet=None if is_pipelines and self.lease.known else self._quiet([time]),
             rollback_quiet=self._quiet(found.rollbacks),
             files=tuple(sorted(self.files.get(time, ()))),
             traces=heartbeat.last_beat(self.storage, time) is not None

@@ -1,6 +1,4 @@
-"""One file group in one micro-batch: buffers rows, turns them into log blocks, and closes to one object and its
-`WriteStatus`.
-"""
+"""One file group in one micro-batch: buffers rows, encodes them as log blocks, and ends as one object."""
 
 from __future__ import annotations
 
@@ -30,9 +28,8 @@ _META_FIELDS: Final = [
 class AppendHandle:
     """Appends rows of one bucket of one partition. Not shared between threads.
 
-    A flush turns the buffered rows into a data block and, for deletes, a delete block. Blocks of a flush that the
-    memory budget forced go to a scratch file, so a file group may be larger than memory; all blocks together become one
-    object.
+    A flush turns the buffered rows into a data block and, for deletes, a delete block. If the memory budget forced the
+    flush, its blocks go to a scratch file, so a file group may be larger than memory; all blocks become one object.
     """
 
     def __init__(self, plan: WritePlan, partition_path: str, bucket: int, *, task: int, first_row: int) -> None:
@@ -62,7 +59,7 @@ class AppendHandle:
         self.rows_received += rows.num_rows
 
     def flush(self) -> None:
-        """Turn the buffered rows into blocks on scratch disk: the budget wants the memory."""
+        """Turn the buffered rows into blocks on scratch disk: the budget needs the memory."""
         self._encode()
         if self._scratch is None:
             descriptor, name = tempfile.mkstemp(prefix="bucketingest-", suffix=".log")
@@ -72,9 +69,7 @@ class AppendHandle:
         self._encoded.clear()
 
     def close(self) -> list[Buffer] | pathlib.Path:
-        """The content of the handle's object: buffers in order, or the scratch file, which is then the caller's to
-        delete.
-        """
+        """The content of the handle's object: buffers in order, or the scratch file, which the caller deletes."""
         self._encode()
         if self._scratch is None:
             return self._encoded
@@ -84,7 +79,7 @@ class AppendHandle:
         return self._scratch_path
 
     def discard(self) -> None:
-        """Forget everything, after a failure."""
+        """Drop everything, after a failure."""
         self._rows.clear()
         self._encoded.clear()
         self._buffered_bytes = 0

@@ -1,5 +1,5 @@
 """Receives the rows of a write task's file groups, feeds the handles, and publishes each file group's one object, its
-marker first: other writers' rollback finds what to delete by markers alone.
+marker first: other writers' rollback finds files to delete by markers alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bucketingest.write.rows.shuffle import DEAD_LETTERS, SHUFFLE_SCHEMA, unpack
 from bucketingest.write.rows.write_status import WriteStatus, statuses_to_arrow
 
 PUBLISHERS: Final = 4
-"""Objects that one task sends to the storage at the same time: what costs is the storage's answer, not the bytes."""
+"""Objects that one task sends to the storage at the same time: the wait is for the storage's answer, not the bytes."""
 
 
 def write_task(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) -> Iterator[pa.RecordBatch]:
@@ -44,7 +44,7 @@ def write_task(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) ->
 class BucketWriter:
     """Writes the file groups of one task. One handle is open at a time, since rows arrive by file group.
 
-    Use it as a context: whatever is unfinished when it ends is forgotten, and scratch files are removed.
+    Use it as a context: at its end, unfinished handles are dropped and scratch files are removed.
     """
 
     def __init__(self, plan: WritePlan, storage: Storage, *, task: int) -> None:
@@ -71,7 +71,7 @@ class BucketWriter:
             self._handle.discard()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._markers.shutdown(wait=True, cancel_futures=True)
-        for path in self._scratch_files:  # publishing deletes its own; those that never came to it are left
+        for path in self._scratch_files:  # publishing deletes its own; those that were never published are left
             path.unlink(missing_ok=True)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -110,7 +110,7 @@ class BucketWriter:
         handle = AppendHandle(self._plan, partition_path, bucket, task=self._task, first_row=self._next_row)
         self._budget.join(handle)
         self._handle = handle
-        # Now, so that it stands when the handle's rows are encoded; publishing waits for it.
+        # Now, so that it is there when the handle's rows are encoded; publishing waits for it.
         self._marker = self._markers.submit(
             create_marker, self._storage, self._plan.instant_time, partition_path, str(handle.file_name)
         )

@@ -14,7 +14,7 @@ from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA, dead_letter
 from bucketingest.write.rows.write_status import NO_WRITE_TASK, WriteStatus, statuses_to_arrow
 
 _FILE_BYTES_MAX: Final = 16 * 1024**2
-"""Bytes of rejected rows above which a file is finished and the next one begun."""
+"""Bytes of rejected rows above which a file is finished and the next one started."""
 _SAMPLE_CHARACTERS: Final = 200
 _DIGEST_CHARACTERS: Final = 16
 
@@ -34,7 +34,7 @@ def write_dead_letters(batches: Iterable[pa.RecordBatch], plan: WritePlan, task:
 class DeadLetterWriter:
     """Collects rejected rows into files `<instant>_<sequence>_<origin>_<number>_<digest>.parquet`.
 
-    The digest is of the content: files of equal names are equal, whoever wrote them.
+    The digest is of the content: files with the same name have the same content, whichever task wrote them.
     """
 
     def __init__(self, plan: WritePlan, origin: str, task: int) -> None:

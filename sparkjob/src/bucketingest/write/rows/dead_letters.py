@@ -1,8 +1,8 @@
-"""Rows that cannot be written: found with their reasons, kept as dead letters, never dropped.
+"""Rows that cannot be written: kept as dead letters with their reasons, never dropped.
 
 The dead-letter table is a directory of Parquet files of one schema. Which rejected rows share a file depends on the
-number of tasks, and with it on the attempt. So each attempt stages files of its own under a hidden directory; once the
-instant has completed, those are published that its ledger names, and a reader sees each rejected row once.
+number of tasks, and so on the attempt. Each attempt stages its own files under a hidden directory. Once the instant has
+completed, the files that its ledger names are published, and a reader sees each rejected row once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Rejected:
 def dead_letters(
     rows: pa.RecordBatch, plan: WritePlan, keys: KeyColumns, partitions: PartitionPaths
 ) -> Rejected | None:
-    """The rows of a chunk that have no place in the table; None if all have one, which costs nothing per row."""
+    """The rows of a chunk that have no place in the table; None if all rows have one, which costs nothing per row."""
     reasons = [
         (
             "recordKey",
@@ -80,8 +80,10 @@ def dead_letters(
         return None
     found = [reasons[number][:2] for number in reason[bad]]
     if partitions.refused is not None:
-        told = zip(bad.tolist(), found, strict=True)
-        found = [(why, partitions.reason_of_row(at) if why == "partitionPath" else text) for at, (why, text) in told]
+        rows_found = zip(bad.tolist(), found, strict=True)
+        found = [
+            (why, partitions.reason_of_row(at) if why == "partitionPath" else text) for at, (why, text) in rows_found
+        ]
     return Rejected(np.flatnonzero(reason < 0), _letters(rows.take(pa.array(bad)), plan.instant_time, found))
 
 
@@ -101,9 +103,7 @@ def _letters(rows: pa.RecordBatch, instant_time: str, reasons: list[tuple[str, s
 
 
 def _python_rows(rows: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows; Spark's strings can hold bytes that are no UTF-8, and such a row is rejected for it, so it must be
-    shown.
-    """
+    """The rows. Spark's strings can hold bytes that are not UTF-8; such a row is rejected, so it must be shown."""
     try:
         return rows.to_pylist()
     except UnicodeDecodeError:
@@ -135,11 +135,9 @@ def staged_path(pipeline: str, instant_time: str, name: str = "") -> str:
 
 
 def publish(storage: Storage, pipeline: str, instant_time: str, names: Iterable[str]) -> None:
-    """Make the staged files of a completed instant visible. Repeating it, also after a crash in the middle, changes
-    nothing.
-    """
+    """Make the staged files of a completed instant visible. It may be repeated, also after a crash in the middle."""
     for name in names:
-        # Releases before this one staged the letters of `shop/orders` within those of `shop`.
+        # Earlier releases staged the letters of `shop/orders` within those of `shop`.
         former = f"{STAGING_DIRECTORY}/{pipeline}/{instant_time}/{name}"
         for staged in (staged_path(pipeline, instant_time, name), former):
             try:
@@ -151,7 +149,7 @@ def publish(storage: Storage, pipeline: str, instant_time: str, names: Iterable[
 
 
 def withdraw(storage: Storage, instants: Collection[str]) -> list[str]:
-    """Delete the published files of these instants; returns their names. Every file's name begins with its instant."""
+    """Delete the published files of these instants; returns their names. Every file's name starts with its instant."""
     paths = [info.path for info in storage.list_level("").objects if info.path.partition("_")[0] in instants]
     storage.delete_many(paths)
     return paths
@@ -164,5 +162,5 @@ def staged_instants(storage: Storage, pipeline: str) -> list[str]:
 
 
 def discard(storage: Storage, pipeline: str, instant_time: str) -> None:
-    """Delete what is staged of an instant."""
+    """Delete the staged files of an instant."""
     storage.delete_many([info.path for info in storage.list(staged_path(pipeline, instant_time))])

@@ -1,4 +1,4 @@
-"""One memory budget per write task, because a limit per file group would grow with the number of file groups."""
+"""One memory budget per write task, because with a limit per file group memory grows with the number of file groups."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 ROW_SHARE: Final = 0.3
-"""Share of a task's budget that buffered rows may fill. As much again is for the copy that encoding makes, and the rest
-for blocks on their way out and for the batch of messages that Spark hands over.
+"""Share of a task's budget for buffered rows. The same share is for the copy that encoding makes; the rest is for
+blocks that wait for the storage and for the batch of messages from Spark.
 """
 BLOCK_SHARE: Final = 0.2
 """Share that encoded blocks may fill while they wait for the storage."""
 _ROWS_BYTES_MAX: Final = 1024**3
-"""A flush makes one Arrow array of each column, and one of strings ends at 2 GiB."""
+"""A flush makes one Arrow array of each column, and an array of strings holds at most 2 GiB."""
 _MALLOPT_MMAP_THRESHOLD: Final = -3
 _LARGE_BLOCK_BYTES: Final = 4 * 1024**2
 
 
 @functools.cache
 def keep_no_large_blocks() -> None:
-    """Let this process give large blocks back to the system as soon as they are freed.
+    """Make this process return large blocks to the system as soon as they are freed.
 
-    Spark's batches arrive as blocks of many MiB from malloc. glibc learns from the first one freed to keep their like
-    (mallopt(3), M_MMAP_THRESHOLD), and what it keeps came to 70 MiB beyond the budget. Without glibc nothing happens.
+    Spark's batches arrive as blocks of many MiB from malloc. After the first one is freed, glibc keeps such blocks
+    (mallopt(3), M_MMAP_THRESHOLD): 70 MiB beyond the budget were seen. Without glibc nothing happens.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -32,7 +32,7 @@ def keep_no_large_blocks() -> None:
 
 
 class Flushable(Protocol):
-    """A holder of buffered rows that can give its memory back."""
+    """A holder of buffered rows that can free its memory."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -47,8 +47,8 @@ class Flushable(Protocol):
 class MemoryBudget:
     """Bytes that one write task may hold: rows in open handles and encoded blocks that wait for the storage.
 
-    Rows are given back by flushing the largest buffer, blocks by waiting for the storage to take them. Not shared
-    between threads: `charge_blocks` and its release run on the task's own thread.
+    Flushing the largest buffer frees rows; waiting for the storage frees blocks. Not shared between threads:
+    `charge_blocks` and its release run on the task's own thread.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -56,7 +56,7 @@ class MemoryBudget:
         self._holders: list[Flushable] = []
         self._blocks_bytes = 0
         self.highest_bytes = 0
-        """The most that was ever held at a time, rows and blocks."""
+        """The peak of rows and blocks held."""
 
     @property
     def rows_limit_bytes(self) -> int:
@@ -78,11 +78,11 @@ class MemoryBudget:
         self._holders.append(holder)
 
     def leave(self, holder: Flushable) -> None:
-        """Count the holder no longer; it has nothing buffered."""
+        """Stop counting the holder; it has nothing buffered."""
         self._holders.remove(holder)
 
     def enforce(self) -> None:
-        """Flush the largest buffer, and again, until the rows are within their share."""
+        """Flush the largest buffer repeatedly until the rows are within their share."""
         self._note(self.buffered_bytes)
         while self.buffered_bytes > self.rows_limit_bytes:
             largest = max(self._holders, key=lambda holder: holder.buffered_bytes)
@@ -92,8 +92,8 @@ class MemoryBudget:
     def charge_blocks(self, size_bytes: int, wait_for_one: Callable[[], int]) -> None:
         """Account for blocks handed to the storage; first wait until they fit.
 
-        `wait_for_one` blocks until one earlier hand-over is done and returns its size in bytes, 0 for one that held no
-        memory. It is called only while there is one.
+        `wait_for_one` blocks until one earlier upload is done and returns its size in bytes, 0 if it held no memory. It
+        is called only while there is one.
         """
         while self._blocks_bytes and self._blocks_bytes + size_bytes > self.limit_bytes * BLOCK_SHARE:
             self.release_blocks(wait_for_one())

@@ -1,8 +1,8 @@
-"""Which row of a key survives inside one flush, decided as Hudi's readers decide between blocks.
+"""Which row of a key survives inside one flush, by the rule that Hudi's readers apply between blocks.
 
 A block may hold a key twice, but the delete block of a flush is read after its data block: "deleted, then inserted
-again" inside one flush would read as deleted. So a flush holds each key once: the greatest ordering value, and of
-equals the later row.
+again" inside one flush would read as deleted. So a flush holds each key once: the row with the greatest ordering value,
+and the later row if values are equal.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Puts an object under the one name it has in its micro-batch, and tells a twin's equal object from a conflict.
+"""Puts an object under the one name it has in its micro-batch, and distinguishes a twin's equal object from a conflict.
 
-A task that was retried or ran twice meets its twin's object under the same name. The same rows: the twin's object is
-adopted. Mostly its bytes are the same; a replayed micro-batch of Kafka can have its partitions, and so its rows, in
-another order (Spark 4.2, seen). Other rows: the micro-batch's input was not the same twice, and its instant is not
-committed. An object may be larger than memory, so none is ever held whole.
+A task that was retried or ran twice finds its twin's object under the same name. With the same rows, the twin's object
+is adopted. Mostly its bytes are the same; a replayed micro-batch of Kafka can have its partitions, and so its rows, in
+another order (Spark 4.2, seen). With other rows, the micro-batch's input has changed, and its instant is not committed.
+An object may be larger than memory, so none is ever held whole.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from bucketingest.storage import AlreadyExists, NotFound, Storage
 from bucketingest.write.errors import ConflictingAttempt
 
 CHUNK_BYTES: Final = 1024**2
-"""Most bytes of the object there that are read at a time."""
+"""Most bytes of the existing object that are read at a time."""
 _ROWS: Final = 1024
 """Rows that are Python objects at a time while rows are compared."""
 
 
 def create_or_adopt(storage: Storage, path: str, content: Sequence[Buffer] | pathlib.Path) -> int | None:
-    """Create the object, or adopt the one there if it holds the same rows: returns the bytes of that one then.
+    """Create the object, or adopt the existing one if it holds the same rows: then returns its size in bytes.
 
-    A `content` that is a file is deleted afterwards. Raises ConflictingAttempt when the object there holds other rows.
+    A `content` that is a file is deleted afterwards. Raises ConflictingAttempt if the existing object holds other rows.
     """
     try:
         storage.create(path, content if isinstance(content, pathlib.Path) else [memoryview(part) for part in content])
     except AlreadyExists:
-        with tempfile.TemporaryFile(prefix="bucketingest-") as theirs, _file_of(content) as ours:
-            size = _copy(storage, path, theirs)
-            if size is not None and _same_rows(ours, theirs):
+        with tempfile.TemporaryFile(prefix="bucketingest-") as existing, _file_of(content) as own:
+            size = _copy(storage, path, existing)
+            if size is not None and _same_rows(own, existing):
                 return size
         raise ConflictingAttempt(
             f"{storage.url}/{path} was written by another attempt of this micro-batch with other rows: the input is "
@@ -59,7 +59,7 @@ def _file_of(content: Sequence[Buffer] | pathlib.Path) -> BinaryIO:
 
 
 def _copy(storage: Storage, path: str, to: BinaryIO) -> int | None:
-    """Copy an object piece by piece; its size, None if it is gone: rolled back."""
+    """Copy an object piece by piece; its size, None if it is gone, because it was rolled back."""
     try:
         while piece := storage.get_range(path, to.tell(), CHUNK_BYTES):
             to.write(piece)
@@ -68,15 +68,15 @@ def _copy(storage: Storage, path: str, to: BinaryIO) -> int | None:
     return to.tell()
 
 
-def _same_rows(ours: BinaryIO, theirs: BinaryIO) -> bool:
-    ours.flush()
-    theirs.flush()
-    if ours.seek(0, os.SEEK_END) == theirs.seek(0, os.SEEK_END):
-        ours.seek(0)
-        theirs.seek(0)
-        if all(a == b for a, b in zip(_pieces(ours), _pieces(theirs), strict=True)):
+def _same_rows(own: BinaryIO, existing: BinaryIO) -> bool:
+    own.flush()
+    existing.flush()
+    if own.seek(0, os.SEEK_END) == existing.seek(0, os.SEEK_END):
+        own.seek(0)
+        existing.seek(0)
+        if all(a == b for a, b in zip(_pieces(own), _pieces(existing), strict=True)):
             return True
-    return _digest(ours) == _digest(theirs)
+    return _digest(own) == _digest(existing)
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

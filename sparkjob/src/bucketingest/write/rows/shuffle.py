@@ -1,10 +1,10 @@
-"""The stage before the shuffle: rows become Arrow messages of one file group each, because Spark moves few large values
-several times faster than many rows.
+"""The stage before the shuffle: rows become Arrow messages of one file group each, because Spark moves a few large
+values several times faster than many rows.
 
 A chunk is as many rows as its share of the memory budget holds. Its rows are sorted by file group (a stable sort:
 arrival order within a group stays) and each group's part is serialised as Arrow IPC messages. The write task gets the
-messages sorted by (partition path, bucket, map task, number), so that the order of rows, and with it every byte it
-writes, is the same in each attempt.
+messages sorted by (partition path, bucket, map task, number), so the order of rows, and so every byte it writes, is the
+same in each attempt.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHUFFLE_SCHEMA: Final = pa.schema(
         ("message", pa.binary()),
     ]
 )
-"""What crosses the shuffle, a row per message. bucket is `DEAD_LETTERS` for rejected rows. number counts the messages
+"""Columns of the shuffle, a row per message. bucket is `DEAD_LETTERS` for rejected rows. number counts the messages
 of a map task in the order of their rows.
 """
 
@@ -43,9 +43,7 @@ SHUFFLE_ORDER: Final = ("partition_path", "bucket", "map_task", "number")
 DEAD_LETTERS: Final = -1
 
 CHUNK_SHARE: Final = 1 / 8
-"""Share of the budget that a chunk's rows take: sorting copies them once, serialising once more, and Spark holds the
-batch before.
-"""
+"""Share of the budget that a chunk's rows take: sorting and serialising copy them, and Spark holds the batch before."""
 
 _CHUNK_BYTES_MAX: Final = 64 * 1024**2
 
@@ -55,13 +53,13 @@ write task by number, not by size (see the session's settings), so their size bo
 """
 
 _BATCH_BYTES: Final = 4 * 1024**2
-"""Bytes of messages that leave in one batch. A buffer that holds a whole chunk's would double it while it grows."""
+"""Bytes of messages in one batch. A buffer for a whole chunk's messages would double the chunk's memory."""
 
 
 def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> Iterator[pa.RecordBatch]:
     """Turn rows of `plan.schema` into shuffle batches (`SHUFFLE_SCHEMA`): per chunk a few messages for each file group.
 
-    Rows without record key, partition path or ordering value become dead letters, never vanish.
+    Rows without record key, partition path or ordering value become dead letters; none is dropped.
     """
     keep_no_large_blocks()
     chunk_bytes = min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX)
@@ -75,7 +73,7 @@ def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> I
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], plan: WritePlan, bytes_max: int) -> Iterator[pa.RecordBatch]:
-    """The rows as batches of about a chunk's bytes; what a chunk was joined from is not kept while it is packed."""
+    """The rows as batches of about a chunk's bytes; a chunk's source batches are not kept while it is packed."""
     pending: list[pa.RecordBatch] = []
     pending_bytes = 0
     for batch in batches:
@@ -96,8 +94,8 @@ def unpack(message: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """One batch with exactly the plan's columns: a column of the table that the input lacks is null, types are those
-    stored. Empties the list.
+    """One batch with exactly the plan's columns and stored types: a column that the input lacks is null. Empties the
+    list.
     """
     (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
     batches.clear()
@@ -110,7 +108,7 @@ def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, messages: _Messages) -> Iterator[pa.RecordBatch]:
-    """Add the chunk's messages; yields a batch whenever enough have come together."""
+    """Add the chunk's messages; yields a batch whenever it is full."""
     keys = plan.rules.record_key.columns(rows)
     partitions = plan.rules.partition_path.paths(rows, plan.room)
     rejected = dead_letters(rows, plan, keys, partitions)
@@ -150,7 +148,7 @@ def _group(
 
 
 class _Messages:
-    """Serialises rows one message after the other into one buffer, and remembers where each lies and goes."""
+    """Serialises rows one message after the other into one buffer, and remembers the place and target of each."""
 
     def __init__(self, map_task: int, batch_bytes: int) -> None:
         self.map_task = map_task
@@ -162,8 +160,8 @@ class _Messages:
         return len(self._row_counts)
 
     def add(self, to: tuple[int, str, int], rows: pa.RecordBatch, rows_max: int) -> Iterator[pa.RecordBatch]:
-        """Rows for one place (route, partition path, bucket), in messages of at most `rows_max` rows; yields what has
-        reached a batch's size.
+        """Rows for one place (route, partition path, bucket), in messages of at most `rows_max` rows; yields each full
+        batch.
         """
         for start in range(0, rows.num_rows, rows_max):
             part = rows.slice(start, rows_max)
@@ -175,7 +173,7 @@ class _Messages:
                 yield self.take()
 
     def take(self) -> pa.RecordBatch:
-        """The messages so far, as `SHUFFLE_SCHEMA`; there must be one. The next batch goes on with their numbers."""
+        """The messages so far, as `SHUFFLE_SCHEMA`; there must be one. The next batch continues their numbers."""
         count = len(self)
         routes, partition_paths, buckets = (list(column) for column in zip(*self._places, strict=True))
         offsets = pa.py_buffer(np.array(self._offsets, dtype=np.int32))

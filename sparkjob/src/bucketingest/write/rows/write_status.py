@@ -19,9 +19,7 @@ NO_WRITE_TASK: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """What one handle wrote, or what one task without a file reports (`file_id` is "" then). Sizes in bytes, the rest
-    in rows.
-    """
+    """What one handle wrote, or the report of a task without a file (`file_id` is ""). Sizes in bytes, else rows."""
 
     task: int
     """Number of the write task; `NO_WRITE_TASK` for rows that were rejected before the shuffle."""
@@ -44,7 +42,7 @@ class WriteStatus:
     adopted: bool = False
     """Whether an earlier attempt had written the same rows under the file's name."""
     buffer_bytes: int = field(default=0, compare=False)
-    """In a task's first status: the most that its buffers held at a time. For metrics; the ledger does not keep it."""
+    """In a task's first status: the peak of its buffers. For metrics; the ledger does not keep it."""
 
     @property
     def superseded(self) -> int:
@@ -52,7 +50,7 @@ class WriteStatus:
         return self.rows_received - self.upserts - self.deletes - self.rejected
 
     def to_write_stat(self) -> WriteStat:
-        """The file in the words of Hudi's commit metadata."""
+        """The file as an entry of Hudi's commit metadata."""
         name = LogFileName.parse(self.file_name)
         return WriteStat.of_log_file(
             self.partition_path, name, size=self.size_bytes, updates=self.upserts, deletes=self.deletes

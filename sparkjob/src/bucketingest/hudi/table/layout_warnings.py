@@ -1,0 +1,64 @@
+"""Warnings about a table's layout: what will surprise its readers, found before anything is written.
+
+Warnings, not refusals: Hudi's own writer allows all of it. Each fact was seen with Hudi 1.2.0's Spark bundle or hudi-rs
+0.5.0 on tables with such columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import pyarrow as pa
+
+from bucketingest.hudi.table.table import TableDefinition
+
+
+def layout_warnings(definition: TableDefinition, rows: pa.Schema, *, has_deletes: bool) -> Iterator[str]:
+    """Warnings about these columns in this table, each with a remedy."""
+    return chain(
+        _partition_columns(definition, rows),
+        _record_key(definition, rows),
+        _ordering_of_deletes(definition, rows) if has_deletes else (),
+        _local_timestamps(rows),
+    )
+
+
+def _partition_columns(definition: TableDefinition, rows: pa.Schema) -> Iterator[str]:
+    for name in definition.partition_fields:
+        if pa.types.is_timestamp(rows.field(name).type):
+            yield (
+                f"partition column {name}: Hudi's Spark reader shows null for a timestamp in a partition path; "
+                f"partition by text, such as date_format({name}, 'yyyy-MM-dd')"
+            )
+
+
+def _record_key(definition: TableDefinition, rows: pa.Schema) -> Iterator[str]:
+    for name in definition.record_key:
+        kind = rows.field(name).type
+        if pa.types.is_floating(kind):
+            yield f"record key column {name}: the text of a {kind} depends on the Java version; cast it to DECIMAL"
+    last = definition.record_key[-1]
+    if last not in definition.effective_hash_fields:
+        yield (
+            f"record key column {last} is the last one and not hashed: Hudi's writer hangs on a value of it that "
+            "holds a colon; hash it too, or name it before a hashed column"
+        )
+
+
+def _ordering_of_deletes(definition: TableDefinition, rows: pa.Schema) -> Iterator[str]:
+    name = definition.ordering_field
+    if name is not None and rows.field(name).type in (pa.int32(), pa.date32()):
+        yield (
+            f"ordering column {name}: a delete with the value 0 (1970-01-01) removes newer rows too; cast the column "
+            "to BIGINT or TIMESTAMP if that value can occur"
+        )
+
+
+def _local_timestamps(rows: pa.Schema) -> Iterator[str]:
+    for column in rows:
+        if pa.types.is_timestamp(column.type) and column.type.tz is None:
+            yield (
+                f"column {column.name}: hudi-rs cannot read a table with a timestamp without time zone; "
+                "cast the column to TIMESTAMP"
+            )

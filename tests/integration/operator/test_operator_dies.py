@@ -1,0 +1,120 @@
+"""Operators that die, hang or end: nothing is done twice, nothing is left undone, and another one takes over."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from support.cluster.kube import wait_for
+from support.operator.observations import termination
+from support.operator.process import OperatorProcess
+from support.operator.scene import STUCK, Scene, Start
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6])
+def test_an_operator_that_dies_at_any_moment_leaves_one_driver(scene: Scene, start: Start, delay: float) -> None:
+    operator = start()
+    scene.apply()
+    time.sleep(delay)
+    operator.kill()
+    operator.start()
+    pod, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True", within=60)
+        assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
+        scene.kube.delete(scene.namespace, "orders")
+        time.sleep(delay)
+        operator.kill()
+        operator.start()
+        scene.await_terminating(pod)
+        scene.node.remove(scene.namespace, pod)
+    scene.await_gone()
+
+
+class Mortal:
+    """An operator that dies between any two of its writes, and is started again each time."""
+
+    def __init__(self, scene: Scene, folder: Path) -> None:
+        where = ["--namespace", scene.namespace, "--leader-election-namespace", scene.namespace]
+        module = "support.operator.dying"
+        self._process = OperatorProcess(scene.kube.kubeconfig, folder / "mortal.log", *where, module=module)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._live)
+        self.deaths = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if self._process.runs:
+            self._process.kill()
+
+    def _live(self) -> None:
+        self._process.start(wait=False)
+        while not self._over.wait(0.02):
+            if not self._process.runs:
+                self.deaths += 1
+                self._process.start(wait=False)
+
+
+def test_an_operator_that_dies_between_any_two_of_its_writes_gets_everything_done_once(
+    scene: Scene, tmp_path: Path
+) -> None:
+    scene.within = 120
+    with Mortal(scene, tmp_path) as operator:
+        scene.apply()
+        pod, job = scene.run(inflight=STUCK)
+        with job:
+            scene.await_terminating(pod)
+            assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
+            scene.node.remove(scene.namespace, pod)
+        rollback = wait_for(
+            lambda: scene.pods(role="rollback"), within=120, description="a rollback", state=scene.state
+        )
+        assert len(rollback) == 1
+        name = rollback[0]["metadata"]["name"]
+        scene.node.bind(scene.namespace, name)
+        scene.node.end(scene.namespace, name, 0, termination(0, error_class="Ok"))
+        second, job = scene.run(2, inflight=None)
+        with job:
+            scene.await_condition("Ready", "True")
+            assert [each["metadata"]["name"] for each in scene.pods()] == [second]
+            scene.kube.delete(scene.namespace, "orders")
+            scene.await_terminating(second)
+            scene.node.remove(scene.namespace, second)
+        scene.await_gone()
+    assert operator.deaths > 10
+
+
+def test_another_operator_takes_over_from_one_that_hangs_which_then_does_nothing(scene: Scene, start: Start) -> None:
+    first, second = start("first"), start("second")
+    wait_for(lambda: first.metric("bucketingest_operator_leader") == 1, within=60, description="the first leads")
+    assert second.metric("bucketingest_operator_leader") == 0
+    assert second.metric("bucketingest_operator_reconcile_seconds_count") == 0
+    first.send(signal.SIGSTOP)
+    wait_for(lambda: second.metric("bucketingest_operator_leader") == 1, within=60, description="the second leads")
+    scene.apply()
+    first.send(signal.SIGCONT)
+    pod, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+        assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
+    assert first.metric("bucketingest_operator_leader") == 0
+    assert first.metric("bucketingest_resource_info") is None
+    assert first.lines("decision") == []
+
+
+def test_an_operator_that_gets_sigterm_releases_the_lease_at_once(scene: Scene, start: Start) -> None:
+    first, second = start("first"), start("second")
+    wait_for(lambda: first.metric("bucketingest_operator_leader") == 1, within=60, description="the first leads")
+    assert first.end() == 0
+    # without a release the lease would last 15 s
+    wait_for(lambda: second.metric("bucketingest_operator_leader") == 1, within=12, description="the second leads")

@@ -1,0 +1,122 @@
+"""What another writer puts onto a table's timeline, in Hudi's own form: compactions, replaced file groups, columns."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bucketingest.hudi.naming import HISTORY_DIRECTORY, TIMELINE_DIRECTORY, LogFileName
+from bucketingest.hudi.table.file_view import load_file_view
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import COMPACTION, REPLACE_COMMIT, format_time, parse_time
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
+from bucketingest.hudi.timeline.write_stat import WriteStat
+from support.simulation.records import container
+from support.tables.table_runs import TestTable
+from support.tables.write_plans import row
+
+ROWS = [row("k0", amount=1), row("k1", amount=2)]
+"""The pipeline's own rows, between which other writers come."""
+KEYS = ["k0", "k1"]
+
+
+def later(time: str) -> str:
+    """The next instant time."""
+    return format_time(parse_time(time) + timedelta(milliseconds=1))
+
+
+def next_time(table: TestTable, after: str = "") -> str:
+    """A time after now, after every one on the timeline, and after `after`."""
+    newest = max(table.timeline().newest_time or "", format_time(datetime.now(UTC)), after)
+    return later(newest)
+
+
+def schedule_compaction(table: TestTable, *, time: str | None = None, without: Sequence[str] = ()) -> str:
+    """Request a compaction of every file group, which leaves out the logs of the instants `without`; its time."""
+    time = time or next_time(table)
+    operations: list[dict[str, Any]] = []
+    for group in load_file_view(table.storage, table.timeline()).groups:
+        logs = [file for file in (group.latest.log_files if group.latest else ()) if file.instant not in without]
+        if logs:
+            operations.append(
+                {
+                    "baseInstantTime": min(file.instant for file in logs),
+                    "deltaFilePaths": [str(file.name) for file in logs],
+                    "dataFilePath": None,
+                    "fileId": group.file_id,
+                    "partitionPath": group.partition_path,
+                    "metrics": {},
+                }
+            )
+    plan = {"operations": operations, "extraMetadata": {}, "version": 2, "missingSchedulePartitions": []}
+    create_requested(table.storage, time, COMPACTION, container("HoodieCompactionPlan", plan))
+    return time
+
+
+def commit(table: TestTable, metadata: CommitMetadata) -> str:
+    """A whole instant of another writer; its request time."""
+    time = next_time(table)
+    create_requested(table.storage, time)
+    create_inflight(table.storage, time)
+    complete(table.storage, time, next_time(table), metadata.encode())
+    return time
+
+
+def add_column(table: TestTable, name: str) -> str:
+    """A commit whose schema has one more column than the table's; its request time."""
+    newest = table.timeline().completed_commits[-1]
+    (path,) = [path for path in table.completed() if newest.request_time in path]
+    schema = json.loads(CommitMetadata.decode_extra(table.storage.get(path), path)["schema"])
+    schema["fields"].append({"name": name, "type": ["null", "string"], "default": None})
+    return commit(table, CommitMetadata(extra_metadata={"schema": json.dumps(schema)}))
+
+
+def replace_file_groups(table: TestTable, replaced: Mapping[str, Sequence[str]]) -> str:
+    """What delete_partition leaves: partition path -> file ids that nobody reads from now on; the request time."""
+    time = next_time(table)
+    record: dict[str, Any] = {"partitionToWriteStats": {}, "partitionToReplaceFileIds": dict(replaced)}
+    create_requested(table.storage, time, REPLACE_COMMIT, b"")
+    create_inflight(table.storage, time, REPLACE_COMMIT)
+    content = container("HoodieReplaceCommitMetadata", record)
+    complete(table.storage, time, next_time(table), content, REPLACE_COMMIT)
+    return time
+
+
+def archive(table: TestTable) -> None:
+    """Take every completed instant off the timeline into the history, as Hudi's archival does."""
+    done = table.timeline().completed
+    columns = {
+        "instantTime": [instant.request_time for instant in done],
+        "completionTime": [instant.completion_time for instant in done],
+        "action": [instant.action for instant in done],
+    }
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    name = f"{done[0].request_time}_{done[-1].request_time}_0.parquet"
+    table.storage.create(f"{HISTORY_DIRECTORY}/{name}", sink.getvalue())
+    table.storage.create(f"{HISTORY_DIRECTORY}/manifest_1", json.dumps({"files": [{"fileName": name}]}).encode())
+    table.storage.create(f"{HISTORY_DIRECTORY}/_version_", b"1")
+    times = tuple(instant.request_time for instant in done)
+    for info in table.storage.list_level(TIMELINE_DIRECTORY).objects:
+        if info.path.rpartition("/")[2].startswith(times):
+            table.storage.delete(info.path)
+
+
+def foreign_commit(table: TestTable, partition_path: str, bucket: int, random: str = "a21b") -> str:
+    """Another writer's instant, with a file group of a random id; returns the file id."""
+    file_id = f"{bucket:08d}-{random}-4b6d-a4ef-90dafdb1c65e-0"
+    instant = later(table.timeline().newest_time or format_time(datetime.now(UTC)))
+    name = LogFileName(file_id, instant, 1)
+    create_requested(table.storage, instant)
+    create_inflight(table.storage, instant, content=b"")
+    stat = WriteStat.of_log_file(partition_path, name, size=0, updates=1, deletes=0)
+    table.storage.create(f"{partition_path}/{name}", b"")
+    metadata = CommitMetadata(write_stats={partition_path: [stat]}, extra_metadata={})
+    complete(table.storage, instant, later(instant), metadata.encode())
+    return file_id

@@ -1,0 +1,176 @@
+"""What the operator decides when something is wrong: stuck, failed, lost, refused, rolled back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from bucketingest.spec.errors import Problem
+from bucketingest.spec.status import Condition
+from bucketingest_operator.decide.plan import (
+    DeleteDriver,
+)
+from bucketingest_operator.decide.reconcile import reconcile
+from bucketingest_operator.observation import (
+    RESTART_ANNOTATION,
+    Contact,
+    JobState,
+    Observation,
+    PodReason,
+    PodState,
+    RollbackJob,
+)
+from support.operator.observations import (
+    NAMES,
+    NOW,
+    after,
+    attempt,
+    bucket_ingest,
+    driver,
+    ended,
+    input_of,
+    report,
+    resource,
+    status_with,
+    termination,
+    well,
+)
+from support.operator.plans import condition, kinds
+
+
+def stalled(generation: int = 1) -> Condition:
+    return Condition(
+        type="Stalled", status="True", reason="TableRefused", observedGeneration=generation, lastTransitionTime=NOW
+    )
+
+
+def test_stuck_is_fenced_then_rolled_back_then_started_again() -> None:
+    seen = replace(well(), contact=Contact(report(last_report_age_seconds=4000.0)))
+    plan = reconcile(seen)
+    assert kinds(plan) == ["WriteStatus", "DeleteDriver"]
+    assert plan.status.attempts is not None
+    assert plan.status.attempts[-1].outcome == "Stuck"
+
+    seen = after(replace(seen, drivers=(driver(terminating=True),)), status=plan.status)
+    assert "StartAttempt" not in kinds(reconcile(seen))
+    assert "CreateRollback" not in kinds(reconcile(seen))
+
+    seen = replace(seen, drivers=())
+    plan = reconcile(seen)
+    assert "CreateRollback" in kinds(plan)
+    assert kinds(plan)[0] == "WriteStatus"
+    assert "StartAttempt" not in kinds(plan)
+
+    running = replace(after(seen, status=plan.status), jobs=(RollbackJob(1, JobState.RUNNING),))
+    assert "StartAttempt" not in kinds(reconcile(running))
+
+    done = replace(running, jobs=(RollbackJob(1, JobState.SUCCEEDED),), now=NOW + timedelta(minutes=10))
+    plan = reconcile(done)
+    assert kinds(plan) == ["WriteStatus", "StartAttempt"]
+    assert condition(plan, "TimelineClean").reason == "RolledBack"
+
+
+def test_a_stall_is_still_reported_after_the_rollback_that_followed_it() -> None:
+    seen = ended("Stuck", 4000, phase="Recovering", conditions=(_rollback_pending(), stalled()))
+    plan = reconcile(replace(seen, jobs=(RollbackJob(1, JobState.SUCCEEDED),)))
+    assert "StartAttempt" not in kinds(plan)
+    assert plan.status.phase == "Stalled"
+    assert condition(plan, "TimelineClean").status == "True"
+
+
+def test_a_rollback_that_only_a_person_can_repair_stalls() -> None:
+    seen = ended("Stuck", 4000, conditions=(_rollback_pending(),))
+    plan = reconcile(replace(seen, jobs=(RollbackJob(1, JobState.FAILED, exit_code=7),)))
+    assert "StartAttempt" not in kinds(plan)
+    assert condition(plan, "Stalled").reason == "RollbackFailed"
+
+
+def test_a_rollback_that_failed_otherwise_is_repeated_by_the_next_start() -> None:
+    seen = ended("Stuck", 4000, conditions=(_rollback_pending(),))
+    plan = reconcile(replace(seen, jobs=(RollbackJob(1, JobState.FAILED, exit_code=20),)))
+    assert "StartAttempt" in kinds(plan)
+
+
+def _rollback_pending() -> Condition:
+    return Condition(type="TimelineClean", status="False", reason="RollbackPending", lastTransitionTime=NOW)
+
+
+def test_after_a_failed_attempt_the_next_starts_after_the_backoff_and_not_before() -> None:
+    assert "StartAttempt" not in kinds(reconcile(ended("QueryFailed", 5)))
+    assert reconcile(ended("QueryFailed", 5)).status.phase == "Recovering"
+    assert "StartAttempt" in kinds(reconcile(ended("QueryFailed", 13)))
+
+
+def test_a_driver_that_vanished_is_replaced() -> None:
+    plan = reconcile(replace(well(), drivers=()))
+    assert kinds(plan) == ["WriteStatus", "DeleteExecutors", "StartAttempt"]
+    assert plan.status.attempts is not None
+    assert [each.outcome for each in plan.status.attempts] == ["DriverLost", None]
+
+
+def test_a_pod_on_a_lost_node_is_forced_away_only_when_the_node_is_gone() -> None:
+    seen = after(well(), status=status_with(attempt(1, outcome="Stuck")))
+    stays = replace(seen, drivers=(driver(terminating=True),))
+    assert "DeleteDriver" not in kinds(reconcile(stays))
+    gone = replace(seen, drivers=(driver(terminating=True, node_gone=True),))
+    assert DeleteDriver(1, NAMES.driver(1), force=True) in reconcile(gone).actions
+
+
+def test_a_table_that_is_refused_stalls_until_the_spec_changes() -> None:
+    said = termination(3, "buckets differ")
+    plan = reconcile(replace(well(), drivers=(driver(state=PodState.FAILED, exit_code=3, report=said),)))
+    assert plan.status.phase == "Stalled"
+    assert "buckets differ" in condition(plan, "Stalled").message
+    later = after(replace(well(), drivers=(), now=NOW + timedelta(days=1)), status=plan.status)
+    assert kinds(reconcile(later)) == []
+    assert "StartAttempt" in kinds(reconcile(after(later, generation=2)))
+    assert "StartAttempt" in kinds(reconcile(after(later, annotations={RESTART_ANNOTATION: "1"})))
+
+
+def test_too_many_failures_within_the_window_stall() -> None:
+    attempts = [attempt(n, started=200 - 10 * n, ended=195 - 10 * n, outcome="QueryFailed") for n in range(1, 10)]
+    status = status_with(*attempts, attempt(10, started=20))
+    seen = after(well(), status=status)
+    failed = replace(seen, drivers=(driver(10, PodState.FAILED, exit_code=9),))
+    plan = reconcile(failed)
+    assert condition(plan, "Stalled").reason == "TooManyFailures"
+    outage = replace(seen, drivers=(driver(10, PodState.FAILED, exit_code=6),))
+    assert condition(reconcile(outage), "Stalled").status == "False"
+
+
+def test_a_spec_that_cannot_be_used_stalls_a_stopped_pipeline_and_leaves_a_running_one_alone() -> None:
+    problems = (Problem("spec.table.path", "is missing"),)
+    assert kinds(reconcile(after(well(), wanted=None, problems=problems))) == ["WriteStatus"]
+    plan = reconcile(after(ended("QueryFailed", 100), wanted=None, problems=problems))
+    assert "StartAttempt" not in kinds(plan)
+    assert "spec.table.path" in condition(plan, "Stalled").message
+
+
+def test_a_driver_that_a_lost_status_does_not_know_is_adopted() -> None:
+    seen = replace(after(well(), status=status_with()), drivers=(driver(7),), inputs={7: input_of(bucket_ingest())})
+    plan = reconcile(seen)
+    assert plan.status.attempt == 7
+    assert "StartAttempt" not in kinds(plan)
+    assert "DeleteDriver" not in kinds(plan)
+
+
+def test_a_number_is_never_used_again_even_when_the_status_is_lost() -> None:
+    seen = Observation(
+        NOW, resource(), inputs={4: input_of(bucket_ingest())}, jobs=(RollbackJob(6, JobState.SUCCEEDED),)
+    )
+    assert reconcile(seen).status.attempt == 7
+
+
+def test_an_image_that_cannot_be_pulled_is_reported_and_the_pod_waits() -> None:
+    waiting = driver(state=PodState.PENDING, reason=PodReason.IMAGE_PULL, message="manifest unknown")
+    plan = reconcile(replace(well(), drivers=(waiting,), contact=Contact()))
+    assert kinds(plan) == ["WriteStatus"]
+    assert condition(plan, "Ready").reason == "ImagePullFailing"
+    assert "manifest unknown" in condition(plan, "Ready").message
+
+
+def test_a_clock_that_was_set_back_causes_no_wait() -> None:
+    seen = replace(ended("QueryFailed", 0), now=NOW - timedelta(days=1))
+    plan = reconcile(seen)
+    assert plan.status.attempts is not None
+    assert plan.status.attempts[-1].ended_at == NOW - timedelta(days=1)

@@ -1,0 +1,151 @@
+"""A compaction plan that leaves out rows which readers have seen: it is found, and the rows are ingested again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import Instant, State
+from bucketingest.hudi.timeline.timeline import path_of
+from bucketingest.storage.interface import Data
+from bucketingest.write.coordinator_api import StartVerdict
+from bucketingest.write.errors import PositionLost
+from bucketingest.write.instants.journal import Journal
+from support.storage.flaky_storage import FlakyStorage
+from support.tables.decided_commits import ALL, SECOND, is_completed_file
+from support.tables.other_writers import archive, commit, next_time, schedule_compaction
+from support.tables.table_runs import PIPELINE, TestTable, offsets
+from support.tables.write_plans import row
+
+AGAIN = (offsets(2, 3), [row("k0", amount=3)])
+"""Into a file group that is there."""
+
+
+def overtaken_of(table: TestTable) -> set[str]:
+    objects_by_instant = Journal(table.storage, PIPELINE).objects_by_instant()
+    return {instant for instant, objects in objects_by_instant.items() if "overtaken" in objects}
+
+
+class LateCompletedFile(FlakyStorage):
+    """A storage on which a scheduler without a lock puts its plan onto the timeline just before our completed file."""
+
+    def __init__(self, table: TestTable) -> None:
+        super().__init__(table.storage, lambda _: False)
+        self._table = table
+        self.planned = False
+
+    def create(self, path: str, data: Data) -> None:
+        if is_completed_file(path) and not self.planned:
+            self.planned = True
+            request_time, completion_time = path.rpartition("/")[2].removesuffix(".deltacommit").split("_")
+            schedule_compaction(self._table, time=next_time(self._table, completion_time), without=[request_time])
+        super().create(path, data)
+
+
+def test_a_commit_that_a_scheduler_without_lock_overtook_is_found_by_the_look_after_it(table: TestTable) -> None:
+    table.attempt().run(*ALL[0])
+    attempt = table.attempt(LateCompletedFile(table))
+    with pytest.raises(PositionLost, match=r"compaction \d+ leaves out instant"):
+        attempt.run(*AGAIN)
+    (overtaken,) = overtaken_of(table)
+    found = table.timeline().find(overtaken)
+    assert found is not None
+    assert found.is_completed, "readers have seen it: its files stay"
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    assert again.coordinator.position is not None
+    assert again.coordinator.position.end == offsets(0, 2).end
+    again.go_on(AGAIN)
+    assert table.attempt().coordinator.position == offsets(2, 3)
+    assert table.visible_keys() == ["k0", "k0", "k0", "k1"], "once in the old slice, once in the new one"
+
+
+@pytest.fixture
+def seen(table: TestTable) -> list[str]:
+    """The table's two instants in the same file groups."""
+    attempt = table.attempt()
+    attempt.run(*ALL[0])
+    attempt.run(*AGAIN)
+    return [instant.request_time for instant in table.timeline().completed_commits]
+
+
+@pytest.mark.parametrize("missing", [0, 1], ids=["older", "newer"])
+def test_a_plan_that_leaves_rows_out_is_found_by_the_next_look(table: TestTable, seen: list[str], missing: int) -> None:
+    attempt = table.attempt()
+    compaction = schedule_compaction(table, without=[seen[missing]])
+    with pytest.raises(PositionLost, match=seen[missing]):
+        attempt.run(offsets(3, 4), SECOND)
+    journal = Journal(table.storage, PIPELINE)
+    assert overtaken_of(table) == {seen[missing]}
+    assert journal.audited() == {compaction}
+
+
+def test_a_plan_that_leaves_rows_out_while_no_attempt_runs_is_found_at_the_next_start(
+    table: TestTable, seen: list[str]
+) -> None:
+    schedule_compaction(table, without=[seen[0]])
+    attempt = table.attempt()
+    assert attempt.start.verdict is StartVerdict.REWOUND
+    assert attempt.coordinator.position is not None
+    assert attempt.coordinator.position.end == offsets(0, 2).start
+
+
+def test_rows_that_were_archived_before_a_plan_appeared_that_leaves_them_out_are_found_too(
+    table: TestTable, seen: list[str]
+) -> None:
+    """By a scheduler that was paused between loading the timeline and its plan."""
+    plan = schedule_compaction(table, without=[seen[1]])
+    path = path_of(Instant(plan, "compaction", State.REQUESTED))
+    content = table.storage.get(path)
+    table.storage.delete(path)
+    archive(table)
+    commit(table, CommitMetadata())
+    table.storage.create(path, content)
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    again.run(*AGAIN)
+    again.run(offsets(3, 4), SECOND)
+    assert table.attempt().coordinator.position == offsets(3, 4)
+    first = table.timeline().completed_commits[-2].request_time
+    for info in list(table.storage.list_level(".hoodie/timeline").objects):
+        if first in info.path:  # archived as well: what came again is not missed for that
+            table.storage.delete(info.path)
+    later = table.attempt()
+    assert later.start.verdict is StartVerdict.IN_STEP
+    assert later.coordinator.position == offsets(3, 4)
+
+
+def test_a_plan_that_has_all_rows_changes_nothing(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(*ALL[0])
+    schedule_compaction(table)
+    attempt.run(*ALL[1])
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP
+
+
+def test_marks_of_audited_compactions_go_with_the_compactions(table: TestTable) -> None:
+    table.attempt().run(*ALL[0])
+    compaction = schedule_compaction(table)
+    table.attempt()
+    journal = Journal(table.storage, PIPELINE)
+    assert journal.audited() == {compaction}
+    table.storage.delete(path_of(Instant(compaction, "compaction", State.REQUESTED)))
+    newer = schedule_compaction(table)
+    table.attempt()
+    assert journal.audited() == {newer}
+
+
+def test_the_mark_stays_as_long_as_the_instant_is_on_the_timeline(
+    table: TestTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bucketingest.write.instants.journal.KEPT_FOR", timedelta(minutes=-1))
+    monkeypatch.setattr("bucketingest.write.instants.journal.KEPT_INSTANTS", 1)
+    table.attempt().run(*ALL[0])
+    with pytest.raises(PositionLost):
+        table.attempt(LateCompletedFile(table)).run(*AGAIN)
+    (overtaken,) = overtaken_of(table)
+    table.attempt().go_on(AGAIN, (offsets(3, 4), SECOND))
+    assert overtaken_of(table) == {overtaken}
+    assert table.attempt().coordinator.position == offsets(3, 4)

@@ -1,0 +1,1 @@
+"""Images: the project's own, and those they are built from."""
