@@ -20,7 +20,7 @@ from bucketingest.write.instants.records import decision_bytes
 from bucketingest.write.instants.shared_table import SharedTable
 from bucketingest.write.recovery import execute, facts, start
 from bucketingest.write.recovery.execute import InstantExecutor
-from bucketingest.write.rows import append_handle, bucket_writer, publishing
+from bucketingest.write.rows import adoption, append_handle, bucket_writer
 from support.simulation.features import Features
 from support.simulation.job import process
 from support.simulation.runs import run_quietly
@@ -60,7 +60,7 @@ def test_rows_that_are_left_out_are_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_files_named_by_the_attempt_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = publishing.create_or_adopt
+    original = adoption.create_or_adopt
     calls = iter(range(10**6))
 
     def create(storage: Storage, path: str, content: Any) -> int | None:

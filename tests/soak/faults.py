@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bucketingest.cli.exit_codes import ExitCode
+from bucketingest.cli.error_exit_codes import ExitCode
 from soak.attempt import Attempt
 from soak.damage import Checkpoints
 from soak.figures import Recovery

@@ -15,7 +15,7 @@ from bucketingest.cli.demo.resources import rate_yaml
 from bucketingest.cli.inspection.analysis import analyse
 from bucketingest.cli.inspection.render import show
 from bucketingest.cli.inspection.snapshot import read_snapshot
-from bucketingest.cli.live import Latencies, panel
+from bucketingest.cli.panel import Latencies, panel
 from bucketingest.cli.run import run_resource
 from bucketingest.spec.reading.load import load_file
 from bucketingest.storage import open_storage

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.cli.exit_codes import ExitCode
+from bucketingest.cli.error_exit_codes import ExitCode
 from bucketingest.cli.main import call
 from devservers.kafka import KafkaBroker
 from support.jobs.command_process import CommandProcess, run_command

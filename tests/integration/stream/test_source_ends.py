@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest.cli.exit_codes import ExitCode, exit_code
+from bucketingest.cli.error_exit_codes import ExitCode, exit_code
 from bucketingest.errors import BucketIngestError
 from support.jobs.stream_runs import Lake, NewTopic, Runner, messages
 

@@ -12,7 +12,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from bucketingest.spec.job_report import ProgressReport, TerminationReport
-from bucketingest_operator.manifests.pods import HTTP_PORT
+from bucketingest_operator.manifests.pod_specs import HTTP_PORT
 
 NODE = "played-1"
 Manifest = dict[str, Any]

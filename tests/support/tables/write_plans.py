@@ -14,8 +14,8 @@ from bucketingest.hudi.log.reader import Delete, LogContent, read_log
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
 from bucketingest.hudi.table.table import TableDefinition
-from bucketingest.index.bucket import FileIds
-from bucketingest.index.routing import PartitionNumbers
+from bucketingest.index.bucket_index import FileIds
+from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.open_table import row_rules
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest.cli.exit_codes import ExitCode
+from bucketingest.cli.error_exit_codes import ExitCode
 from bucketingest.hudi.table.table import TableDefinition, create_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import format_time

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bucketingest.cli.error_exit_codes import ExitCode
 from bucketingest.cli.errors import BadOption
-from bucketingest.cli.exit_codes import ExitCode
 from bucketingest.cli.options import Address, RunOptions, parse_address
 from support.jobs.commands import Command
 

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from bucketingest.cli import main, plugins
-from bucketingest.cli.exit_codes import ExitCode
+from bucketingest.cli.error_exit_codes import ExitCode
 from support.jobs.commands import Command
 
 

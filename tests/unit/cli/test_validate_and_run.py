@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.cli.exit_codes import ExitCode
+from bucketingest.cli.error_exit_codes import ExitCode
 from bucketingest.cli.process.java import java_version
 from support.jobs.commands import Command
 

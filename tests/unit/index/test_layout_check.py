@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi.naming import BaseFileName, deterministic_file_id
+from bucketingest.index.bucket_hash import bucket_of_hash
 from bucketingest.index.errors import BucketLayoutMismatch
-from bucketingest.index.hashing import bucket_of_hash
 from bucketingest.index.layout_check import hashes_of_record_keys, verify_bucket_layout
 from bucketingest.index.record_key import RecordKeyRule
 from support.tables.fixtures import HUDI_FIXTURES

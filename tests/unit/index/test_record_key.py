@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketingest.index.bucket_hash import bucket_ids, bucket_of_hash
 from bucketingest.index.errors import InvalidKeyRule, MissingKeyColumn, UnsupportedKeyType
-from bucketingest.index.hashing import bucket_ids, bucket_of_hash
 from bucketingest.index.layout_check import hashes_of_record_keys
 from bucketingest.index.record_key import KeyForm, RecordKeyRule
 from support.tables.hudi_vectors import keygen_vectors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bucketingest.hudi.naming import deterministic_file_id
-from bucketingest.index.bucket import BucketIndex
+from bucketingest.index.bucket_index import BucketIndex
 
 OLD = "00000002-1111-4111-8111-111111111111-0"
 NEW = "00000002-2222-4222-8222-222222222222-0"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bucketingest.cli.exit_codes import ExitCode, exit_code
+from bucketingest.cli.error_exit_codes import ExitCode, exit_code
 from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.spark.failures import essence
 

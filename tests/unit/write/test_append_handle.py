@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bucketingest.hudi.log.format import BlockType
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
-from bucketingest.index.bucket import FileIds
+from bucketingest.index.bucket_index import FileIds
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from support.tables.write_plans import INSTANT, SCHEMA, WITH_DELETES, batch, definition, row, rows_in, write, write_plan
 from support.tables.write_plans import written_files as files

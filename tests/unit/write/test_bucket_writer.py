@@ -15,8 +15,8 @@ from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.storage import StorageUnavailable, open_storage
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.adoption import CHUNK_BYTES
 from bucketingest.write.rows.bucket_writer import write_task
-from bucketingest.write.rows.publishing import CHUNK_BYTES
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage

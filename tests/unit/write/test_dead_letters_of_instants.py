@@ -10,7 +10,7 @@ from bucketingest.hudi.timeline.instant import DELTA_COMMIT, ROLLBACK
 from bucketingest.hudi.timeline.timeline import complete, create_requested
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import StartVerdict
-from bucketingest.write.rows.dead_letters import STAGING_DIRECTORY, staged_path
+from bucketingest.write.rows.dead_letter_files import STAGING_DIRECTORY, staged_path
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
 from support.tables.other_writers import archive, commit, next_time

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.index.routing import PartitionNumbers
+from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.shuffle import (
     DEAD_LETTERS,

@@ -21,7 +21,7 @@ from bucketingest_operator.cli.stripping import strip_line, strip_text, stripped
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, Kind
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL
 from bucketingest_operator.manifests.names import Names
-from bucketingest_operator.manifests.pods import DRIVER_CONTAINER, HTTP_PORT
+from bucketingest_operator.manifests.pod_specs import DRIVER_CONTAINER, HTTP_PORT
 
 Object = dict[str, Any]
 

@@ -10,7 +10,7 @@ import yaml
 
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND, BucketIngest
 from bucketingest_operator.manifests.names import Names
-from bucketingest_operator.manifests.pods import (
+from bucketingest_operator.manifests.pod_specs import (
     HTTP_PORT,
     SPARK_DEFAULTS_FILE,
     SPEC_FILE,

@@ -16,7 +16,7 @@ from bucketingest.spec.problems import field_name
 from bucketingest.spec.quantity import parse_duration
 from bucketingest.spec.reading.yaml_documents import Document, read_documents
 from bucketingest_operator.manifests.attempt_objects import RESERVED_LABELS
-from bucketingest_operator.manifests.pods import RESERVED_MOUNTS, RESERVED_VOLUMES
+from bucketingest_operator.manifests.pod_specs import RESERVED_MOUNTS, RESERVED_VOLUMES
 from bucketingest_operator.manifests.settings import JobSettings
 
 _NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"

@@ -11,7 +11,7 @@ import aiohttp
 from pydantic import ValidationError
 
 from bucketingest.spec.job_report import ProgressReport
-from bucketingest_operator.manifests.pods import HTTP_PORT
+from bucketingest_operator.manifests.pod_specs import HTTP_PORT
 from bucketingest_operator.observation import Contact, PodState
 from bucketingest_operator.observe.pod_reading import PodSeen
 

@@ -13,11 +13,11 @@ from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
-from bucketingest.cli.exit_codes import exit_code
+from bucketingest.cli.error_exit_codes import exit_code
 from bucketingest.cli.options import RunOptions
 from bucketingest.cli.process.deadline import StopDeadline
 from bucketingest.cli.process.signals import StoppedEarly, StopSignals
-from bucketingest.cli.process.termination import Termination, termination_path
+from bucketingest.cli.process.termination_message import Termination, termination_path
 from bucketingest.exit_codes import ExitCode
 from bucketingest.redaction import all_secret, keep_secret, redacted, secrets_in
 from bucketingest.spec.fields.source_secret import secret_options

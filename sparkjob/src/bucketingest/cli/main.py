@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from bucketingest.cli.exit_codes import ENDINGS, ExitCode, exit_code, exit_code_table
+from bucketingest.cli.error_exit_codes import ENDINGS, ExitCode, exit_code, exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions
 from bucketingest.cli.plugins import add_commands
 from bucketingest.cli.process.signals import StoppedEarly
-from bucketingest.cli.process.termination import Termination, termination_path
+from bucketingest.cli.process.termination_message import Termination, termination_path
 from bucketingest.errors import BucketIngestError
 from bucketingest.redaction import redacted
 

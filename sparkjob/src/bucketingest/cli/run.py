@@ -154,7 +154,7 @@ def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: 
 @contextmanager
 def _display(resource: BucketIngest) -> Iterator[Callable[[Progress, str], None]]:
     """A function that shows progress, with a note: in a terminal a panel, elsewhere nothing but the log."""
-    from bucketingest.cli.live import Latencies, panel
+    from bucketingest.cli.panel import Latencies, panel
     from bucketingest.stream import foreach_batch
 
     latencies = Latencies()

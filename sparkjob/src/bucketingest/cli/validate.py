@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from bucketingest.cli.exit_codes import ExitCode
+from bucketingest.cli.error_exit_codes import ExitCode
 from bucketingest.spec.errors import SpecError, format_problem
 from bucketingest.spec.reading.load import load_file
 

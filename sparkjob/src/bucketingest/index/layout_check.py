@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from bucketingest.hudi.naming import bucket_of_file_id
+from bucketingest.index.bucket_hash import BucketHash, Hashes, bucket_of_hash, key_hashes
 from bucketingest.index.errors import BucketLayoutMismatch
-from bucketingest.index.hashing import BucketHash, Hashes, bucket_of_hash, key_hashes
 from bucketingest.index.key_parsing import hash_keys_of_record_key
 from bucketingest.index.record_key import KeyForm, RecordKeyRule
 

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketingest.index.bucket_hash import BucketHash, BucketIds, HashKeys, bucket_ids
 from bucketingest.index.errors import InvalidKeyRule
-from bucketingest.index.hashing import BucketHash, BucketIds, HashKeys, bucket_ids
 from bucketingest.index.key_parsing import EMPTY_KEY, NULL_KEY, hash_keys_of_record_key
 from bucketingest.index.text import check_key_column, column_text
 

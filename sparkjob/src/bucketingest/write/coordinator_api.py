@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from bucketingest.index.bucket import FileIds
-from bucketingest.index.routing import PartitionNumbers
+from bucketingest.index.bucket_index import FileIds
+from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.rows.write_status import WriteStatus
 

@@ -21,9 +21,9 @@ from bucketingest.hudi.table.table import HoodieTable, TableDefinition, create_t
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.index.bucket import BucketIndex
+from bucketingest.index.bucket_hash import BucketHash
+from bucketingest.index.bucket_index import BucketIndex
 from bucketingest.index.errors import InvalidKeyRule
-from bucketingest.index.hashing import BucketHash
 from bucketingest.index.layout_check import verify_bucket_layout
 from bucketingest.index.partition_path import PartitionPathRule
 from bucketingest.index.record_key import RecordKeyRule

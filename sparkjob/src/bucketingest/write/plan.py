@@ -8,11 +8,11 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from bucketingest.index.bucket import FileIds
-from bucketingest.index.hashing import BucketHash
+from bucketingest.index.bucket_hash import BucketHash
+from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.partition_path import PartitionPathRule
 from bucketingest.index.record_key import RecordKeyRule
-from bucketingest.index.routing import PartitionNumbers
+from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.storage import UNBOUNDED, PathRoom
 
 DELETE_COLUMN: Final = "_bucketingest_delete"

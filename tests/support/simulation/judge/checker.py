@@ -70,9 +70,11 @@ def check_end(ended: Ended) -> Iterator[str]:
     table = whole.without(ended.foreign_instants - (instants.completed.keys() - undone))
     written = _written(table, undone)
     model = Model.of(ended.rows, written, ended.assigned)
+    # A writer that pauses may put an instant older than archived ones onto the timeline, and so hide another's rows.
     for time, row in ended.foreign_rows.items():
         if _is_shown(whole, time, row):
-            may_hide = ended.foreign_rows_may_hide or time in undone
+            by_another = instants.is_hidden(time) and instants.first_active in ended.foreign_instants
+            may_hide = ended.foreign_rows_may_hide or by_another or time in undone
             (model.possible if may_hide else model.certain).append(row)
     yield from compare(table.rows(), model.outcomes(), "at the end")
     renamed = ended.pipeline != PIPELINE

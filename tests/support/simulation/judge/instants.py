@@ -75,6 +75,11 @@ class Instants:
         found = self.completed.get(instant)
         return (found is not None and found.active) or instant < self.first_active
 
+    def is_hidden(self, instant: str) -> bool:
+        """Whether an archived instant is newer than the oldest active one: readers take it for uncommitted."""
+        found = self.completed.get(instant)
+        return found is not None and not found.active and "" != self.first_active <= instant
+
     def completion_time(self, instant: str) -> str | None:
         """When a visible instant was completed; None: unknown."""
         found = self.completed.get(instant)

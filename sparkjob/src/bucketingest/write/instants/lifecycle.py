@@ -20,9 +20,9 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.history import archived_times
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, State, next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
-from bucketingest.index.bucket import BucketIndex, FileIds
+from bucketingest.index.bucket_index import BucketIndex, FileIds
 from bucketingest.index.errors import DuplicateFileGroup
-from bucketingest.index.routing import PartitionNumbers
+from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost, WriteError
 from bucketingest.write.instants.commit_content import commit_metadata, is_of_pipeline, pending_metadata
 from bucketingest.write.instants.journal import Journal

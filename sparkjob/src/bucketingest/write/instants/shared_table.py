@@ -18,7 +18,7 @@ from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, R
 from bucketingest.hudi.timeline.overtaking import Committed, left_out
 from bucketingest.hudi.timeline.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.index.bucket import BucketIndex
+from bucketingest.index.bucket_index import BucketIndex
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal

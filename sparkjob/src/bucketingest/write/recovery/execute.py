@@ -29,7 +29,7 @@ from bucketingest.write.instants.records import AbortDecision, CommitDecision, L
 from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.decide import Choice, Step
 from bucketingest.write.recovery.facts import Facts
-from bucketingest.write.rows.dead_letters import discard, publish, staged_instants, withdraw
+from bucketingest.write.rows.dead_letter_files import discard, publish, staged_instants, withdraw
 
 log = logging.getLogger(__name__)
 

@@ -18,11 +18,11 @@ from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.adoption import create_or_adopt
 from bucketingest.write.rows.append_handle import AppendHandle
 from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter
 from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA
 from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
-from bucketingest.write.rows.publishing import create_or_adopt
 from bucketingest.write.rows.shuffle import DEAD_LETTERS, SHUFFLE_SCHEMA, unpack
 from bucketingest.write.rows.write_status import WriteStatus, statuses_to_arrow
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from bucketingest.storage import AlreadyExists, Storage, open_storage
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA, dead_letter_file, staged_path
+from bucketingest.write.rows.dead_letter_files import staged_path
+from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA, dead_letter_file
 from bucketingest.write.rows.write_status import NO_WRITE_TASK, WriteStatus, statuses_to_arrow
 
 _FILE_BYTES_MAX: Final = 16 * 1024**2

@@ -1,14 +1,11 @@
 """Rows that cannot be written: kept as dead letters with their reasons, never dropped.
 
-The dead-letter table is a directory of Parquet files of one schema. Which rejected rows share a file depends on the
-number of tasks, and so on the attempt. Each attempt stages its own files under a hidden directory. Once the instant has
-completed, the files that its ledger names are published, and a reader sees each rejected row once.
+The dead-letter table is a directory of Parquet files of one schema (`dead_letter_files` has their way there).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,8 +17,6 @@ import pyarrow.compute as pc
 from bucketingest.hudi.log.blocks import parquet_bytes
 from bucketingest.index.partition_path import PartitionPaths
 from bucketingest.index.record_key import KeyColumns
-from bucketingest.storage import NotFound, Storage
-from bucketingest.write.pipeline_names import directory_name
 from bucketingest.write.plan import WritePlan
 
 DEAD_LETTER_SCHEMA: Final = pa.schema(
@@ -41,8 +36,6 @@ DEAD_LETTER_SCHEMA: Final = pa.schema(
 else the row as JSON. topic to key: where the message came from, null for rows rejected after decoding or from another
 source.
 """
-
-STAGING_DIRECTORY: Final = ".staging"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,40 +120,3 @@ def _numpy(mask: pa.Array) -> npt.NDArray[np.bool_]:
 def dead_letter_file(letters: pa.Table) -> bytes:
     """The rows as one Parquet file."""
     return parquet_bytes(letters).to_pybytes()
-
-
-def staged_path(pipeline: str, instant_time: str, name: str = "") -> str:
-    """Where a dead-letter file waits until its instant has completed, relative to the dead-letter table."""
-    return f"{STAGING_DIRECTORY}/{directory_name(pipeline)}/{instant_time}/{name}".rstrip("/")
-
-
-def publish(storage: Storage, pipeline: str, instant_time: str, names: Iterable[str]) -> None:
-    """Make the staged files of a completed instant visible. It may be repeated, also after a crash in the middle."""
-    for name in names:
-        # Earlier releases staged the letters of `shop/orders` within those of `shop`.
-        former = f"{STAGING_DIRECTORY}/{pipeline}/{instant_time}/{name}"
-        for staged in (staged_path(pipeline, instant_time, name), former):
-            try:
-                content = storage.get(staged)
-            except NotFound:
-                continue  # published before
-            storage.put(name, content)
-            storage.delete(staged)
-
-
-def withdraw(storage: Storage, instants: Collection[str]) -> list[str]:
-    """Delete the published files of these instants; returns their names. Every file's name starts with its instant."""
-    paths = [info.path for info in storage.list_level("").objects if info.path.partition("_")[0] in instants]
-    storage.delete_many(paths)
-    return paths
-
-
-def staged_instants(storage: Storage, pipeline: str) -> list[str]:
-    """Request times of the instants that have staged files."""
-    level = storage.list_level(f"{STAGING_DIRECTORY}/{directory_name(pipeline)}")
-    return sorted(path.rpartition("/")[2] for path in level.directories)
-
-
-def discard(storage: Storage, pipeline: str, instant_time: str) -> None:
-    """Delete the staged files of an instant."""
-    storage.delete_many([info.path for info in storage.list(staged_path(pipeline, instant_time))])

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.index.routing import route
+from bucketingest.index.task_routing import route
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.dead_letters import dead_letters
 from bucketingest.write.rows.memory import keep_no_large_blocks

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.cli.process.termination import SIZE_MAX, Termination, encode_report, termination_path
+from bucketingest.cli.process.termination_message import SIZE_MAX, Termination, encode_report, termination_path
 from bucketingest.exit_codes import ExitCode, Remedy
 from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
@@ -111,7 +111,7 @@ def test_without_a_path_it_is_kubernetes_own_file_where_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: int, parent: int
 ) -> None:
     there = tmp_path / "termination-log"
-    monkeypatch.setattr("bucketingest.cli.process.termination.DEFAULT_PATH", there)
+    monkeypatch.setattr("bucketingest.cli.process.termination_message.DEFAULT_PATH", there)
     monkeypatch.setattr("os.getpid", lambda: own)
     monkeypatch.setattr("os.getppid", lambda: parent)
     assert termination_path(None) is None
@@ -125,7 +125,7 @@ def test_a_command_next_to_the_containers_own_process_does_not_say_how_the_conta
 ) -> None:
     there = tmp_path / "termination-log"
     there.touch()
-    monkeypatch.setattr("bucketingest.cli.process.termination.DEFAULT_PATH", there)
+    monkeypatch.setattr("bucketingest.cli.process.termination_message.DEFAULT_PATH", there)
     monkeypatch.setattr("os.getpid", lambda: 4711)
     monkeypatch.setattr("os.getppid", lambda: 0)
     assert termination_path(None) is None

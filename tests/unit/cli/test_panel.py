@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from bucketingest.cli.live import Latencies, figures, panel
+from bucketingest.cli.panel import Latencies, figures, panel
 from bucketingest.stream.report.progress import Progress
 from bucketingest.write.coordinator_api import Commit
 

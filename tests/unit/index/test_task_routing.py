@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.index.routing import PartitionNumbers, route
+from bucketingest.index.task_routing import PartitionNumbers, route
 
 
 def load(partitions: list[str], known: list[str], buckets: int, tasks: int) -> list[int]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketingest.index.bucket_hash import bucket_ids, bucket_of_hash, java_list_hash, java_string_hash, murmur3_hash
 from bucketingest.index.errors import InvalidKeyRule, InvalidKeyText
-from bucketingest.index.hashing import bucket_ids, bucket_of_hash, java_list_hash, java_string_hash, murmur3_hash
 
 
 def java_hash(text: str | None) -> int:

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from bucketingest.hudi.naming import deterministic_file_id
-from bucketingest.index.bucket import BucketIndex
+from bucketingest.index.bucket_index import BucketIndex
 from bucketingest.index.errors import BucketLayoutMismatch, BucketOutOfRange, DuplicateFileGroup
 
 RANDOM_3 = "00000003-a21b-4b6d-a4ef-90dafdb1c65e-0"
