@@ -120,6 +120,10 @@ bench-operator: $(READY) ## the operator with 1,000 resources against a real API
 	PYTHONPATH=benchmarks:tools $(BIN)/python -m operator_bench $(if $(RESOURCES),--resources $(RESOURCES)) \
 	  $(if $(NAME),--name $(NAME)) $(BENCH_ARGS)
 
+.PHONY: bench-operator-copies
+bench-operator-copies: $(READY) ## how the operator follows pods, compared with Kopf's index and the client's informer
+	PYTHONPATH=benchmarks:tools $(BIN)/python -m operator_bench.copies $(if $(NAME),--name $(NAME)) $(BENCH_ARGS)
+
 ##@ Change it
 
 .PHONY: pictures

@@ -22,7 +22,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.results_format import Case, Measured, ratios, save_cases, this_machine
 from bucketingest_operator.kube.api import AlreadyExists, Api
-from bucketingest_operator.kube.connection import find_connection
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS, Kind
 from devcluster.cluster import EmbeddedCluster
 from devcluster.instance import instance
@@ -65,10 +64,7 @@ def main() -> int:
 
 
 async def _measure(resources: int, steady: float) -> list[Case]:
-    def connect() -> kopf.ConnectionInfo:
-        return find_connection()
-
-    async with Api(connect) as api, aiohttp.ClientSession() as http:
+    async with Api() as api, aiohttp.ClientSession() as http:
         fleet = Fleet(api, COMMIT_SECONDS)
         player = asyncio.create_task(fleet.run())
         for number in range(NAMESPACES):

@@ -13,7 +13,7 @@ from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport
 from bucketingest_operator.kube.api import Api, ApiError, Object
 from bucketingest_operator.kube.kinds import NODES, PODS
 from bucketingest_operator.manifests.attempt_objects import MANAGED
-from bucketingest_operator.manifests.pods import HTTP_PORT
+from bucketingest_operator.manifests.pod_specs import HTTP_PORT
 
 NODE = "played-fleet"
 _PART = 65_536 * 2

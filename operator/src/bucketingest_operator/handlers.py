@@ -11,7 +11,7 @@ from typing import Any
 import kopf
 
 from bucketingest.spec.model import API_GROUP, API_VERSION
-from bucketingest_operator.kube.connection import find_connection
+from bucketingest_operator.kube.connection import kopf_connection
 
 Object = dict[str, Any]
 
@@ -47,8 +47,8 @@ def watching_registry(event: Callable[[str | None, Object], None]) -> kopf.Opera
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)  # type: ignore[arg-type, unused-ignore]
-    def login(**_: Any) -> kopf.ConnectionInfo:
-        return find_connection()
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        return await kopf_connection()
 
     @kopf.on.event(API_GROUP, API_VERSION, "bucketingests", registry=registry)
     async def watched(event: kopf.RawEvent, **_: Any) -> None:

@@ -1,18 +1,18 @@
-"""A small client of the Kubernetes API: a few verbs on plain dictionaries, each with a timeout and named errors."""
+"""Verbs of the Kubernetes API on plain dictionaries: the kubernetes client's calls with time-outs and named errors."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, Self
 
 import aiohttp
-import kopf
+from kubernetes.aio.client import ApiClient
+from kubernetes.aio.config import ConfigException
 
 from bucketingest.errors import BucketIngestError
-from bucketingest_operator.kube.connection import find_connection
+from bucketingest_operator.kube.connection import find_configuration
 from bucketingest_operator.kube.kinds import Kind
 
 log = logging.getLogger(__name__)
@@ -23,6 +23,8 @@ CALL_SECONDS: Final = 5.0
 """Timeout of a call. A leader that has lost its lease has no open call any more when another one starts."""
 LIST_SECONDS: Final = 60.0
 _PAGE: Final = 500
+_FAILURES: Final = (aiohttp.ClientError, TimeoutError, ValueError, OSError, ConfigException)
+"""Of a call: no connection, no answer in time, no JSON, or credentials that cannot be renewed."""
 _METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _METADATA_WATCH: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
@@ -61,23 +63,18 @@ class Gone(ApiError):
 class Api:
     """Calls the API server. Use one instance, as an asynchronous context manager."""
 
-    def __init__(self, connect: Callable[[], kopf.ConnectionInfo] = find_connection) -> None:
-        self._connect = connect
-        self._info = connect()
-        self._session: aiohttp.ClientSession | None = None
+    def __init__(self) -> None:
+        self._client: Any = None
         self.calls = 0
         """Calls since the start, watches included."""
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=self._info.as_ssl_context()),
-            headers={"User-Agent": "bucketingest-operator"},
-        )
+        self._client = ApiClient(await find_configuration())
+        self._client.user_agent = "bucketingest-operator"
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._client.close()
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object:
         """One object. Raises NotFound."""
@@ -148,8 +145,8 @@ class Api:
         timeout = aiohttp.ClientTimeout(total=seconds + 30, sock_connect=CALL_SECONDS, sock_read=90)
         accept = _METADATA_WATCH if kind.metadata_only else None
         try:
-            async with self._send(
-                "GET", kind.path(namespace), params=params, body=None, accept=accept, timeout=timeout
+            async with await self._send(
+                "GET", kind.path(namespace), params=params, body=None, accept=accept, within=timeout
             ) as answer:
                 await self._check(answer, "GET", kind.path(namespace))
                 rest = b""
@@ -160,7 +157,7 @@ class Api:
                         if event["type"] == "ERROR":
                             raise _error("watch", event["object"].get("code", 0), event["object"])
                         yield event["type"], event["object"]
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        except _FAILURES as error:
             raise ApiError(f"Watching {kind.plural} failed: {_words(error)}.") from error
 
     async def call(
@@ -176,13 +173,15 @@ class Api:
         """Any call. Raises ApiError or a subclass."""
         timeout = aiohttp.ClientTimeout(total=seconds)
         try:
-            async with self._send(method, path, params=params, body=body, accept=accept, timeout=timeout) as answer:
+            async with await self._send(
+                method, path, params=params, body=body, accept=accept, within=timeout
+            ) as answer:
                 await self._check(answer, method, path)
                 return json.loads(await answer.read())
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        except _FAILURES as error:
             raise ApiError(f"{method} {path}: the API server does not answer: {_words(error)}.") from error
 
-    def _send(
+    async def _send(
         self,
         method: str,
         path: str,
@@ -190,24 +189,23 @@ class Api:
         params: Mapping[str, str] | None,
         body: Object | None,
         accept: str | None,
-        timeout: aiohttp.ClientTimeout,
-    ) -> Any:
-        assert self._session is not None, "use the client within `async with`"
+        within: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        assert self._client is not None, "use the client within `async with`"
         self.calls += 1
-        headers = {**self._info.as_http_headers(), "Accept": accept or "application/json"}
+        headers = {"Accept": accept or "application/json"}
         if body is not None:
-            merge = method == "PATCH"
-            headers["Content-Type"] = "application/merge-patch+json" if merge else "application/json"
-        data = None if body is None else json.dumps(body).encode()
-        url = self._info.server.rstrip("/") + path
-        return self._session.request(method, url, params=params, data=data, headers=headers, timeout=timeout)
+            headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        call = await self._client.param_serialize(
+            method, path, query_params=params, header_params=headers, body=body, auth_settings=["BearerToken"]
+        )
+        answer = await self._client.call_api(*call, _request_timeout=within)
+        response: aiohttp.ClientResponse = answer.response
+        return response
 
     async def _check(self, answer: aiohttp.ClientResponse, method: str, path: str) -> None:
         if answer.status < 400:
             return
-        if answer.status == 401:
-            # The token may be old; the next call uses the new one.
-            self._info = await asyncio.to_thread(self._connect)
         text = await answer.text()
         try:
             status = json.loads(text)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import kopf
+from kubernetes.aio import config
+from kubernetes.aio.client import Configuration as _Configuration
 
 from bucketingest.errors import BucketIngestError
 
+Configuration: TypeAlias = Any
+"""The kubernetes client's: it renews credentials that expire."""
 ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -17,35 +21,42 @@ class NoCluster(BucketIngestError):
     """There is no address of an API server."""
 
 
-def find_connection() -> kopf.ConnectionInfo:
-    """The API server and the credentials, read again at each call: a service account's token changes every hour.
-
-    `KUBECONFIG` wins over the service account, so that a pod can use another cluster. Login programs that a kubeconfig
-    names (`exec`) are not run.
+async def find_configuration() -> Configuration:
+    """The API server and the credentials. `KUBECONFIG` wins over the service account, so that a pod can use another
+    cluster.
 
     Raises:
-        NoCluster: There is neither a kubeconfig nor a service account, or the kubeconfig cannot be used.
+        NoCluster: There is neither a kubeconfig nor a service account, or it cannot be used.
     """
-    if not os.environ.get("KUBECONFIG") and (ACCOUNT_FOLDER / "token").is_file():
-        return _service_account()
+    found, kubeconfig = _Configuration(), os.environ.get("KUBECONFIG")
     try:
-        found = kopf.login_with_kubeconfig(settings=kopf.OperatorSettings())
-    except (OSError, KeyError, ValueError, kopf.LoginError) as error:
-        raise NoCluster(f"The kubeconfig cannot be used: {error}. Check KUBECONFIG and its current context.") from error
-    if found is None:
-        raise NoCluster("No cluster: this is not a pod, KUBECONFIG is not set and there is no ~/.kube/config.")
+        if kubeconfig is None and (ACCOUNT_FOLDER / "token").is_file():
+            config.load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
+        else:
+            await config.load_kube_config(kubeconfig, client_configuration=found)  # type: ignore[no-untyped-call]
+    except (OSError, KeyError, TypeError, ValueError, config.ConfigException) as error:
+        raise NoCluster(
+            f"No cluster: {error}. Set KUBECONFIG, check its current context, or run in a pod with a service account."
+        ) from error
+    # The API server is asked directly, as proxies of the environment are for other hosts; a kubeconfig can name one.
+    found.client_session_kwargs = {"trust_env": False}
+    found.connection_pool_maxsize = 0
     return found
 
 
-def _service_account() -> kopf.ConnectionInfo:
-    # The IP address, because the cluster's DNS may be down.
-    host = os.environ.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
-    port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+async def kopf_connection() -> kopf.ConnectionInfo:
+    """The same for Kopf's own client. Raises NoCluster."""
+    found = await find_configuration()
+    scheme, _, token = (await found.get_api_key_with_prefix("BearerToken") or "").rpartition(" ")
     return kopf.ConnectionInfo(
-        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
-        ca_path=str(ACCOUNT_FOLDER / "ca.crt"),
-        token=(ACCOUNT_FOLDER / "token").read_text(encoding="utf-8").strip(),
-        default_namespace=own_namespace(),
+        server=found.host,
+        ca_path=found.ssl_ca_cert,
+        insecure=not found.verify_ssl,
+        scheme=scheme or None,
+        token=token or None,
+        certificate_path=found.cert_file,
+        private_key_path=found.key_file,
+        proxy_url=found.proxy,
     )
 
 
