@@ -68,7 +68,7 @@ OPERATOR_TESTS = $(BIN)/pytest tests/integration/operator --numprocesses 3 $(PYT
 test: $(READY) test-deps ## everything: unit tests, integration with Spark, Kafka, S3, Hudi's own reader and writer, and on a cluster
 	failed=0; \
 	$(BIN)/pytest tests/unit tests/simulation --numprocesses auto $(PYTEST_ARGS) || failed=1; \
-	$(BIN)/pytest tests/integration --ignore=tests/integration/operator --numprocesses 2 --dist loadgroup $(PYTEST_ARGS) || failed=1; \
+	$(BIN)/pytest tests/integration --ignore=tests/integration/operator --numprocesses 2 --dist loadfile $(PYTEST_ARGS) || failed=1; \
 	$(OPERATOR_TESTS) || failed=1; \
 	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
 	exit $$failed

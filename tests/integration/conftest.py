@@ -1,4 +1,4 @@
-"""Real servers, one of each per session, started when the first test asks for it; the marker of every test here."""
+"""Real servers, one of each per test process, started when a test first asks for it; the marker of every test here."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,13 +12,10 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark all tests of this folder, so that no module has to. A folder's tests run in one process, with one server or
-    session of each kind, while another process runs those of another folder (`--dist loadgroup`).
-    """
+    """Mark all tests of this folder, so that no module has to."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.integration)
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(HERE).parts[0]))
 
 
 @pytest.fixture(scope="session")

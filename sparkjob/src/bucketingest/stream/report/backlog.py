@@ -1,4 +1,4 @@
-"""The lag: how far the table is behind its source, in offsets and in seconds, estimated from what a query sees anyway."""
+"""The lag: how far the table is behind its source, in offsets and in seconds, estimated from what a query sees."""
 
 from __future__ import annotations
 
