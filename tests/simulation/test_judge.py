@@ -19,7 +19,7 @@ from bucketingest.write.instants.lifecycle import InstantWriter
 from bucketingest.write.instants.records import decision_bytes
 from bucketingest.write.instants.shared_table import SharedTable
 from bucketingest.write.recovery import execute, facts, start
-from bucketingest.write.recovery.execute import InstantExecutor
+from bucketingest.write.recovery.letters import InstantLetters
 from bucketingest.write.rows import adoption, append_handle, bucket_writer
 from support.simulation.features import Features
 from support.simulation.job import process
@@ -114,15 +114,15 @@ def test_a_column_of_another_writer_that_is_not_learnt_is_found(monkeypatch: pyt
 
 
 def test_dead_letters_of_an_archived_instant_that_are_not_published_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = InstantExecutor._publish
+    original = InstantLetters.publish
 
-    def publish(self: InstantExecutor, instant: str, entries: Any) -> bool:
-        return Timeline.load(self._storage).find(instant) is None or original(self, instant, entries)
+    def publish(self: InstantLetters, instant: str, entries: Any) -> bool:
+        return Timeline.load(self._journal._storage).find(instant) is None or original(self, instant, entries)
 
-    monkeypatch.setattr(InstantExecutor, "_publish", publish)
+    monkeypatch.setattr(InstantLetters, "publish", publish)
     assert found("dead letters of offsets", seeds=seeds_where(lambda features: features.archives))
 
 
 def test_dead_letters_that_come_again_next_to_the_first_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(InstantExecutor, "withdraw_letters", lambda *_: None)
+    monkeypatch.setattr(InstantLetters, "withdraw", lambda *_: None)
     assert found("dead letters of offsets")

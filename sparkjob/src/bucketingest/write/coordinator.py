@@ -290,8 +290,7 @@ class InstantCoordinator:
         """Settle every instant that earlier attempts left, then read the position."""
         self._open = None
         settled = settle(self._storage, self._journal, self._writer, self._commit, self._resumed)
-        self._open, self._position = settled.open_instant, settled.start.position
-        self._settled = True
+        self._open, self._position, self._settled = settled.open_instant, settled.start.position, True
         return settled.start
 
     def _resumed(self, found: Facts) -> OpenInstant:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from bucketingest.hudi.errors import RollbackError
 from bucketingest.hudi.naming import join
@@ -29,7 +29,7 @@ from bucketingest.write.instants.records import AbortDecision, CommitDecision, L
 from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.decide import Choice, Step
 from bucketingest.write.recovery.facts import Facts
-from bucketingest.write.rows.dead_letter_files import discard, publish, staged_instants, withdraw
+from bucketingest.write.recovery.letters import InstantLetters
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ class InstantExecutor:
         self._journal = journal
         self._identity = identity
         self._settles = settles
+        self.letters = InstantLetters(journal, identity)
         self.rollback_times: set[str] = set()
         """Request times of the rollbacks that this executor made or finished."""
 
@@ -146,10 +147,9 @@ class InstantExecutor:
             return None
         result = self._roll_back(instant)
         if self._settles:
-            for letters in self._letters_of(instant):
-                discard(letters, self._identity.pipeline, instant)
+            self.letters.discard(instant)
             if isinstance(self._journal.decision(instant), CommitDecision):  # it may have been complete for some time
-                self.withdraw_letters([instant])
+                self.letters.withdraw([instant])
             self._journal.mark_done(instant, aborted=True)
         log.warning("rolled back", extra={"instant": instant, "reason": reason, "deleted_files": len(result.deleted)})
         return result
@@ -193,27 +193,10 @@ class InstantExecutor:
         delete_markers(self._storage, instant, [join(s.partition_path, s.file_name) for s in statuses if s.file_id])
         if not self._settles:
             return
-        if any(status.rejected for status in statuses) and not self._publish(instant, entries):
+        if any(status.rejected for status in statuses) and not self.letters.publish(instant, entries):
             log.error("dead letters wait for a start with errors.mode deadLetter", extra={"instant": instant})
             return
         self._journal.mark_done(instant)
-
-    def _publish(self, instant: str, entries: Sequence[LedgerEntry]) -> bool:
-        """Publish an instant's dead letters, unless it is overtaken: then they come again with its rows. Returns
-        whether there is a place for them.
-        """
-        overtaken = self._journal.is_overtaken(instant)
-        for sequence, entry in enumerate(() if overtaken else entries, start=1):
-            if names := [status.file_name for status in entry.statuses if status.rejected]:
-                letters = self._letters(instant, sequence)
-                if letters is None:
-                    return False
-                publish(letters, self._identity.pipeline, instant, names)
-        for letters in self._letters_of(instant):  # what other attempts and twins staged of the same rows
-            discard(letters, self._identity.pipeline, instant)
-        if self._journal.is_overtaken(instant):  # also if it was overtaken while this attempt was paused
-            self.withdraw_letters([instant])
-        return True
 
     def sweep(self, instant: str) -> None:
         """Delete what a cut-off task or driver wrote after its instant was aborted: archival would make it visible."""
@@ -227,8 +210,7 @@ class InstantExecutor:
             self.undo(instant, "it was aborted before, and is on the timeline again or has a rollback to finish")
             return
         late = sweep(self._storage, instant, superseded=True)
-        for letters in self._letters_of(instant):
-            discard(letters, self._identity.pipeline, instant)
+        self.letters.discard(instant)
         if late:
             log.warning("swept late files", extra={"instant": instant, "files": late})
 
@@ -259,26 +241,6 @@ class InstantExecutor:
         time = instant.request_time
         return self._journal.is_overtaken(time) and self._journal.is_done(time) and self._is_own(instant)
 
-    def discard_staged(self) -> None:
-        """Delete dead letters that late tasks staged for instants that need no work."""
-        letters = self._identity.dead_letters
-        if letters is None:
-            return
-        for instant in staged_instants(letters, self._identity.pipeline):
-            if self._journal.is_done(instant) or instant not in self._journal.instants():
-                discard(letters, self._identity.pipeline, instant)
-
-    def withdraw_letters(self, instants: Iterable[str]) -> None:
-        """Delete published dead letters of instants whose rows are ingested again: their letters come again too."""
-        by_place: dict[str, tuple[Storage, set[str]]] = {}
-        for instant in instants:
-            for letters in self._letters_of(instant):
-                by_place.setdefault(letters.url, (letters, set()))[1].add(instant)
-        for letters, superseded in by_place.values():
-            names = withdraw(letters, superseded)
-            if names:
-                log.warning("withdrew dead letters that come again", extra={"files": names})
-
     def forget_old(self) -> None:
         """Delete the journal objects that no attempt needs any more; aborted instants are swept once more."""
         forgotten = []
@@ -291,18 +253,6 @@ class InstantExecutor:
                 continue  # its rows count as not in the table as long as it is there
             forgotten.append(instant)
         self._journal.forget(forgotten)
-
-    def _letters(self, instant: str, sequence: int) -> Storage | None:
-        """Where the dead letters of a micro-batch are staged."""
-        intent, own = self._journal.intent(instant, sequence), self._identity.dead_letters
-        url = None if intent is None else intent.letters_url
-        return own if url is None or (own is not None and own.url == url) else self._identity.open_letters(url)
-
-    def _letters_of(self, instant: str) -> list[Storage]:
-        """Every place where dead letters of an instant may be: mostly only the configured one."""
-        count = len(self._journal.ledgers(instant))
-        places = [self._identity.dead_letters, *(self._letters(instant, number + 1) for number in range(count + 1))]
-        return list({place.url: place for place in places if place is not None}.values())
 
     def _is_own(self, found: Instant | None) -> bool:
         return found is None or is_of_pipeline(self._storage, found, self._identity.pipeline)

@@ -58,11 +58,11 @@ def settle(
                 _recover(decide(found, Policy.RESUME), instant, writer.executor, commit, findings)
         elif "aborted" in objects:
             writer.executor.sweep(request_time)
-    writer.executor.discard_staged()
+    writer.executor.letters.discard_staged()
     read = read_position(storage, writer.refresh(), journal)
     if read.lost:
         findings.rewound(f"rows that are not in the table are ingested again, after instants {', '.join(read.lost)}")
-    writer.executor.withdraw_letters(read.superseded)
+    writer.executor.letters.withdraw(read.superseded)
     left = findings.open_instant
     if left is not None and not _continues(left, read.end, journal, objects_by_instant):
         why = "it does not start at the committed source position"

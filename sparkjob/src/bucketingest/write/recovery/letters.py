@@ -1,0 +1,75 @@
+"""The dead letters of a pipeline's instants: they follow what happens to the instant, wherever they were staged."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from bucketingest.storage import Storage
+from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.records import LedgerEntry
+from bucketingest.write.instants.writer_identity import WriterIdentity
+from bucketingest.write.rows.dead_letter_files import discard, publish, staged_instants, withdraw
+
+log = logging.getLogger(__name__)
+
+
+class InstantLetters:
+    """Publishes, discards and withdraws dead letters. Every act may be repeated after a failure."""
+
+    def __init__(self, journal: Journal, identity: WriterIdentity) -> None:
+        self._journal = journal
+        self._identity = identity
+
+    def publish(self, instant: str, entries: Sequence[LedgerEntry]) -> bool:
+        """Publish an instant's dead letters, unless it is overtaken: then they come again with its rows. Returns
+        whether there is a place for them.
+        """
+        overtaken = self._journal.is_overtaken(instant)
+        for sequence, entry in enumerate(() if overtaken else entries, start=1):
+            if names := [status.file_name for status in entry.statuses if status.rejected]:
+                letters = self._place(instant, sequence)
+                if letters is None:
+                    return False
+                publish(letters, self._identity.pipeline, instant, names)
+        self.discard(instant)  # what other attempts and twins staged of the same rows
+        if self._journal.is_overtaken(instant):  # also if it was overtaken while this attempt was paused
+            self.withdraw([instant])
+        return True
+
+    def discard(self, instant: str) -> None:
+        """Delete what is staged for an instant."""
+        for letters in self._places(instant):
+            discard(letters, self._identity.pipeline, instant)
+
+    def discard_staged(self) -> None:
+        """Delete dead letters that late tasks staged for instants that need no work."""
+        letters = self._identity.dead_letters
+        if letters is None:
+            return
+        for instant in staged_instants(letters, self._identity.pipeline):
+            if self._journal.is_done(instant) or instant not in self._journal.instants():
+                discard(letters, self._identity.pipeline, instant)
+
+    def withdraw(self, instants: Iterable[str]) -> None:
+        """Delete published dead letters of instants whose rows are ingested again: their letters come again too."""
+        by_place: dict[str, tuple[Storage, set[str]]] = {}
+        for instant in instants:
+            for letters in self._places(instant):
+                by_place.setdefault(letters.url, (letters, set()))[1].add(instant)
+        for letters, superseded in by_place.values():
+            names = withdraw(letters, superseded)
+            if names:
+                log.warning("withdrew dead letters that come again", extra={"files": names})
+
+    def _place(self, instant: str, sequence: int) -> Storage | None:
+        """Where the dead letters of a micro-batch are staged."""
+        intent, own = self._journal.intent(instant, sequence), self._identity.dead_letters
+        url = None if intent is None else intent.letters_url
+        return own if url is None or (own is not None and own.url == url) else self._identity.open_letters(url)
+
+    def _places(self, instant: str) -> list[Storage]:
+        """Every place where dead letters of an instant may be: mostly only the configured one."""
+        count = len(self._journal.ledgers(instant))
+        places = [self._identity.dead_letters, *(self._place(instant, number + 1) for number in range(count + 1))]
+        return list({place.url: place for place in places if place is not None}.values())
