@@ -15,9 +15,9 @@ from bucketingest.hudi.naming import join
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.index.bucket_index import FileIds
+from bucketingest.index.row_rules import row_rules
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.open_table import row_rules
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.bucket_writer import BucketWriter
 from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack

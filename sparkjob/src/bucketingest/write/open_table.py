@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final, cast, get_args
+from typing import Final
 
 import pyarrow as pa
 
@@ -21,15 +21,12 @@ from bucketingest.hudi.table.table import HoodieTable, TableDefinition, create_t
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.index.bucket_hash import BucketHash
 from bucketingest.index.bucket_index import BucketIndex
-from bucketingest.index.errors import InvalidKeyRule
 from bucketingest.index.layout_check import verify_bucket_layout
-from bucketingest.index.partition_path import PartitionPathRule
-from bucketingest.index.record_key import RecordKeyRule
+from bucketingest.index.row_rules import RowRules, check_columns, row_rules
 from bucketingest.storage import Storage, verify_create_if_absent
 from bucketingest.write.instants.journal import ROOT
-from bucketingest.write.plan import DELETE_COLUMN, RowRules
+from bucketingest.write.plan import DELETE_COLUMN
 
 log = logging.getLogger(__name__)
 
@@ -110,29 +107,9 @@ def check_definition(definition: TableDefinition, incoming: pa.Schema) -> RowRul
     Raises as `open_table` does.
     """
     rules = row_rules(definition)
-    _check_columns(rules, incoming)
+    check_columns(rules, incoming)
     arrow_to_avro(incoming, table_name=definition.name)
     return rules
-
-
-def row_rules(definition: TableDefinition) -> RowRules:
-    """The rules by which a row's columns decide its place."""
-    return RowRules(
-        record_key=RecordKeyRule.of(
-            definition.record_key, definition.partition_fields, definition.effective_hash_fields
-        ),
-        partition_path=PartitionPathRule(definition.partition_fields, definition.hive_style_partitioning),
-        ordering_field=definition.ordering_field,
-        buckets=definition.buckets,
-        hash=_known_hash(definition),
-    )
-
-
-def _known_hash(definition: TableDefinition) -> BucketHash:
-    for known in get_args(BucketHash):
-        if definition.hash == known:
-            return cast(BucketHash, known)
-    raise InvalidKeyRule(f"unknown hash {definition.hash!r}: known are {', '.join(get_args(BucketHash))}")
 
 
 def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:
@@ -144,24 +121,6 @@ def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:
             return json.loads(text)
     text = table.properties.get(_SCHEMA_PROPERTY)
     return json.loads(text) if text else None
-
-
-def _check_columns(rules: RowRules, incoming: pa.Schema) -> None:
-    named = {
-        "recordKey": rules.record_key.fields,
-        "partitionBy": rules.partition_path.fields,
-        "orderingField": () if rules.ordering_field is None else (rules.ordering_field,),
-    }
-    missing = [
-        f"spec.table.{field}: the rows have no column {column!r}; columns are {', '.join(incoming.names)}"
-        for field, columns in named.items()
-        for column in columns
-        if column not in incoming.names
-    ]
-    if missing:
-        raise UnsupportedTable("as specified", missing)
-    rules.record_key.check(incoming)
-    rules.partition_path.check(incoming)
 
 
 def _merged_schema(table: HoodieTable, timeline: Timeline, incoming: AvroSchema) -> AvroSchema:

@@ -8,26 +8,13 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from bucketingest.index.bucket_hash import BucketHash
 from bucketingest.index.bucket_index import FileIds
-from bucketingest.index.partition_path import PartitionPathRule
-from bucketingest.index.record_key import RecordKeyRule
+from bucketingest.index.row_rules import RowRules
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.storage import UNBOUNDED, PathRoom
 
 DELETE_COLUMN: Final = "_bucketingest_delete"
 """Boolean column that the query adds when the spec says which rows are deletes; it is not stored."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowRules:
-    """How a row's columns decide its place in the table. Fixed for the life of the table."""
-
-    record_key: RecordKeyRule
-    partition_path: PartitionPathRule
-    ordering_field: str | None
-    buckets: int
-    hash: BucketHash
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,9 +82,7 @@ class RollbackExecutor:
                 continue
             try:
                 outcome = self._carry_out(choice)
-            except (
-                HudiError
-            ) as error:  # completed meanwhile, or the timeline is ahead of the clock: continue with the others
+            except HudiError as error:  # completed meanwhile, or the clock is wrong: continue with the others
                 outcome = InstantOutcome(choice, Step.NOTHING, problem=str(error))
             _log_outcome(outcome)
             yield outcome
