@@ -84,7 +84,8 @@ def test_panels_have_data_and_the_alert_for_a_stuck_job_fires_and_resolves(
         description="every panel has data",
         state=lambda: str(without_data(prometheus, watched.namespace, watched.name)),
     )
-    assert not firing(prometheus, watched) & STUCK
+    # A start that takes longer than the limits above is late by right; its alert resolves with the commit.
+    watched.wait("no alert", lambda: not firing(prometheus, watched) & STUCK, within=ALERT_SECONDS)
 
     # No repair: the operator only watches, and the driver hangs with an open instant.
     kube.kubectl(
