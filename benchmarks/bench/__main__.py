@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.cases import CASES
-from bench.comparison import Options
+from bench.cases.catalog import CASES
+from bench.cases.comparison import Options
 from bench.report import write_report
 from bench.results_format import load_cases, save_cases
 

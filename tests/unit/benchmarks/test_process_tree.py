@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from bench.process_tree import cpu_seconds, peak_rss_bytes, process_tree, pss_bytes
+from bench.sides.process_tree import cpu_seconds, peak_rss_bytes, process_tree, pss_bytes
 
 BURN = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.restart_driver import Stages
+from bench.cases.restart_driver import Stages
 
 
 class Driver:

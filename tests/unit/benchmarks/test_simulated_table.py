@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.simulated_table import SimulatedTable
+from bench.cases.simulated_table import SimulatedTable
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import open_storage

@@ -20,11 +20,11 @@ from typing import Final
 import pyarrow as pa
 from hudi import HudiTableBuilder
 
-from bench.comparison import Options, WrongResult, row_count
+from bench.cases.comparison import Options, WrongResult, row_count
+from bench.cases.simulated_table import CommitTimes, SimulatedTable
 from bench.data import ORDERS, rows_of
 from bench.results_format import Case, Measured, ratios, this_machine
-from bench.side_client import wait_until_quiet
-from bench.simulated_table import CommitTimes, SimulatedTable
+from bench.sides.client import wait_until_quiet
 from bucketingest.cli.inspection.analysis import analyse
 from bucketingest.cli.inspection.snapshot import read_snapshot
 from bucketingest.hudi.table.table import TableDefinition

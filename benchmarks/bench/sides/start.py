@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from bench.data import Dataset
-from bench.side_client import Side, clean_environment
+from bench.sides.client import Side, clean_environment
 from devservers.locations import require
 from support.oracle.environment import find_environment
 from support.oracle.writer import HudiWriter
@@ -19,7 +19,7 @@ MASTER: Final = "local[2]"
 HEAP: Final = "6g"
 """Of each side's JVM: with less, Hudi's writer spends a fifth of its time on garbage collection."""
 BUCKETS: Final = 8
-_PROJECT: Final = Path(__file__).resolve().parents[2]
+_PROJECT: Final = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +117,14 @@ def start_ours(scratch: Path) -> Side:
     settings.write_text(json.dumps({"resource": Target(scratch, dataset).resource(source, 0)}))
     path = f"{_PROJECT / 'benchmarks'}:{_PROJECT / 'sparkjob' / 'src'}"
     environment = clean_environment(PYTHONPATH=path, MASTER=MASTER, SPARK_LOCAL_DIRS=str(scratch / "spark-ours"))
-    return Side([sys.executable, "-m", "bench.ours_side", str(settings)], environment)
+    return Side([sys.executable, "-m", "bench.sides.ours", str(settings)], environment)
 
 
 def start_hudi(scratch: Path) -> Side:
     """Hudi's side, under the oracle's interpreter."""
     oracle = find_environment()
     jars = [oracle.bundle, *sorted(require("kafka-spark-3.5").glob("*.jar"))]
-    command = [str(oracle.python), "-m", "bench.hudi_side", "--jars", ",".join(map(str, jars))]
+    command = [str(oracle.python), "-m", "bench.sides.hudi", "--jars", ",".join(map(str, jars))]
     command += ["--scratch", str(scratch / "spark-hudi"), "--heap", HEAP]
     return Side(command, clean_environment(MASTER=MASTER))
 

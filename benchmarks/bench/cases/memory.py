@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
-from bench.comparison import Options, check_rows
+from bench.cases.comparison import Options, check_rows
 from bench.data import ORDERS, write_input
-from bench.process_tree import peak_rss_bytes, process_tree, pss_bytes
 from bench.results_format import Case, Measured, ratios, this_machine
-from bench.side_client import Side
-from bench.sides import Source, Target, start_ours, versions
+from bench.sides.client import Side
+from bench.sides.process_tree import peak_rss_bytes, process_tree, pss_bytes
+from bench.sides.start import Source, Target, start_ours, versions
 
 BUDGET_BYTES: Final = 256 * 1024**2
 """The default of spec.table.memoryPerTask."""

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from bench.side_protocol import Answer, serve
+from bench.sides.protocol import Answer, serve
 
 
 class Hudi:

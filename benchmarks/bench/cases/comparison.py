@@ -12,8 +12,8 @@ from hudi import HudiReadOptions, HudiTableBuilder
 
 from bench.data import Dataset, write_input
 from bench.results_format import Case, Machine, Measured, ratios
-from bench.side_client import Run, Side, wait_until_quiet
-from bench.sides import Source, Target
+from bench.sides.client import Run, Side, wait_until_quiet
+from bench.sides.start import Source, Target
 
 Request = Callable[[Source, int], dict[str, Any]]
 

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
-from bench.commit_cases import commit_file_groups_cases, commit_rows_case
-from bench.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
+from bench.cases.commit import commit_file_groups_cases, commit_rows_case
+from bench.cases.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
+from bench.cases.memory import memory_case
+from bench.cases.restart import restart_case
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset, json_messages
-from bench.memory_case import memory_case
-from bench.restart_case import restart_case
 from bench.results_format import Case, this_machine
-from bench.side_client import Run
-from bench.sides import BUCKETS, HEAP, MASTER, Source, Target, start_hudi, start_ours, versions
+from bench.sides.client import Run
+from bench.sides.start import BUCKETS, HEAP, MASTER, Source, Target, start_hudi, start_ours, versions
 from devservers.kafka import KafkaBroker
 from devservers.produce import produce
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from bench.side_protocol import Answer, serve
+from bench.sides.protocol import Answer, serve
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream import ingest_resource
 from bucketingest.stream.spark.session import build_session

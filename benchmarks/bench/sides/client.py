@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from bench.process_tree import cpu_seconds, process_tree
+from bench.sides.process_tree import cpu_seconds, process_tree
 
 _END_SECONDS_MAX: Final = 30.0
 
@@ -103,7 +103,7 @@ def clean_environment(**extra: str) -> dict[str, str]:
     """The environment of this process without what would load one side's Spark or packages into the other."""
     foreign = ("PYTHONPATH", "PYTHONHOME", "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS")
     kept = {name: value for name, value in os.environ.items() if name not in foreign}
-    source = str(Path(__file__).resolve().parents[1])
+    source = str(Path(__file__).resolve().parents[2])
     return kept | {"TZ": "UTC", "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": source} | extra
 
 

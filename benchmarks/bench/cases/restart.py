@@ -19,12 +19,12 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.comparison import Options, WrongResult, row_count
+from bench.cases.comparison import Options, WrongResult, row_count
 from bench.data import ORDERS, json_messages, rows_of
-from bench.process_tree import process_tree
 from bench.results_format import Case, Measured, ratios, this_machine
-from bench.side_client import clean_environment, wait_until_quiet
-from bench.sides import MASTER
+from bench.sides.client import clean_environment, wait_until_quiet
+from bench.sides.process_tree import process_tree
+from bench.sides.start import MASTER
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import open_storage
 from devservers.kafka import KafkaBroker
@@ -49,12 +49,19 @@ class Attempt:
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def __enter__(self) -> Self:
-        project = Path(__file__).resolve().parents[2]
+        project = Path(__file__).resolve().parents[3]
         paths = (project / "benchmarks", project / "sparkjob" / "src")
         environment = clean_environment(
             PYTHONPATH=os.pathsep.join(map(str, paths)), MASTER=MASTER, SPARK_LOCAL_DIRS=str(self.folder / "spark")
         )
-        command = [sys.executable, "-m", "bench.restart_driver", str(self._marks), "run", str(self.folder / _FILE)]
+        command = [
+            sys.executable,
+            "-m",
+            "bench.cases.restart_driver",
+            str(self._marks),
+            "run",
+            str(self.folder / _FILE),
+        ]
         self.started = time.monotonic()
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)

@@ -1,7 +1,7 @@
 """`bucketingest` with a stopwatch: records when each stage between the start of the process and its first commit
 ended, by the clock that all processes of the machine share.
 
-Usage: python -m bench.restart_driver MARKS_FILE ARGUMENTS... with the arguments of `bucketingest`.
+Usage: python -m bench.cases.restart_driver MARKS_FILE ARGUMENTS... with the arguments of `bucketingest`.
 """
 
 # ruff: noqa: PLC0415 - this measures the imports

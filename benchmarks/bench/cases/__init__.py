@@ -1,0 +1,1 @@
+"""What each benchmark compares, on which input, and how it is measured."""
