@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from soak.figures import summary
+from soak.judge.figures import summary
 from soak.plan import Kind, plan
 from soak.run import Report, Settings, soak
 

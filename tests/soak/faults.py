@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bucketingest.cli.error_exit_codes import ExitCode
-from soak.attempt import Attempt
 from soak.damage import Checkpoints
-from soak.figures import Recovery
 from soak.hudi import HudiNeighbour
-from soak.pipeline import Pipeline
+from soak.job.attempt import Attempt
+from soak.job.pipeline import Pipeline
+from soak.job.processes import Process, Role
+from soak.judge.figures import Recovery
 from soak.plan import Fault, Kind
-from soak.processes import Process, Role
 from soak.waiting import SoakFailed, reached, until
 
 MOMENT_SECONDS_MAX = 4.0

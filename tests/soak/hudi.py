@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from soak.job.resource import BUCKETS, PIPELINE
 from soak.plan import Service
-from soak.resource import BUCKETS, PIPELINE
 from soak.traffic import SCHEMA, hudi_rows
 from support.oracle.client import HudiOracle
 from support.oracle.environment import OracleError

@@ -19,16 +19,16 @@ import pyarrow as pa
 from devservers.kafka import KafkaBroker
 from soak.damage import Checkpoints
 from soak.faults import FaultCarrier
-from soak.figures import Recovery
 from soak.hudi import HudiNeighbour
-from soak.judgement import Judgement, judge, with_later
-from soak.pipeline import End, Pipeline
+from soak.job.pipeline import End, Pipeline
+from soak.job.processes import RUN_MARK, Role
+from soak.job.resource import PIPELINE, Places, cluster_environment
+from soak.judge.figures import Recovery
+from soak.judge.judgement import Judgement, judge, with_later
+from soak.judge.watch import TableWatch
 from soak.plan import Fault, plan
-from soak.processes import RUN_MARK, Role
-from soak.resource import PIPELINE, Places, cluster_environment
 from soak.traffic import PARTITIONS, TOPIC, Traffic
 from soak.waiting import SoakFailed, until
-from soak.watch import TableWatch
 from support.oracle import hudi_rs
 
 
@@ -163,7 +163,10 @@ def _guarded() -> Iterator[None]:
     mark = uuid.uuid4().hex
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     guardian = subprocess.Popen(
-        [sys.executable, "-m", "soak.guardian", mark], stdin=subprocess.PIPE, env=environment, start_new_session=True
+        [sys.executable, "-m", "soak.job.guardian", mark],
+        stdin=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
     )
     before = os.environ.get(RUN_MARK)
     os.environ[RUN_MARK] = mark

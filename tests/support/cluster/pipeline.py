@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from devservers.kafka import KafkaBroker
-from soak.judgement import judge
+from soak.judge.judgement import judge
+from soak.judge.watch import TableWatch
 from soak.traffic import DDL, PARTITIONS, Traffic
-from soak.watch import TableWatch
 from support.cluster.kube import Kube, Manifest, condition, outline, wait_for
 from support.oracle import hudi_rs
 

@@ -18,9 +18,9 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import TIME_LENGTH, format_time
 from bucketingest.storage import open_storage
 from bucketingest.write.instants.source_range import SourceRange
-from soak.judgement import Judgement, judge
+from soak.judge.judgement import Judgement, judge
+from soak.judge.watch import Commit, TableWatch
 from soak.traffic import SCHEMA
-from soak.watch import Commit, TableWatch
 from support.oracle import hudi_rs
 from support.tables.local_writer import PIPELINE, LocalWriter
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from soak.attempt import Attempt
+from soak.job.attempt import Attempt
 from soak.plan import Fault, Kind
 
 COLD = frozenset({Kind.JVM, Kind.PYTHON, Kind.POD, Kind.CHECKPOINT})

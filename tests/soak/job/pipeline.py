@@ -7,10 +7,10 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from soak.attempt import Attempt
-from soak.resource import Places, write_resource
+from soak.job.attempt import Attempt
+from soak.job.resource import Places, write_resource
+from soak.judge.watch import TableWatch
 from soak.waiting import SoakFailed, until
-from soak.watch import TableWatch
 
 FAILED_IN_A_ROW_MAX = 4
 

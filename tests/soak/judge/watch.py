@@ -15,7 +15,7 @@ from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, parse_time
 from bucketingest.storage import StorageError, open_storage
 from bucketingest.write.instants.commit_content import EPOCH, PIPELINE, RANGES
 from bucketingest.write.instants.journal import ROOT
-from soak.history import archived
+from soak.judge.history import archived
 from soak.plan import Moment
 
 

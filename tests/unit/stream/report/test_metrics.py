@@ -14,7 +14,7 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.metrics import PARTITIONS_MAX, JobMetrics, Offsets, Targets
 from bucketingest.stream.report.progress import Phase, Progress
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 LABELS = {"namespace": "shop", "name": "orders", "pipeline": "shop/orders"}
 
 

@@ -20,8 +20,8 @@ from bucketingest.hudi.rollback.rollback import rollbacks_of
 from bucketingest.hudi.table.file_view import DataFile, FileSlice, FileView, build_file_view, list_data
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage, open_storage
-from soak.history import archived, archived_rollback_targets, with_history
-from soak.watch import Commit, TableWatch
+from soak.judge.history import archived, archived_rollback_targets, with_history
+from soak.judge.watch import Commit, TableWatch
 from support.oracle.compare import diff_tables
 
 KEY = ("id",)

@@ -6,7 +6,7 @@ Run as a script with the run's mark; its standard input is a pipe that only the 
 import signal
 import sys
 
-from soak.processes import RUN_MARK, marked, send
+from soak.job.processes import RUN_MARK, marked, send
 
 
 def main() -> None:

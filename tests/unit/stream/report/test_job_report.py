@@ -15,7 +15,7 @@ from bucketingest.stream.report.metrics import JobMetrics
 from bucketingest.stream.report.progress import Phase, Progress
 from bucketingest.write.coordinator_api import Commit
 
-DOCUMENTATION = (Path(__file__).parents[3] / "docs" / "job-contract.md").read_text()
+DOCUMENTATION = (Path(__file__).parents[4] / "docs" / "job-contract.md").read_text()
 AT = datetime(2026, 11, 21, 12, 0, 1, tzinfo=UTC)
 PROGRESS = Progress(
     75.25,

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from soak.processes import ATTEMPT_MARK, Process, Role, marked, send, started_at
+from soak.job.processes import ATTEMPT_MARK, Process, Role, marked, send, started_at
 from soak.waiting import until
 
 LOG_TAIL_LINES = 25
