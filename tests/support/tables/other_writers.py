@@ -12,9 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.naming import HISTORY_DIRECTORY, TIMELINE_DIRECTORY, LogFileName
+from bucketingest.hudi.rollback.plan import RollbackMetadata, RollbackPlan
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import COMPACTION, REPLACE_COMMIT, format_time, parse_time
+from bucketingest.hudi.timeline.instant import (
+    COMPACTION,
+    DELTA_COMMIT,
+    REPLACE_COMMIT,
+    ROLLBACK,
+    format_time,
+    parse_time,
+)
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from support.simulation.records import container
@@ -88,9 +96,11 @@ def replace_file_groups(table: TestTable, replaced: Mapping[str, Sequence[str]])
     return time
 
 
-def archive(table: TestTable) -> None:
-    """Take every completed instant off the timeline into the history, as Hudi's archival does."""
-    done = table.timeline().completed
+def archive(table: TestTable, *, rollbacks: bool = True) -> None:
+    """Take every completed instant off the timeline into the history, as Hudi's archival does; `rollbacks`: those too,
+    which it keeps while they are newer.
+    """
+    done = [instant for instant in table.timeline().completed if rollbacks or instant.action != ROLLBACK]
     columns = {
         "instantTime": [instant.request_time for instant in done],
         "completionTime": [instant.completion_time for instant in done],
@@ -106,6 +116,14 @@ def archive(table: TestTable) -> None:
     for info in table.storage.list_level(TIMELINE_DIRECTORY).objects:
         if info.path.rpartition("/")[2].startswith(times):
             table.storage.delete(info.path)
+
+
+def roll_back_completed(table: TestTable, instant: str) -> None:
+    """What Hudi's EAGER writer does to an instant that completed during its rollback."""
+    time = next_time(table)
+    plan = RollbackPlan(instant, DELTA_COMMIT, ())
+    content = RollbackMetadata(time, plan).encode(table.storage.absolute)
+    complete(table.storage, time, next_time(table, time), content, ROLLBACK)
 
 
 def foreign_commit(table: TestTable, partition_path: str, bucket: int, random: str = "a21b") -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from bucketingest.hudi.rollback.plan import RollbackMetadata, RollbackPlan
+from bucketingest.hudi.rollback.plan import RollbackPlan
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, ROLLBACK
-from bucketingest.hudi.timeline.timeline import complete, create_requested
+from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.rows.dead_letter_files import STAGING_DIRECTORY, staged_path
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
-from support.tables.other_writers import archive, commit, next_time
+from support.tables.other_writers import archive, commit, next_time, roll_back_completed
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -52,14 +52,6 @@ def test_letters_are_published_where_they_were_staged_though_the_place_was_chang
         assert list(other.list("")) == []
     assert len(table.published_letters()) == 1
     assert table.staged_letters() == []
-
-
-def roll_back_completed(table: TestTable, instant: str) -> None:
-    """What Hudi's EAGER writer does to an instant that completed during its rollback."""
-    time = next_time(table)
-    plan = RollbackPlan(instant, DELTA_COMMIT, ())
-    content = RollbackMetadata(time, plan).encode(table.storage.absolute)
-    complete(table.storage, time, next_time(table, time), content, "rollback")
 
 
 def test_letters_of_rows_that_are_ingested_again_are_not_there_twice(table: TestTable) -> None:

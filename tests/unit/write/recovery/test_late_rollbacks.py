@@ -8,11 +8,11 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
 from support.tables.abandoned import plan_of
-from support.tables.other_writers import archive, commit
+from support.tables.other_writers import archive, commit, roll_back_completed
 from support.tables.table_runs import Attempt, TestTable, offsets
 from support.tables.write_plans import row
 
-ALL = [(offsets(0, 1), [row("k0")]), (offsets(1, 2), [row("k1")]), (offsets(2, 4), [row("k2"), row(None)])]
+ALL = [(offsets(0, 1), [row("k0")]), (offsets(1, 3), [row("k1"), row(None)]), (offsets(3, 5), [row("k2"), row(None)])]
 
 
 def archive_two(table: TestTable) -> tuple[Attempt, str]:
@@ -33,24 +33,56 @@ def test_its_rows_are_ingested_again_by_the_next_start(table: TestTable) -> None
     assert again.start.verdict is StartVerdict.REWOUND
     assert again.coordinator.position is not None
     assert again.coordinator.position.end == ALL[0][0].start
+    assert table.published_letters() == [], "they come again, also those of archived instants"
     again.go_on(*ALL)
-    assert again.coordinator.position == offsets(2, 4)
-    assert len(table.published_letters()) == 1
+    assert again.coordinator.position == offsets(3, 5)
+    assert len(table.published_letters()) == 2
     last = table.attempt()
     assert last.start.verdict is StartVerdict.IN_STEP, "once"
-    assert last.coordinator.position == offsets(2, 4)
+    assert last.coordinator.position == offsets(3, 5)
+
+
+def test_one_whose_rows_came_again_before_it_was_archived_is_of_no_concern(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.go_on(*ALL[:2])
+    first = table.timeline().completed_commits[0].request_time
+    roll_back_completed(table, first)
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    again.go_on(*ALL)
+    archive(table, rollbacks=False)
+    commit(table, CommitMetadata())
+    last = table.attempt()
+    assert last.start.verdict is StartVerdict.IN_STEP
+    assert last.coordinator.position == offsets(3, 5)
+    assert len(table.published_letters()) == 2
+
+
+def test_one_that_was_archived_before_its_rows_came_again_still_counts(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.go_on(*ALL[:2])
+    first = table.timeline().completed_commits[0].request_time
+    roll_back_completed(table, first)
+    table.attempt()
+    archive(table, rollbacks=False)
+    commit(table, CommitMetadata())
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    again.go_on(*ALL)
+    assert again.coordinator.position == offsets(3, 5)
+    assert len(table.published_letters()) == 2
 
 
 def test_its_rows_are_ingested_again_by_the_attempt_that_runs(table: TestTable) -> None:
     attempt, first = archive_two(table)
-    attempt.run(offsets(4, 5), [row("k4")])
+    attempt.run(offsets(5, 6), [row("k5")])
     plan_of(table, first)
     with pytest.raises(PositionLost, match=first):
-        attempt.run(offsets(5, 6), [row("k5")])
+        attempt.run(offsets(6, 7), [row("k6")])
 
 
 def test_a_rollback_of_an_instant_that_never_completed_is_of_no_concern(table: TestTable) -> None:
     attempt, first = archive_two(table)
     plan_of(table, str(int(first) - 1))
-    attempt.run(offsets(4, 5), [row("k4")])
+    attempt.run(offsets(5, 6), [row("k5")])
     assert table.attempt().start.verdict is StartVerdict.IN_STEP

@@ -89,8 +89,14 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
     )
     position = position_after(written)
     end = position.end if position.lost else position.end or _archived_position(storage, journal, rolled_back)
-    again = {each.request_time for each in written if reaches_beyond(each.ranges[-1], end)} if position.lost else set()
-    return Position(end, position.lost, frozenset(again | (rolled_back if position.lost else rolled_back & closed)))
+    if not position.lost:
+        return Position(end, (), rolled_back & closed)
+    last_ranges = {each.request_time: each.ranges[-1] for each in written}
+    for time in closed - last_ranges.keys():
+        if ledgers := journal.ledgers(time):
+            last_ranges[time] = ledgers[-1].source_range
+    again = {time for time, last_range in last_ranges.items() if reaches_beyond(last_range, end)}
+    return Position(end, position.lost, rolled_back | again)
 
 
 def _written(

@@ -55,7 +55,7 @@ class SharedTable:
     def refresh(self) -> Timeline:
         """Load the timeline. Other writers' changes up to now count as known afterwards. Compactions are audited."""
         timeline = Timeline.load(self._storage)
-        self._mark_archived(timeline, rollback_targets(self._storage, timeline))
+        self._mark_rolled_back(timeline, rollback_targets(self._storage, timeline))
         self._rollbacks = _times(timeline, ROLLBACK)
         self._known = frozenset(instant.request_time for instant in timeline.completed_commits)
         self._audit(timeline)
@@ -70,7 +70,7 @@ class SharedTable:
         ignored = self._rollbacks | frozenset(self._own_rollbacks)
         if _times(timeline, ROLLBACK) - ignored:
             named = rollback_targets(self._storage, timeline, ignored)
-            gone |= (named & self._known) | self._mark_archived(timeline, named)
+            gone |= (named & self._known) | self._mark_rolled_back(timeline, named)
         gone |= self._audit(timeline)
         if gone:
             raise PositionLost(
@@ -80,16 +80,17 @@ class SharedTable:
         self._known = completed
         self._rollbacks = _times(timeline, ROLLBACK)
 
-    def _mark_archived(self, timeline: Timeline, named: Collection[str]) -> set[str]:
-        """Our archived instants among those that rollbacks name, marked as overtaken: the next writer that finishes
-        such a rollback deletes their files.
+    def _mark_rolled_back(self, timeline: Timeline, named: Collection[str]) -> set[str]:
+        """Our completed instants among those that rollbacks name, marked as overtaken: whoever finishes such a rollback
+        deletes their files. The mark also says, once they are archived, whether their rows have come again.
         """
         marked = set()
-        for time in filter(timeline.is_archived, named):
-            committed = isinstance(self._journal.decision(time), CommitDecision)
-            if committed and not self._journal.is_overtaken(time) and is_archived(self._storage, time):
-                self._journal.mark_overtaken(time, "a rollback of it appeared after it was archived")
-                log.error("rollback of an archived instant", extra={"instant": time})
+        for time in named:
+            if not isinstance(self._journal.decision(time), CommitDecision) or self._journal.is_overtaken(time):
+                continue
+            if timeline.completion_time(time) or (timeline.is_archived(time) and is_archived(self._storage, time)):
+                self._journal.mark_overtaken(time, "another writer rolled it back after it was complete")
+                log.error("rollback of a completed instant", extra={"instant": time})
                 marked.add(time)
         return marked
 
