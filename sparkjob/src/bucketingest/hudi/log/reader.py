@@ -1,14 +1,11 @@
-"""The rows and deletes in a log file, for inspection and for checking written files.
-
-Not on the write path: Avro blocks are decoded row by row.
-"""
+"""The rows and deletes in a log file: for compaction, for inspection, and for checking written files."""
 
 from __future__ import annotations
 
 import io
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib import resources
@@ -56,24 +53,39 @@ def read_log(data: Buffer, *, source: str = "log file") -> Iterator[LogContent]:
     Raises `CorruptLog` for bytes that are not whole blocks, and for content of an unknown kind or version.
     """
     for block in read_blocks(data, source=source):
-        where = f"{source}: the block at byte {block.offset}"
-        try:
-            yield _decoded(block, where)
-        except (pa.ArrowInvalid, EOFError, struct.error, ValueError, KeyError, IndexError) as error:
-            raise CorruptLog(f"{where} holds content that cannot be decoded: {error}") from error
+        yield decode_block(block, source=source)
 
 
-def _decoded(block: LogBlock, where: str) -> LogContent:
+def decode_block(block: LogBlock, columns: Sequence[str] | None = None, *, source: str = "log file") -> LogContent:
+    """The content of one block. `columns`: the columns wanted, None for all; those that the block lacks are left out.
+
+    Raises `CorruptLog` as `read_log` does.
+    """
+    where = f"{source}: the block at byte {block.offset}"
+    try:
+        return _decoded(block, columns, where)
+    except (pa.ArrowInvalid, EOFError, struct.error, ValueError, KeyError, IndexError) as error:
+        raise CorruptLog(f"{where} holds content that cannot be decoded: {error}") from error
+
+
+def _decoded(block: LogBlock, columns: Sequence[str] | None, where: str) -> LogContent:
     match block.type:
         case BlockType.PARQUET:
-            return LogContent(block, pq.read_table(pa.BufferReader(block.content)), ())
+            # One thread: the caller decides how many cores it uses.
+            content = pq.ParquetFile(pa.BufferReader(block.content), pre_buffer=False)
+            return LogContent(block, content.read(columns, use_threads=False), ())
         case BlockType.AVRO_DATA:
-            return LogContent(block, _avro_rows(block, where), ())
+            rows = _avro_rows(block, where)
+            return LogContent(block, rows if columns is None else rows.select(_in_both(rows, columns)), ())
         case BlockType.DELETE:
             return LogContent(block, None, tuple(_deletes(block, where)))
         case BlockType.COMMAND:
             return LogContent(block, None, ())
     raise CorruptLog(f"{where} is of type {block.type.name}, which is not read here")
+
+
+def _in_both(rows: pa.Table, columns: Sequence[str]) -> list[str]:
+    return [name for name in rows.column_names if name in columns]
 
 
 def _content_after_version(block: LogBlock, where: str) -> tuple[int, memoryview]:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from bucketingest.hudi.table.ordering import ranks
 
 
 def surviving_rows(record_key: pa.Array, ordering: pa.Array | None) -> npt.NDArray[np.int64] | None:
@@ -26,30 +27,10 @@ def surviving_rows(record_key: pa.Array, ordering: pa.Array | None) -> npt.NDArr
         return None
     codes = _numpy(encoded.indices)
     arrival = np.arange(len(codes))
-    sort_keys = (arrival, codes) if ordering is None else (arrival, _ranks(ordering), codes)
+    sort_keys = (arrival, codes) if ordering is None else (arrival, ranks(ordering), codes)
     order = np.lexsort(sort_keys)
     is_last_of_key = np.append(np.diff(codes[order]) != 0, True)
     return np.sort(order[is_last_of_key])
-
-
-def _ranks(ordering: pa.Array) -> npt.NDArray[Any]:
-    """Integers in the order of the values; equal values get equal integers."""
-    kind = ordering.type
-    if pa.types.is_integer(kind):
-        return _numpy(ordering)
-    if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
-        return _numpy(ordering.cast(pa.int64()))
-    if pa.types.is_date32(kind):
-        return _numpy(ordering.cast(pa.int32()))
-    if pa.types.is_float64(kind) or pa.types.is_float32(kind):
-        return _float_ranks(_numpy(ordering.cast(pa.float64())))
-    return _numpy(pc.rank(ordering, sort_keys="ascending", tiebreaker="dense"))
-
-
-def _float_ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Integers in Java's order of doubles: -0.0 before 0.0, every NaN the same and after everything else."""
-    bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
-    return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
 
 
 def _numpy(array: pa.Array) -> npt.NDArray[Any]:

@@ -1,0 +1,94 @@
+"""Writes one base file as Hudi's readers expect it: Parquet, meta columns first, the range of keys in the footer."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bucketingest.hudi.avro.stored_form import stored_form
+from bucketingest.hudi.table.schema import META_COLUMNS
+
+_KEY, _FILE_NAME = META_COLUMNS[2], META_COLUMNS[4]
+_MIN_KEY, _MAX_KEY = "hoodie_min_record_key", "hoodie_max_record_key"
+"""Footer keys of Hudi 1.2.0 (HoodieBloomFilterWriteSupport): readers check ranges of keys with them."""
+
+
+class BaseFileWriter:
+    """A Parquet file on local disk that grows by tables of its schema. Use it as a context."""
+
+    def __init__(self, path: pathlib.Path, schema: pa.Schema, file_name: str, *, row_group_rows: int) -> None:
+        """`schema`: all columns, meta columns first. `file_name`: the base file's, which every row names."""
+        self._row_group_rows = row_group_rows
+        self.rows = 0
+        self._schema = schema
+        self._file_name = pa.array([file_name])
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+        self._key_range: tuple[str, str] | None = None
+        self._writer = pq.ParquetWriter(
+            path,
+            schema,
+            version="2.6",
+            data_page_version="1.0",
+            compression="zstd",
+            compression_level=1,
+            store_schema=False,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._writer.close()
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows with the columns of any schema that the file's schema has evolved from.
+
+        Absent columns become null. Raises ArrowInvalid if a value does not fit its column.
+        """
+        if not rows.num_rows:
+            return
+        self._pending.append(self._conformed(rows))
+        self._pending_rows += rows.num_rows
+        if self._pending_rows >= self._row_group_rows:
+            self._flush()
+
+    def finish(self, footer: Mapping[str, str]) -> None:
+        """Write what is left, and the footer's keys and values."""
+        if self._pending or not self.rows:
+            self._flush()
+        keys = dict(zip((_MIN_KEY, _MAX_KEY), self._key_range, strict=True)) if self._key_range else {}
+        self._writer.add_key_value_metadata({**keys, **footer})
+
+    def _flush(self) -> None:
+        table = pa.concat_tables(self._pending) if self._pending else self._schema.empty_table()
+        self._pending.clear()
+        self._pending_rows = 0
+        self.rows += table.num_rows
+        if table.num_rows:
+            bounds = pc.min_max(table[_KEY]).as_py()
+            least, greatest = self._key_range or (bounds["min"], bounds["max"])
+            self._key_range = min(least, bounds["min"]), max(greatest, bounds["max"])
+        self._writer.write_table(stored_form(table), row_group_size=max(1, table.num_rows))
+
+    def _conformed(self, rows: pa.Table) -> pa.Table:
+        columns = []
+        for wanted in self._schema:
+            if wanted.name == _FILE_NAME:
+                indices = pa.repeat(pa.scalar(0, pa.int8()), rows.num_rows)
+                column = pa.DictionaryArray.from_arrays(indices, self._file_name).cast(pa.string())
+            elif wanted.name in rows.column_names:
+                column = rows[wanted.name]
+                column = column if column.type == wanted.type else column.cast(wanted.type)
+            else:
+                column = pa.nulls(rows.num_rows, wanted.type)
+            columns.append(column)
+        return pa.Table.from_arrays(columns, schema=self._schema)

@@ -1,0 +1,68 @@
+"""How the rows of one key become one row: what a table's properties say, and which tables are not compacted here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.table.table import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, HoodieTable
+
+IS_DELETED: Final = "_hoodie_is_deleted"
+OPERATION: Final = "_hoodie_operation"
+DELETING_OPERATIONS: Final = ("D", "-U")
+"""Values of `_hoodie_operation` that delete the key (Hudi 1.2.0: HoodieOperation)."""
+_MARKER_PREFIXES: Final = ("", "hoodie.record.merge.property.")
+"""Properties are stored with the prefix from table version 9 on (Hudi 1.2.0: HoodieTableConfig)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRules:
+    """How a slice of a table is merged."""
+
+    schema: pa.Schema
+    """Columns of the base file, meta columns first: those of the table's newest commit."""
+    ordering_field: str | None
+    """The row with the greatest value wins, of equal ones the latest. None: the latest row wins."""
+    delete_marker: tuple[str, str] | None = None
+    """A column and the value with which a row deletes its key."""
+
+    @property
+    def delete_columns(self) -> tuple[str, ...]:
+        """Columns that say whether a row deletes its key."""
+        marker = (self.delete_marker[0],) if self.delete_marker else ()
+        return tuple(name for name in (IS_DELETED, OPERATION, *marker) if name in self.schema.names)
+
+
+def merge_rules(table: HoodieTable, schema: pa.Schema) -> MergeRules:
+    """The rules of a table whose base files have the columns `schema`.
+
+    Raises `UnsupportedTable` for custom mergers, partial updates and several ordering fields.
+    """
+    properties, reasons = table.properties, []
+    mode = properties.get("hoodie.record.merge.mode", "")
+    fields = [name for name in properties.get("hoodie.table.ordering.fields", "").split(",") if name]
+    if mode not in (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING):
+        reasons.append(f"hoodie.record.merge.mode is {mode or 'not set'}: compact the table with Hudi")
+    if partial := properties.get("hoodie.table.partial.update.mode"):
+        reasons.append(f"hoodie.table.partial.update.mode is {partial}: compact the table with Hudi")
+    if mode == EVENT_TIME_ORDERING and len(fields) != 1:
+        reasons.append(
+            f"hoodie.table.ordering.fields names {len(fields)} columns, not one: compact the table with Hudi"
+        )
+    reasons += [f"ordering column {name!r} is not in the schema" for name in fields if name not in schema.names]
+    if reasons:
+        raise UnsupportedTable(table.storage.url, reasons)
+    ordering_field = fields[0] if mode == EVENT_TIME_ORDERING else None
+    return MergeRules(schema, ordering_field, _delete_marker(properties))
+
+
+def _delete_marker(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    for prefix in _MARKER_PREFIXES:
+        field, value = (properties.get(f"{prefix}hoodie.payload.delete.{name}") for name in ("field", "marker"))
+        if field and value:
+            return field, value
+    return None

@@ -1,0 +1,188 @@
+"""Merges one file slice into a base file, in two phases, so that the rows are never in memory together.
+
+First the winner of each key among the log files is decided, on keys and ordering values alone. Then the base file is
+streamed without the rows that lose, and the log files are read again for the rows that win.
+"""
+
+from __future__ import annotations
+
+import io
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bucketingest.hudi.table.schema import META_COLUMNS
+from bucketingest.services.compaction.base_file import BaseFileWriter
+from bucketingest.services.compaction.log_records import KEY, LogRecords, ordering_values
+from bucketingest.services.compaction.merge_rules import MergeRules
+from bucketingest.services.compaction.winners import Kind, Records, WinnerFold
+from bucketingest.storage.interface import Storage
+
+_FILE_NAME: Final = META_COLUMNS[4]
+_BUFFER_BYTES: Final = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is in memory at a time."""
+
+    fold_records: int = 1_000_000
+    """Log records whose keys and ordering values are collected before losers are dropped."""
+    batch_rows: int = 256 * 1024
+    """Rows of the base file that are read at a time."""
+    row_group_rows: int = 512 * 1024
+    """Rows of a row group of the new base file."""
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class SliceInput:
+    """The files of one slice; paths relative to the table's root."""
+
+    base_file: str | None
+    log_files: Sequence[str]
+    """In the order in which readers merge them."""
+    newest_instant: str
+    """Blocks of later instants are left out: the newest completed instant of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStatistics:
+    """What a merge did, relative to the old base file; in rows, records and bytes as in Hudi's write statistics."""
+
+    rows: int
+    inserts: int
+    updates: int
+    deletes: int
+    log_records: int
+    log_blocks: int
+    log_bytes: int
+
+
+def merge_slice(
+    storage: Storage,
+    files: SliceInput,
+    rules: MergeRules,
+    *,
+    file_name: str,
+    to: pathlib.Path,
+    limits: Limits = DEFAULT_LIMITS,
+) -> MergeStatistics:
+    """Write the slice's rows as a base file named `file_name` to the local path `to`.
+
+    Raises CorruptLog, and UnsupportedTable for blocks that only Hudi can merge.
+    """
+    logs = LogRecords(storage, files.log_files, rules, files.newest_instant)
+    fold = WinnerFold(limits.fold_records)
+    for records in logs.records():
+        fold.add(records)
+    winners = _Winners(fold.winners(), rules.ordering_field)
+    with BaseFileWriter(to, rules.schema, file_name, row_group_rows=limits.row_group_rows) as out:
+        if files.base_file is not None:
+            _write_base(storage, files.base_file, winners, out, limits.batch_rows)
+        for rows in logs.rows(winners.rows_to_write()):
+            out.write(rows)
+        out.finish({})
+    deletes, updates, inserts = winners.counts()
+    return MergeStatistics(out.rows, inserts, updates, deletes, logs.total, logs.blocks, logs.size_bytes)
+
+
+def _write_base(storage: Storage, path: str, winners: _Winners, out: BaseFileWriter, rows: int) -> None:
+    with pq.ParquetFile(_ObjectFile(storage, path), buffer_size=_BUFFER_BYTES, pre_buffer=False) as base:
+        columns = [name for name in base.schema_arrow.names if name != _FILE_NAME]
+        for batch in base.iter_batches(rows, columns=columns, use_threads=False):
+            replaced = winners.meet(batch)
+            kept = batch if replaced is None else batch.filter(pa.array(~replaced))
+            out.write(pa.Table.from_batches([kept]))
+
+
+class _Winners:
+    """The winners of the log files, and what became of each when it met the base file's row."""
+
+    def __init__(self, records: Records, ordering_field: str | None) -> None:
+        self._records = records
+        self._ordering_field = ordering_field
+        self._met = np.zeros(len(records), np.bool_)
+        self._lost = np.zeros(len(records), np.bool_)
+        self._is_delete = (records.kinds & Kind.DELETE) != 0
+
+    def meet(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
+        """Which rows of the base file lose; None if none of their keys is among the winners."""
+        found = pc.index_in(batch.column(KEY), value_set=self._records.keys)
+        if found.null_count == len(found):
+            return None
+        rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+        winners = found.drop_null().to_numpy()
+        # A key that the base file holds twice: only its first row meets the winner, as in Hudi.
+        _, first = np.unique(winners, return_index=True)
+        first = first[~self._met[winners[first]]]
+        rows, winners = rows[first], winners[first]
+        wins = self._wins(batch, rows, winners)
+        self._met[winners] = True
+        self._lost[winners[~wins]] = True
+        replaced = np.zeros(len(batch), np.bool_)
+        replaced[rows[wins]] = True
+        return replaced
+
+    def _wins(
+        self, batch: pa.RecordBatch, rows: npt.NDArray[np.int64], winners: npt.NDArray[Any]
+    ) -> npt.NDArray[np.bool_]:
+        if self._ordering_field is None or self._records.ordering is None:
+            return np.ones(len(rows), np.bool_)
+        if self._ordering_field not in batch.schema.names:
+            return np.ones(len(rows), np.bool_)
+        older = ordering_values(batch.column(self._ordering_field).take(pa.array(rows)))
+        newer = self._records.ordering.take(pa.array(winners))
+        # A null is lower than every value.
+        not_less = pc.if_else(newer.is_null(), older.is_null(), pc.greater_equal(newer, older).fill_null(True))  # noqa: FBT003
+        by_commit_time = (self._records.kinds[winners] & Kind.COMMIT_TIME) != 0
+        return by_commit_time | not_less.to_numpy(zero_copy_only=False)
+
+    def rows_to_write(self) -> npt.NDArray[np.int64]:
+        """Positions of the rows that the base file gets from the log files, ascending."""
+        return self._records.positions[~self._lost & ~self._is_delete]
+
+    def counts(self) -> tuple[int, int, int]:
+        """Deletes, updates and inserts."""
+        written = ~self._lost & ~self._is_delete
+        deletes = int((~self._lost & self._is_delete).sum())
+        return deletes, int((written & self._met).sum()), int((written & ~self._met).sum())
+
+
+class _ObjectFile(io.RawIOBase):
+    """An object as a file that can be read at any place."""
+
+    def __init__(self, storage: Storage, path: str) -> None:
+        self._storage = storage
+        self._path = path
+        self._size = storage.head(path).size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = start + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._size - self._position if size < 0 else size
+        data = self._storage.get_range(self._path, self._position, wanted) if wanted else b""
+        self._position += len(data)
+        return data
