@@ -25,7 +25,7 @@ from bucketingest.storage import open_storage
 from support.tables.java_merge import DEFAULT, Entry, merged
 
 PARTITION = "eu"
-FEW = Limits(fold_records=5, batch_rows=4, row_group_rows=6)
+FEW = Limits(fold_records=5, batch_rows=4, key_rows=5, row_group_rows=6)
 NEWEST = "20260101000000999"
 META = [pa.field(name, pa.string()) for name in META_COLUMNS]
 

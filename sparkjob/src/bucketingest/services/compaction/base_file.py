@@ -5,8 +5,9 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,8 +16,12 @@ from bucketingest.hudi.avro.stored_form import stored_form
 from bucketingest.hudi.table.schema import META_COLUMNS
 
 _KEY, _FILE_NAME = META_COLUMNS[2], META_COLUMNS[4]
+REPEATED: Final = (META_COLUMNS[0], META_COLUMNS[3])
+"""Columns with few values, which are cheaper to read and write as dictionaries; the file name is one, too."""
+_TEXTS: Final = pa.dictionary(pa.int32(), pa.string())
 _MIN_KEY, _MAX_KEY = "hoodie_min_record_key", "hoodie_max_record_key"
 """Footer keys of Hudi 1.2.0 (HoodieBloomFilterWriteSupport): readers check ranges of keys with them."""
+_SAMPLE_ROWS: Final = 8192
 
 
 class BaseFileWriter:
@@ -24,22 +29,17 @@ class BaseFileWriter:
 
     def __init__(self, path: pathlib.Path, schema: pa.Schema, file_name: str, *, row_group_rows: int) -> None:
         """`schema`: all columns, meta columns first. `file_name`: the base file's, which every row names."""
-        self._row_group_rows = row_group_rows
         self.rows = 0
-        self._schema = schema
+        self._path = path
+        self._schema = pa.schema(
+            [field.with_type(_TEXTS) if field.name in (*REPEATED, _FILE_NAME) else field for field in schema]
+        )
         self._file_name = pa.array([file_name])
+        self._row_group_rows = row_group_rows
         self._pending: list[pa.Table] = []
         self._pending_rows = 0
         self._key_range: tuple[str, str] | None = None
-        self._writer = pq.ParquetWriter(
-            path,
-            schema,
-            version="2.6",
-            data_page_version="1.0",
-            compression="zstd",
-            compression_level=1,
-            store_schema=False,
-        )
+        self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -47,7 +47,8 @@ class BaseFileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
     def write(self, rows: pa.Table) -> None:
         """Add rows with the columns of any schema that the file's schema has evolved from.
@@ -65,6 +66,7 @@ class BaseFileWriter:
         """Write what is left, and the footer's keys and values."""
         if self._pending or not self.rows:
             self._flush()
+        assert self._writer is not None
         keys = dict(zip((_MIN_KEY, _MAX_KEY), self._key_range, strict=True)) if self._key_range else {}
         self._writer.add_key_value_metadata({**keys, **footer})
 
@@ -77,18 +79,45 @@ class BaseFileWriter:
             bounds = pc.min_max(table[_KEY]).as_py()
             least, greatest = self._key_range or (bounds["min"], bounds["max"])
             self._key_range = min(least, bounds["min"]), max(greatest, bounds["max"])
-        self._writer.write_table(stored_form(table), row_group_size=max(1, table.num_rows))
+        table = stored_form(table.unify_dictionaries())
+        self._writer = self._writer or self._open(table)
+        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+    def _open(self, first: pa.Table) -> pq.ParquetWriter:
+        return pq.ParquetWriter(
+            self._path,
+            first.schema,
+            version="2.6",
+            data_page_version="1.0",
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=_repeating(first),
+            store_schema=False,
+        )
 
     def _conformed(self, rows: pa.Table) -> pa.Table:
         columns = []
         for wanted in self._schema:
             if wanted.name == _FILE_NAME:
-                indices = pa.repeat(pa.scalar(0, pa.int8()), rows.num_rows)
-                column = pa.DictionaryArray.from_arrays(indices, self._file_name).cast(pa.string())
+                indices = pa.array(np.zeros(rows.num_rows, np.int32))
+                column = pa.DictionaryArray.from_arrays(indices, self._file_name)
             elif wanted.name in rows.column_names:
                 column = rows[wanted.name]
-                column = column if column.type == wanted.type else column.cast(wanted.type)
+                if column.type != wanted.type:
+                    column = column.dictionary_encode() if wanted.type == _TEXTS else column.cast(wanted.type)
             else:
                 column = pa.nulls(rows.num_rows, wanted.type)
             columns.append(column)
         return pa.Table.from_arrays(columns, schema=self._schema)
+
+
+def _repeating(rows: pa.Table) -> list[str]:
+    """Columns whose values repeat so often that a dictionary makes them smaller; for others it only costs time."""
+    sample = rows.slice(0, _SAMPLE_ROWS)
+    return [field.name for field in sample.schema if _repeats(sample[field.name])]
+
+
+def _repeats(values: pa.ChunkedArray) -> bool:
+    if pa.types.is_dictionary(values.type):
+        return True
+    return not pa.types.is_nested(values.type) and len(values.unique()) <= max(len(values) // 2, 1)

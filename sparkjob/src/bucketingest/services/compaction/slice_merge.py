@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.table.schema import META_COLUMNS
-from bucketingest.services.compaction.base_file import BaseFileWriter
+from bucketingest.services.compaction.base_file import REPEATED, BaseFileWriter
 from bucketingest.services.compaction.log_records import KEY, LogRecords, ordering_values
 from bucketingest.services.compaction.merge_rules import MergeRules
 from bucketingest.services.compaction.winners import Kind, Records, WinnerFold
@@ -37,6 +37,8 @@ class Limits:
     """Log records whose keys and ordering values are collected before losers are dropped."""
     batch_rows: int = 256 * 1024
     """Rows of the base file that are read at a time."""
+    key_rows: int = 2_000_000
+    """The same, where only keys and ordering values are read."""
     row_group_rows: int = 512 * 1024
     """Rows of a row group of the new base file."""
 
@@ -86,9 +88,10 @@ def merge_slice(
     for records in logs.records():
         fold.add(records)
     winners = _Winners(fold.winners(), rules.ordering_field)
+    replaced = _replaced_rows(storage, files.base_file, winners, limits) if files.base_file is not None else None
     with BaseFileWriter(to, rules.schema, file_name, row_group_rows=limits.row_group_rows) as out:
-        if files.base_file is not None:
-            _write_base(storage, files.base_file, winners, out, limits.batch_rows)
+        if files.base_file is not None and replaced is not None:
+            _write_base(storage, files.base_file, replaced, out, limits.batch_rows)
         for rows in logs.rows(winners.rows_to_write()):
             out.write(rows)
         out.finish({})
@@ -96,13 +99,27 @@ def merge_slice(
     return MergeStatistics(out.rows, inserts, updates, deletes, logs.total, logs.blocks, logs.size_bytes)
 
 
-def _write_base(storage: Storage, path: str, winners: _Winners, out: BaseFileWriter, rows: int) -> None:
-    with pq.ParquetFile(_ObjectFile(storage, path), buffer_size=_BUFFER_BYTES, pre_buffer=False) as base:
+def _replaced_rows(storage: Storage, path: str, winners: _Winners, limits: Limits) -> npt.NDArray[np.bool_]:
+    """Which rows of the base file lose, in its order. In large batches: each builds a hash table of the winners."""
+    with _open(storage, path) as base:
+        wanted = [KEY, winners.ordering_field or KEY]
+        batches = base.iter_batches(limits.key_rows, columns=wanted, use_threads=False)
+        return np.concatenate([np.zeros(0, np.bool_), *map(winners.meet, batches)])
+
+
+def _write_base(storage: Storage, path: str, replaced: npt.NDArray[np.bool_], out: BaseFileWriter, rows: int) -> None:
+    first = 0
+    with _open(storage, path) as base:
         columns = [name for name in base.schema_arrow.names if name != _FILE_NAME]
         for batch in base.iter_batches(rows, columns=columns, use_threads=False):
-            replaced = winners.meet(batch)
-            kept = batch if replaced is None else batch.filter(pa.array(~replaced))
-            out.write(pa.Table.from_batches([kept]))
+            lost = replaced[first : first + len(batch)]
+            first += len(batch)
+            out.write(pa.Table.from_batches([batch.filter(pa.array(~lost)) if lost.any() else batch]))
+
+
+def _open(storage: Storage, path: str) -> pq.ParquetFile:
+    file = _ObjectFile(storage, path)
+    return pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False, read_dictionary=list(REPEATED))
 
 
 class _Winners:
@@ -110,22 +127,21 @@ class _Winners:
 
     def __init__(self, records: Records, ordering_field: str | None) -> None:
         self._records = records
-        self._ordering_field = ordering_field
+        self.ordering_field = ordering_field
         self._met = np.zeros(len(records), np.bool_)
         self._lost = np.zeros(len(records), np.bool_)
         self._is_delete = (records.kinds & Kind.DELETE) != 0
 
-    def meet(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
-        """Which rows of the base file lose; None if none of their keys is among the winners."""
+    def meet(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Which rows of the base file lose."""
         found = pc.index_in(batch.column(KEY), value_set=self._records.keys)
-        if found.null_count == len(found):
-            return None
         rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
         winners = found.drop_null().to_numpy()
         # A key that the base file holds twice: only its first row meets the winner, as in Hudi.
-        _, first = np.unique(winners, return_index=True)
-        first = first[~self._met[winners[first]]]
-        rows, winners = rows[first], winners[first]
+        first_rows = np.full(len(self._met), -1)
+        first_rows[winners[::-1]] = rows[::-1]  # of several values for one index, numpy keeps the last
+        winners = np.flatnonzero((first_rows >= 0) & ~self._met)
+        rows = first_rows[winners]
         wins = self._wins(batch, rows, winners)
         self._met[winners] = True
         self._lost[winners[~wins]] = True
@@ -136,11 +152,11 @@ class _Winners:
     def _wins(
         self, batch: pa.RecordBatch, rows: npt.NDArray[np.int64], winners: npt.NDArray[Any]
     ) -> npt.NDArray[np.bool_]:
-        if self._ordering_field is None or self._records.ordering is None:
+        if self.ordering_field is None or self._records.ordering is None:
             return np.ones(len(rows), np.bool_)
-        if self._ordering_field not in batch.schema.names:
+        if self.ordering_field not in batch.schema.names:
             return np.ones(len(rows), np.bool_)
-        older = ordering_values(batch.column(self._ordering_field).take(pa.array(rows)))
+        older = ordering_values(batch.column(self.ordering_field).take(pa.array(rows)))
         newer = self._records.ordering.take(pa.array(winners))
         # A null is lower than every value.
         not_less = pc.if_else(newer.is_null(), older.is_null(), pc.greater_equal(newer, older).fill_null(True))  # noqa: FBT003

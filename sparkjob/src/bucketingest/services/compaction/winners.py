@@ -91,10 +91,12 @@ def winning(records: Records) -> Records:
     candidates = np.arange(len(records))
     if records.ordering is not None and (records.kinds & Kind.COMMIT_TIME).any():
         candidates, ordering = _after_commit_time_deletes(codes, records.kinds, ordering)
-    # Stable: of equal ordering values, the latest is the last.
-    order = candidates[np.lexsort((ordering[candidates], codes[candidates]))]
-    is_last_of_key = np.append(np.diff(codes[order]) != 0, True)
-    return records.take(np.sort(order[is_last_of_key]))
+    greatest = np.full(len(encoded.dictionary), np.iinfo(np.int64).min)
+    np.maximum.at(greatest, codes[candidates], ordering[candidates])
+    candidates = candidates[ordering[candidates] == greatest[codes[candidates]]]
+    last = np.empty(len(greatest), np.int64)
+    last[codes[candidates]] = candidates  # of several values for one index, numpy keeps the last
+    return records.take(np.sort(last))
 
 
 def _after_commit_time_deletes(
