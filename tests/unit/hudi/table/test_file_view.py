@@ -85,10 +85,31 @@ def test_a_log_file_belongs_to_the_newest_base_not_after_its_completion() -> Non
     assert slices_of(view) == [(T[1], None, [log(T[1])]), (T[2], base(T[2]), [log(T[0])])]
 
 
-def test_log_files_merge_in_the_order_of_completion() -> None:
+def test_log_files_merge_in_the_order_of_their_requests() -> None:
     names = [f"{T[0]}_{T[5]}.deltacommit", f"{T[1]}_{T[3]}.deltacommit"]
-    view = build_file_view([info(log(T[0])), info(log(T[1]))], Timeline.of_file_names(names))
-    assert slices_of(view) == [(T[0], None, [log(T[1]), log(T[0])])]
+    view = build_file_view([info(log(T[1])), info(log(T[0], 10)), info(log(T[0], 9))], Timeline.of_file_names(names))
+    assert slices_of(view) == [(T[0], None, [log(T[0], 9), log(T[0], 10), log(T[1])])]
+
+
+@pytest.mark.parametrize(("completed", "owner"), [(T[2], 1), (T[4], 2), (None, 2)])
+def test_a_log_file_of_an_archived_instant_belongs_where_its_completion_puts_it(
+    completed: str | None, owner: int
+) -> None:
+    """T[0] and the compactions at T[1] and T[3] are archived; Hudi takes one that the history lacks for the newest."""
+    files = [info(log(T[0])), info(base(T[1])), info(base(T[3]))]
+    archived = {T[1]: T[1] + "1", T[3]: T[3] + "1"} | ({T[0]: completed} if completed else {})
+    view = build_file_view(files, Timeline.of_file_names([f"{T[6]}_{T[7]}.deltacommit"]), archived)
+    assert [len(logs) for _, _, logs in slices_of(view)] == [int(owner == 1), int(owner == 2)]
+
+
+def test_completion_times_of_archived_instants_are_read_from_the_history(tmp_path: Path) -> None:
+    storage = open_storage(str(unpack_fixture("py_then_java_archived", tmp_path)))
+    requested, older, newer = "20261121091956669", "20261121092000000", "20261121092001000"
+    storage.create(log(requested), b"")  # completed 20261121092000758
+    storage.create(base(older), b"")
+    storage.create(base(newer), b"")
+    view = load_file_view(storage, Timeline.load(storage))
+    assert slices_of(view) == [(older, base(older), [log(requested)]), (newer, base(newer), [])]
 
 
 def test_files_of_pending_and_unknown_instants_are_kept_apart() -> None:

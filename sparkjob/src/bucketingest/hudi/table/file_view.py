@@ -14,7 +14,9 @@ from bucketingest.hudi.naming import (
     BaseFileName,
     LogFileName,
     parse_data_file_name,
+    version_of,
 )
+from bucketingest.hudi.timeline.history import archived_completion_times
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import ObjectInfo, Storage
 
@@ -109,7 +111,16 @@ def load_file_view(storage: Storage, timeline: Timeline) -> FileView:
 
     The timeline must be loaded before the listing: then no file can count as committed too early.
     """
-    return build_file_view(list_data(storage), timeline)
+    objects = list(list_data(storage))
+    archived = {name.instant for name in _names(objects) if timeline.is_archived(name.instant)}
+    # Only the history says when an archived instant completed, and only beside base files does it matter.
+    has_bases = any(isinstance(name, BaseFileName) for name in _names(objects))
+    times = archived_completion_times(storage, archived) if has_bases else {}
+    return build_file_view(objects, timeline, times)
+
+
+def _names(objects: Iterable[ObjectInfo]) -> Iterator[LogFileName | BaseFileName]:
+    return filter(None, (parse_data_file_name(info.path.rpartition("/")[2]) for info in objects))
 
 
 def list_data(storage: Storage, partitions: Sequence[str] | None = None) -> Iterator[ObjectInfo]:
@@ -125,8 +136,14 @@ def list_data(storage: Storage, partitions: Sequence[str] | None = None) -> Iter
             yield from storage.list(directory)
 
 
-def build_file_view(objects: Iterable[ObjectInfo], timeline: Timeline) -> FileView:
-    """View of the listed files at the moment of the timeline. Pure. Objects that are not data files are ignored."""
+def build_file_view(
+    objects: Iterable[ObjectInfo], timeline: Timeline, archived: Mapping[str, str] | None = None
+) -> FileView:
+    """View of the listed files at the moment of the timeline. Pure. Objects that are not data files are ignored.
+
+    `archived`: completion times of archived write instants, by request time.
+    """
+    times = archived or {}
     files: defaultdict[str, defaultdict[str, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
     marked = set()
     for info in objects:
@@ -138,52 +155,48 @@ def build_file_view(objects: Iterable[ObjectInfo], timeline: Timeline) -> FileVi
             marked.add(directory)
     partitions = {
         partition_path: {
-            file_id: _group(partition_path, file_id, groups[file_id], timeline) for file_id in sorted(groups)
+            file_id: _group(partition_path, file_id, groups[file_id], timeline, times) for file_id in sorted(groups)
         }
         for partition_path, groups in sorted(files.items())
     }
     return FileView(partitions, frozenset(marked))
 
 
-def _group(partition_path: str, file_id: str, files: list[DataFile], timeline: Timeline) -> FileGroup:
+def _group(
+    partition_path: str, file_id: str, files: list[DataFile], timeline: Timeline, archived: Mapping[str, str]
+) -> FileGroup:
     committed = [file for file in files if timeline.is_committed(file.instant)]
     uncommitted = tuple(sorted((file for file in files if not timeline.is_committed(file.instant)), key=_path))
-    return FileGroup(partition_path, file_id, _slices(committed, timeline), uncommitted)
+    return FileGroup(partition_path, file_id, _slices(committed, timeline, archived), uncommitted)
 
 
-def _slices(files: list[DataFile], timeline: Timeline) -> tuple[FileSlice, ...]:
-    """Attach each log file to the base file with the greatest instant not above the log's completion time.
+def _slices(files: list[DataFile], timeline: Timeline, archived: Mapping[str, str]) -> tuple[FileSlice, ...]:
+    """Attach each log file to the base file with the greatest instant not above the log's completion time, or to the
+    newest one if that time is not known.
 
-    This is the rule of Hudi 1.2.0 for table versions 8 and 9. The completion time of an archived instant is only in the
-    history, so its request time is used. The result can differ in old slices; in the latest one only if a compaction
-    ran between request and completion of a log file that was archived since.
+    This is the rule of Hudi 1.2.0 for table versions 8 and 9 (HoodieFileGroup, CompletionTimeQueryViewV2).
     """
     bases = {file.instant: file for file in sorted(files, key=_path) if isinstance(file.name, BaseFileName)}
     base_instants = sorted(bases)
-    logs: defaultdict[str, list[tuple[tuple[str, str, int, str], DataFile]]] = defaultdict(list)
-    first_log_instants = []
+    logs: defaultdict[str, list[DataFile]] = defaultdict(list)
     for file in files:
         if isinstance(file.name, LogFileName):
-            completion_time = timeline.completion_time(file.instant) or file.instant
-            order = (completion_time, file.instant, file.name.version, file.name.write_token)
-            owner = _owner(base_instants, completion_time)
-            logs[owner].append((order, file))
-            if not owner:
-                first_log_instants.append(file.instant)
-    slices = []
-    if first_log_instants:
-        slices.append(FileSlice(min(first_log_instants), None, _in_order(logs[""])))
-    slices.extend(FileSlice(instant, bases[instant], _in_order(logs[instant])) for instant in base_instants)
+            completion_time = timeline.completion_time(file.instant) or archived.get(file.instant)
+            logs[_owner(base_instants, completion_time)].append(file)
+    slices = [FileSlice(instant, bases[instant], _in_order(logs[instant])) for instant in base_instants]
+    if logs[""]:
+        slices.insert(0, FileSlice(min(file.instant for file in logs[""]), None, _in_order(logs[""])))
     return tuple(slices)
 
 
-def _owner(base_instants: list[str], completion_time: str) -> str:
-    position = bisect_right(base_instants, completion_time)
+def _owner(base_instants: list[str], completion_time: str | None) -> str:
+    position = len(base_instants) if completion_time is None else bisect_right(base_instants, completion_time)
     return base_instants[position - 1] if position else ""
 
 
-def _in_order(logs: list[tuple[tuple[str, str, int, str], DataFile]]) -> tuple[DataFile, ...]:
-    return tuple(file for _, file in sorted(logs, key=lambda entry: entry[0]))
+def _in_order(logs: list[DataFile]) -> tuple[DataFile, ...]:
+    """By request time: the order of Hudi 1.2.0's readers and its compaction (HoodieLogFile.LogFileComparator)."""
+    return tuple(sorted(logs, key=lambda log: (log.instant, version_of(str(log.name)), log.name.write_token)))
 
 
 def _path(file: DataFile) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -57,19 +58,40 @@ def archived_instants(storage: Storage, request_time: str | None = None) -> tupl
     Opens the history files whose range of times fits, and of those only the columns needed. An instant that an
     interrupted archival wrote twice is listed once.
     """
+    return tuple(
+        instant
+        for instant in _instants_between(storage, request_time or "", request_time)
+        if request_time is None or instant.request_time == request_time
+    )
+
+
+def archived_completion_times(storage: Storage, request_times: Collection[str]) -> dict[str, str]:
+    """Completion times of those of the write instants that the history has."""
+    if not request_times:
+        return {}
+    return {
+        instant.request_time: instant.completion_time
+        for instant in _instants_between(storage, min(request_times), max(request_times))
+        if instant.request_time in request_times
+        and instant.action in WRITE_ACTIONS
+        and instant.completion_time is not None
+    }
+
+
+def _instants_between(storage: Storage, first: str, last: str | None) -> list[Instant]:
+    """Instants of the history files that have times from `first` to `last`; None: to the end."""
     found: dict[tuple[str, str], Instant] = {}
     for file in history_files(storage):
-        if request_time is not None and not file.min_time <= request_time <= file.max_time:
+        if file.max_time < first or (last is not None and last < file.min_time):
             continue
         data = storage.get(f"{HISTORY_DIRECTORY}/{file.name}")
         # One thread: the files are small, and Arrow's pool has been seen to abort a process that ends right afterwards.
         history = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
         rows = history.read(columns=["instantTime", "completionTime", "action"], use_threads=False)
         for row in rows.to_pylist():
-            if request_time is None or row["instantTime"] == request_time:
-                instant = Instant(row["instantTime"], row["action"], State.COMPLETED, row["completionTime"])
-                found[instant.key] = instant
-    return tuple(found[key] for key in sorted(found))
+            instant = Instant(row["instantTime"], row["action"], State.COMPLETED, row["completionTime"])
+            found[instant.key] = instant
+    return [found[key] for key in sorted(found)]
 
 
 def is_settled(storage: Storage) -> bool:
