@@ -7,9 +7,11 @@ import pytest
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
+from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.position import read_position
 from support.tables.abandoned import plan_of
 from support.tables.other_writers import archive, commit, roll_back_completed
-from support.tables.table_runs import Attempt, TestTable, offsets
+from support.tables.table_runs import PIPELINE, Attempt, TestTable, offsets
 from support.tables.write_plans import row
 
 ALL = [(offsets(0, 1), [row("k0")]), (offsets(1, 3), [row("k1"), row(None)]), (offsets(3, 5), [row("k2"), row(None)])]
@@ -71,6 +73,20 @@ def test_one_that_was_archived_before_its_rows_came_again_still_counts(table: Te
     again.go_on(*ALL)
     assert again.coordinator.position == offsets(3, 5)
     assert len(table.published_letters()) == 2
+
+
+def test_letters_that_came_again_are_not_withdrawn_by_an_attempt_that_was_paused(table: TestTable) -> None:
+    """It read the timeline, paused, and looks at the journal after others have ingested the rows again."""
+    table.attempt().go_on(*ALL[:2])
+    roll_back_completed(table, table.timeline().completed_commits[0].request_time)
+    before = table.timeline()
+    again = table.attempt()
+    again.go_on(*ALL)
+    position = read_position(table.storage, before, Journal(table.storage, PIPELINE))
+    after = {each.request_time for each in table.timeline().completed_commits}
+    new = after - {each.request_time for each in before.completed_commits}
+    assert new
+    assert not position.superseded & new
 
 
 def test_its_rows_are_ingested_again_by_the_attempt_that_runs(table: TestTable) -> None:

@@ -92,7 +92,7 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
     if not position.lost:
         return Position(end, (), rolled_back & closed)
     last_ranges = {each.request_time: each.ranges[-1] for each in written}
-    for time in closed - last_ranges.keys():
+    for time in filter(timeline.is_archived, closed - last_ranges.keys()):  # newer ones came after this timeline
         if ledgers := journal.ledgers(time):
             last_ranges[time] = ledgers[-1].source_range
     again = {time for time, last_range in last_ranges.items() if reaches_beyond(last_range, end)}
