@@ -114,6 +114,22 @@ def test_both_readers_see_the_rows_that_went_in_before_and_after_compaction(
     judge(hudi, tmp_path, expected.table())
 
 
+def test_a_text_ordering_column_is_compared_as_text(hudi: HudiOracle, tmp_path: Path) -> None:
+    """In Parquet log blocks Hudi 1.2.0 compares a row's text with that of a later row, and shows wrong rows."""
+    schema = pa.schema([("id", pa.string()), ("at", pa.string()), ("value", pa.string())])
+    rules = MergeRules(key=["id"], ordering="at")
+    writer = LocalWriter(tmp_path, definition(rules), schema)
+    expected = ExpectedTable(rules)
+    for value, moments in (("old", ["07", "09", "05", "abc", "08"]), ("new", ["01", "10", "05", "abb", "3"])):
+        ids = [str(number) for number in range(len(moments))]
+        batch = pa.table({"id": ids, "at": moments, "value": [value] * len(moments)}, schema=schema)
+        writer.commit(batch)
+        expected.apply(batch)
+        if value == "old":
+            hudi.compact(tmp_path, hudi_writer(rules))
+    assert_same_rows(hudi.snapshot(tmp_path), expected.table(), ["id"])
+
+
 def test_a_memory_budget_that_splits_a_file_group_into_many_blocks_changes_nothing(
     hudi: HudiOracle, tmp_path: Path
 ) -> None:

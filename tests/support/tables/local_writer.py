@@ -11,12 +11,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
 from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
@@ -41,7 +41,7 @@ class LocalWriter:
     """Columns of the rows, without the delete column."""
     deleted: str | None = None
     """A boolean column of the rows: true deletes the key."""
-    log_block: Literal["parquet", "avro"] = "parquet"
+    log_block: LogBlock | None = None
     memory_bytes: int = 64 * 1024**2
     batch_rows: int = 10_000
     """Rows of a batch in which the engine hands the input over."""
@@ -56,7 +56,9 @@ class LocalWriter:
 
     def __post_init__(self) -> None:
         storage = open_storage(str(self.path))
-        self._opened = open_table(storage, self.definition, self.schema, has_deletes=self.deleted is not None)
+        self._opened = open_table(
+            storage, self.definition, self.schema, has_deletes=self.deleted is not None, log_block=self.log_block
+        )
         settings = CoordinatorSettings(
             self.pipeline,
             self.write_tasks,
@@ -94,7 +96,7 @@ class LocalWriter:
             schema=self._opened.row_schema,
             block_schema_json=self._opened.block_schema_json,
             rules=self._opened.rules,
-            log_block=self.log_block,
+            log_block=self._opened.log_block,
             memory_bytes=self.memory_bytes,
             tasks=self.write_tasks,
             file_ids=assignment.file_ids,

@@ -34,7 +34,7 @@ def test_defaults_follow_from_the_tables_path_and_the_name() -> None:
     assert pipeline.table_url == "/lake/orders"
     assert pipeline.checkpoint_url == "/lake/orders_checkpoints/my-orders"
     assert pipeline.dead_letters_url == "/lake/orders_dead_letters"
-    assert (pipeline.log_block, pipeline.memory_bytes, pipeline.write_tasks) == ("parquet", 256 * 1024**2, None)
+    assert (pipeline.log_block, pipeline.memory_bytes, pipeline.write_tasks) == (None, 256 * 1024**2, None)
     assert (pipeline.trigger, pipeline.max_commit_retries, pipeline.delete_when) == (timedelta(seconds=2), 5, None)
 
 

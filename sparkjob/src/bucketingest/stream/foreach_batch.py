@@ -164,7 +164,7 @@ class MicroBatchFunction:
             schema=self._opened.row_schema,
             block_schema_json=self._opened.block_schema_json,
             rules=self._opened.rules,
-            log_block=self._pipeline.log_block,
+            log_block=self._opened.log_block,
             memory_bytes=self._pipeline.memory_bytes,
             tasks=self._tasks,
             file_ids=assignment.file_ids,

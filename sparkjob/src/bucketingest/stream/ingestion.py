@@ -83,7 +83,8 @@ def _start(
         sleep=_recorded_sleep(board.waited_for_lease),
     )
     try:
-        opened = open_table(storage, pipeline.definition, schema, has_deletes=pipeline.delete_when is not None)
+        has_deletes = pipeline.delete_when is not None
+        opened = open_table(storage, pipeline.definition, schema, has_deletes=has_deletes, log_block=pipeline.log_block)
         work = _work(rows, pipeline)
         coordinator = _coordinator(
             pipeline, opened, lease, board, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows)

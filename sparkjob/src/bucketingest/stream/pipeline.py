@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Literal, Self
 
 from bucketingest.hudi.lock.hudi_lock import LockSettings
+from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.spec.model import BucketIngest
@@ -31,7 +32,8 @@ class Pipeline:
     """What decides the offsets of Kafka's first start, see `beginning_of`."""
     delete_when: str | None = None
     """SQL predicate: a row for which it is true deletes its key."""
-    log_block: Literal["parquet", "avro"] = "parquet"
+    log_block: LogBlock | None = None
+    """None: what readers merge rightly."""
     memory_bytes: int = 256 * 1024**2
     """Memory budget of one write task."""
     write_tasks: int | None = None

@@ -14,7 +14,7 @@ from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
 from bucketingest.hudi.table.checks import check_table
 from bucketingest.hudi.table.file_view import FileView, load_file_view
 from bucketingest.hudi.table.key_sample import sample_record_keys
-from bucketingest.hudi.table.layout_warnings import layout_warnings
+from bucketingest.hudi.table.layout_warnings import LogBlock, best_log_block, layout_warnings
 from bucketingest.hudi.table.schema import AvroSchema, arrow_to_avro, avro_to_arrow, schema_json, with_meta_columns
 from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.table.table import HoodieTable, TableDefinition, create_table, load_table
@@ -44,6 +44,7 @@ class OpenTable:
     """The table's columns and those that the input adds, without meta columns."""
     row_schema: pa.Schema
     """The same as Arrow, with the delete column last if the input has it: the schema of the write tasks' rows."""
+    log_block: LogBlock
     index: BucketIndex
     partitions: frozenset[str]
     """Partition paths that have their partition metadata."""
@@ -63,16 +64,21 @@ class OpenTable:
 
 
 def open_table(
-    storage: Storage, definition: TableDefinition, incoming: pa.Schema, *, has_deletes: bool = False
+    storage: Storage,
+    definition: TableDefinition,
+    incoming: pa.Schema,
+    *,
+    has_deletes: bool = False,
+    log_block: LogBlock | None = None,
 ) -> OpenTable:
     """Open the table, or create it with the incoming columns.
 
-    `incoming`: columns after the transform, without the delete column. Raises UnsupportedTable with every reason found,
-    DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch, SchemaError, and what key rules raise for missing
-    columns.
+    `incoming`: columns after the transform, without the delete column. `log_block` None: `best_log_block`. Raises
+    UnsupportedTable with every reason found, DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch, SchemaError,
+    and what key rules raise for missing columns.
     """
     rules = check_definition(definition, incoming)
-    for warning in layout_warnings(definition, incoming, has_deletes=has_deletes):
+    for warning in layout_warnings(definition, incoming, has_deletes=has_deletes, log_block=log_block):
         log.warning("table layout warning", extra={"warning": warning})
     avro = arrow_to_avro(incoming, table_name=definition.name)
     verify_create_if_absent(storage, ROOT)
@@ -94,6 +100,7 @@ def open_table(
         rules=rules,
         avro_schema=avro,
         row_schema=_row_schema(avro, has_deletes=has_deletes),
+        log_block=log_block or best_log_block(definition, incoming),
         index=index,
         partitions=view.marked_partitions,
         commits=frozenset(instant.request_time for instant in timeline.completed_commits),

@@ -8,15 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Literal
 
 import pyarrow as pa
 
 from bucketingest.hudi.table.table import TableDefinition
 
+LogBlock = Literal["parquet", "avro"]
+"""How rows are encoded in a log file."""
 
-def layout_warnings(definition: TableDefinition, rows: pa.Schema, *, has_deletes: bool) -> Iterator[str]:
+
+def best_log_block(definition: TableDefinition, rows: pa.Schema) -> LogBlock:
+    """Parquet, but Avro where Hudi's Spark reader would merge Parquet blocks wrongly."""
+    return "avro" if _orders_by_text(definition, rows) else "parquet"
+
+
+def _orders_by_text(definition: TableDefinition, rows: pa.Schema) -> bool:
+    name = definition.ordering_field
+    kind = None if name is None else rows.field(name).type
+    return kind is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def layout_warnings(
+    definition: TableDefinition, rows: pa.Schema, *, has_deletes: bool, log_block: LogBlock | None = None
+) -> Iterator[str]:
     """Warnings about these columns in this table, each with a remedy."""
     return chain(
+        _text_ordering(definition, rows) if log_block == "parquet" else (),
         _partition_columns(definition, rows),
         _record_key(definition, rows),
         _ordering_of_deletes(definition, rows) if has_deletes else (),
@@ -43,6 +61,16 @@ def _record_key(definition: TableDefinition, rows: pa.Schema) -> Iterator[str]:
         yield (
             f"record key column {last} is the last one and not hashed: Hudi's writer hangs on a value of it that "
             "holds a colon; hash it too, or name it before a hashed column"
+        )
+
+
+def _text_ordering(definition: TableDefinition, rows: pa.Schema) -> Iterator[str]:
+    if _orders_by_text(definition, rows):
+        # The reader keeps a reference to the text in a buffer that it fills again (Hudi 1.2.0, seen).
+        yield (
+            f"ordering column {definition.ordering_field}: Hudi's Spark reader compares text in Parquet log blocks "
+            "with that of another row, and shows wrong rows; remove table.logBlock or set it to avro, or order by a "
+            "number or TIMESTAMP"
         )
 
 

@@ -108,10 +108,11 @@ class Table(SpecModel):
         description="Hudi table version. 9: Hudi 1.1 and later. 8: also read by Hudi 1.0. Immutable.",
     )
     index: Index = Field(default=Index(), description="How a row finds its file group. Immutable.")
-    log_block: Literal["parquet", "avro"] = Field(
-        default="parquet",
+    log_block: Literal["parquet", "avro"] | None = Field(
+        default=None,
         alias="logBlock",
-        description="Encoding of the data blocks in log files. parquet takes about a third of the bytes.",
+        description="Encoding of the data blocks in log files. parquet takes about a third of the bytes. When absent "
+        "parquet, but avro if orderingField is text, which Hudi 1.2.0's Spark reader compares wrongly in Parquet.",
     )
     memory_per_task: Annotated[int, BytesText("16Mi", "64Gi")] = Field(
         default=256 * 1024**2,
