@@ -12,7 +12,7 @@ from bucketingest.hudi.rollback import rollback
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 from bucketingest.write import coordinator
-from bucketingest.write.coordinator import CoordinatorSettings
+from bucketingest.write.coordinator_api import CoordinatorSettings
 from bucketingest.write.instants import shared_table
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.lifecycle import InstantWriter

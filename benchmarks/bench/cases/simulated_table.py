@@ -15,8 +15,8 @@ from bucketingest.hudi.naming import LogFileName, join
 from bucketingest.hudi.rollback.markers import marker_path
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
-from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.coordinator_api import Assignment
+from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.rows.write_status import WriteStatus

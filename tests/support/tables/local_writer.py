@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.services.metadata_table import MetadataTableDrop
 from bucketingest.storage import open_storage
-from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.coordinator_api import Assignment, MicroBatchOutcome
+from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings, MicroBatchOutcome
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.open_table import open_table
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
@@ -52,12 +54,20 @@ class LocalWriter:
     pipeline: str = PIPELINE
     commit_interval: timedelta | None = None
     """How long an instant takes in micro-batches; None: each has one of its own."""
+    drop_metadata_table: bool = False
+    """Whether Hudi's metadata table is dropped; else a table with it is refused."""
     coordinator: InstantCoordinator = field(init=False)
 
     def __post_init__(self) -> None:
         storage = open_storage(str(self.path))
+        drop = MetadataTableDrop(storage, self.lock) if self.drop_metadata_table else None
         self._opened = open_table(
-            storage, self.definition, self.schema, has_deletes=self.deleted is not None, log_block=self.log_block
+            storage,
+            self.definition,
+            self.schema,
+            has_deletes=self.deleted is not None,
+            log_block=self.log_block,
+            drop_metadata_table=drop,
         )
         settings = CoordinatorSettings(
             self.pipeline,
@@ -66,6 +76,7 @@ class LocalWriter:
             dead_letters=None,
             commit_interval=self.commit_interval,
             lock=self.lock,
+            check_metadata_table=drop or refuse_metadata_table,
         )
         self.coordinator = InstantCoordinator(self._opened, settings)
         self.coordinator.start()

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.naming import HISTORY_DIRECTORY, TIMELINE_DIRECTORY, LogFileName
+from bucketingest.hudi.naming import HISTORY_DIRECTORY, PROPERTIES_PATH, TIMELINE_DIRECTORY, LogFileName
 from bucketingest.hudi.rollback.plan import RollbackMetadata, RollbackPlan
+from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import (
@@ -124,6 +125,13 @@ def roll_back_completed(table: TestTable, instant: str) -> None:
     plan = RollbackPlan(instant, DELTA_COMMIT, ())
     content = RollbackMetadata(time, plan).encode(table.storage.absolute)
     complete(table.storage, time, next_time(table, time), content, ROLLBACK)
+
+
+def switch_on_metadata_table(table: TestTable) -> None:
+    """What a Hudi writer with default options does, without the files."""
+    properties = java_properties.parse(table.storage.get(PROPERTIES_PATH).decode("iso-8859-1"))
+    properties = {**properties, "hoodie.table.metadata.partitions": "files"}
+    table.storage.put(PROPERTIES_PATH, java_properties.serialise(properties).encode("ascii"))
 
 
 def foreign_commit(table: TestTable, partition_path: str, bucket: int, random: str = "a21b") -> str:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,12 +16,13 @@ import pyarrow.parquet as pq
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.log.reader import read_log
 from bucketingest.hudi.naming import bucket_of_file_id
+from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.coordinator_api import Assignment, MicroBatchOutcome, Start
+from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings, MicroBatchOutcome, Start
 from bucketingest.write.instants.source_range import SourceRange, canonical_json, reaches_beyond
 from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.plan import WritePlan
@@ -110,9 +112,12 @@ class TestTable:
         forward: Callable[[], float] | None = None,
         work: str = "",
         repeatable: bool = True,
+        drop_metadata_table: Callable[[Storage], None] | None = None,
     ) -> Attempt:
         """A new process, its coordinator started; on `storage`, which may fail, instead of the table's own."""
-        opened = open_table(storage or self.storage, self.definition, self.schema)
+        table, drop = storage or self.storage, drop_metadata_table
+        drop_now = None if drop is None else partial(drop, table)
+        opened = open_table(table, self.definition, self.schema, drop_metadata_table=drop_now)
         letters = (dead_letters or self.dead_letters) if reject == "deadLetter" else None
         coordinator = InstantCoordinator(
             opened,
@@ -127,6 +132,7 @@ class TestTable:
                 forward=forward or (lambda: clock().timestamp()),
                 work=work,
                 repeatable=repeatable,
+                check_metadata_table=drop or refuse_metadata_table,
             ),
         )
         start = coordinator.start()

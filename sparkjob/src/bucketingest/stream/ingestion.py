@@ -12,10 +12,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.hudi.lock.hudi_lock import open_lock
+from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.table.table import load_table
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
+from bucketingest.services.metadata_table import MetadataTableDrop
 from bucketingest.spec.model import BucketIngest
-from bucketingest.storage import open_storage
+from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import TableBeginning
 from bucketingest.stream.checkpoint.checkpoint import SourceKind
 from bucketingest.stream.foreach_batch import MicroBatchFunction
@@ -26,7 +29,8 @@ from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
 from bucketingest.stream.spark.session import prepared
 from bucketingest.stream.starter import QueryStarter
-from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
+from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.coordinator_api import CoordinatorSettings
 from bucketingest.write.open_table import OpenTable, check_definition, open_table
 
 _LEASE_MARGIN: Final = timedelta(seconds=2)
@@ -84,7 +88,14 @@ def _start(
     )
     try:
         has_deletes = pipeline.delete_when is not None
-        opened = open_table(storage, pipeline.definition, schema, has_deletes=has_deletes, log_block=pipeline.log_block)
+        opened = open_table(
+            storage,
+            pipeline.definition,
+            schema,
+            has_deletes=has_deletes,
+            log_block=pipeline.log_block,
+            drop_metadata_table=_drop_of(storage, pipeline, lease),
+        )
         work = _work(rows, pipeline)
         coordinator = _coordinator(
             pipeline, opened, lease, board, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows)
@@ -96,6 +107,18 @@ def _start(
     except BaseException:  # also by a stop signal
         lease.release()
         raise
+
+
+def _drop_of(storage: Storage, pipeline: Pipeline, lease: TableLease) -> Callable[[], None] | None:
+    """Drops Hudi's metadata table under the table's lock; None if a table with it is refused."""
+    if pipeline.metadata_table == "refuse":
+        return None
+
+    def drop() -> None:
+        lock = open_lock(storage, load_table(storage).properties, pipeline.lock, str(lease.owner))
+        MetadataTableDrop(storage, lock.held)()
+
+    return drop
 
 
 def _recorded_sleep(record: Callable[[float], None]) -> Callable[[float], None]:
@@ -155,6 +178,9 @@ def _coordinator(
         work=work,
         repeatable=repeatable,
         open_letters=lambda url: open_storage(url, pipeline.storage_options),
+        check_metadata_table=(
+            MetadataTableDrop(opened.storage, lock.held) if pipeline.metadata_table == "drop" else refuse_metadata_table
+        ),
     )
     coordinator = InstantCoordinator(opened, settings)
     lease.set_epoch(coordinator.epoch)

@@ -10,18 +10,22 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import stamina
 
-from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
-from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.timeline.beating import beating
-from bucketingest.storage import Storage, StorageUnavailable, open_storage
-from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome, Start, WriteRows, outcome_of
+from bucketingest.storage import StorageUnavailable
+from bucketingest.write.coordinator_api import (
+    Assignment,
+    Commit,
+    CoordinatorSettings,
+    MicroBatchOutcome,
+    Start,
+    WriteRows,
+    outcome_of,
+)
 from bucketingest.write.errors import (
     ConflictingAttempt,
     InstantAborted,
@@ -41,40 +45,6 @@ from bucketingest.write.recovery.start import settle, settle_others
 from bucketingest.write.rows.write_status import WriteStatus, check_complete
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinatorSettings:
-    """How the coordinator commits."""
-
-    pipeline: str
-    tasks: int
-    """Number of write tasks, each of which must report."""
-    max_retries: int
-    """How often a commit is retried after a storage error."""
-    dead_letters: Storage | None
-    """Where rejected rows go; None: a rejected row fails the micro-batch."""
-    commit_interval: timedelta | None = None
-    """Age at which an instant is committed; None: after each micro-batch."""
-    max_files: int = 100_000
-    """Files of an instant at which it is committed before its age, so that a commit and its metadata stay bounded."""
-    lock: Lock = nullcontext
-    """Makes a context that holds Hudi's lock of the table while the timeline is changed."""
-    check_lease: Callable[[], None] = lambda: None
-    """Raises if another job may hold the table already."""
-    clock: Callable[[], datetime] = utc_now
-    forward: Callable[[], float] = forward_seconds
-    """Seconds by a clock that cannot be set."""
-    work: str = ""
-    """Fingerprint of everything that decides which rows are written, and how, except the source range: a micro-batch is
-    resumed only by an attempt with the same fingerprint.
-    """
-    repeatable: bool = True
-    """Whether a task that runs again gets the same rows. If not, as with rand() in the SQL, no other attempt resumes a
-    micro-batch, and each micro-batch is searched for files of tasks that ran twice.
-    """
-    open_letters: Callable[[str], Storage] = open_storage
-    """Opens the place where an earlier attempt staged dead letters, by its URL."""
 
 
 class InstantCoordinator:
@@ -99,6 +69,7 @@ class InstantCoordinator:
             settings.check_lease,
             settings.clock,
             settings.open_letters,
+            settings.check_metadata_table,
         )
         attempt = "" if settings.repeatable else self.epoch
         work = f"{settings.work}\n{settings.tasks}\n{opened.block_schema_json}\n{opened.row_schema}\n{attempt}"

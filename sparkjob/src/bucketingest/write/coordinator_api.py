@@ -1,16 +1,58 @@
-"""The types that the query passes to the coordinator and gets back from it."""
+"""What the coordinator is given and gives back: its settings, and the types of a start and a micro-batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeAlias
 
+from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
+from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.task_routing import PartitionNumbers
+from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.rows.write_status import WriteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorSettings:
+    """How the coordinator commits."""
+
+    pipeline: str
+    tasks: int
+    """Number of write tasks, each of which must report."""
+    max_retries: int
+    """How often a commit is retried after a storage error."""
+    dead_letters: Storage | None
+    """Where rejected rows go; None: a rejected row fails the micro-batch."""
+    commit_interval: timedelta | None = None
+    """Age at which an instant is committed; None: after each micro-batch."""
+    max_files: int = 100_000
+    """Files of an instant at which it is committed before its age, so that a commit and its metadata stay bounded."""
+    lock: Lock = nullcontext
+    """Makes a context that holds Hudi's lock of the table while the timeline is changed."""
+    check_lease: Callable[[], None] = lambda: None
+    """Raises if another job may hold the table already."""
+    clock: Callable[[], datetime] = utc_now
+    forward: Callable[[], float] = forward_seconds
+    """Seconds by a clock that cannot be set."""
+    work: str = ""
+    """Fingerprint of everything that decides which rows are written, and how, except the source range: a micro-batch is
+    resumed only by an attempt with the same fingerprint.
+    """
+    repeatable: bool = True
+    """Whether a task that runs again gets the same rows. If not, as with rand() in the SQL, no other attempt resumes a
+    micro-batch, and each micro-batch is searched for files of tasks that ran twice.
+    """
+    open_letters: Callable[[str], Storage] = open_storage
+    """Opens the place where an earlier attempt staged dead letters, by its URL."""
+    check_metadata_table: Callable[[Storage], None] = refuse_metadata_table
+    """Raises, or drops it, if another writer has switched Hudi's metadata table on."""
 
 
 class StartVerdict(StrEnum):

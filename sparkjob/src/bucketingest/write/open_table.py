@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,10 +70,12 @@ def open_table(
     *,
     has_deletes: bool = False,
     log_block: LogBlock | None = None,
+    drop_metadata_table: Callable[[], None] | None = None,
 ) -> OpenTable:
     """Open the table, or create it with the incoming columns.
 
-    `incoming`: columns after the transform, without the delete column. `log_block` None: `best_log_block`. Raises
+    `incoming`: columns after the transform, without the delete column. `log_block` None: `best_log_block`.
+    `drop_metadata_table`: is called after all checks; None: a table with Hudi's metadata table is refused. Raises
     UnsupportedTable with every reason found, DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch, SchemaError,
     and what key rules raise for missing columns.
     """
@@ -86,7 +88,7 @@ def open_table(
         table, created = load_table(storage), False
     except TableNotFound:
         table, created = create_table(storage, definition, schema_json(avro)), True
-    check_table(table, definition)
+    check_table(table, definition, metadata_table=drop_metadata_table is not None)
     timeline = Timeline.load(storage)
     avro = _merged_schema(table, timeline, avro)
     view = load_file_view(storage, timeline)
@@ -94,6 +96,8 @@ def open_table(
     index = BucketIndex.bootstrap(_committed_files(view, replaced), definition.buckets).avoiding(replaced)
     if table.bucket_count is None:  # made by Hudi, which does not record how it hashed
         verify_bucket_layout(sample_record_keys(storage, view), rules.record_key, rules.buckets, rules.hash)
+    if drop_metadata_table is not None:
+        drop_metadata_table()
     return OpenTable(
         table=table,
         definition=definition,

@@ -13,8 +13,8 @@ from typing import Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.storage import StorageUnavailable
-from bucketingest.write.coordinator import CoordinatorSettings, InstantCoordinator
-from bucketingest.write.coordinator_api import Assignment
+from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.open_table import OpenTable, open_table

@@ -140,7 +140,7 @@ def test_a_metadata_table_is_reported_with_the_remedy(command: Command, storage:
     with (tmp_path / "orders/.hoodie/hoodie.properties").open("a") as properties:
         properties.write("hoodie.table.metadata.partitions=files\n")
     (finding,) = report_of(command, storage)["findings"]
-    assert "delete_metadata_table" in finding
+    assert "set table.metadataTable to drop" in finding
 
 
 def test_pipelines_are_known_by_their_claims(command: Command, storage: Storage) -> None:

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.naming import PROPERTIES_PATH, TIMELINE_DIRECTORY
+from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.rollback import roll_back
-from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import Instant, State
 from bucketingest.hudi.timeline.timeline import complete, path_of
@@ -27,6 +26,7 @@ from support.tables.other_writers import (
     commit,
     foreign_commit,
     later,
+    switch_on_metadata_table,
 )
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
@@ -36,12 +36,6 @@ def roll_back_all(table: TestTable) -> None:
     """What Hudi's EAGER single writer does at its start: it rolls back every pending instant, also a live one."""
     for instant in table.timeline().pending:
         roll_back(table.storage, instant.request_time)
-
-
-def switch_on_metadata_table(table: TestTable) -> None:
-    properties = java_properties.parse(table.storage.get(PROPERTIES_PATH).decode("iso-8859-1"))
-    properties = {**properties, "hoodie.table.metadata.partitions": "files"}
-    table.storage.put(PROPERTIES_PATH, java_properties.serialise(properties).encode("ascii"))
 
 
 def test_an_instant_that_another_writer_rolled_back_is_aborted_and_its_rows_are_written_again(table: TestTable) -> None:

@@ -40,8 +40,8 @@ def _hidden_rows(report: TableReport) -> list[str]:
     if report.properties.metadata_table:
         found.append(
             f"Hudi's metadata table is on ({report.properties.metadata_table}): bucketingest refuses the table, as "
-            "readers would not see its commits; delete it (Hudi's delete_metadata_table procedure), and let every "
-            "writer set hoodie.metadata.enable=false"
+            "readers would not see its commits; let every writer set hoodie.metadata.enable=false, and set "
+            "table.metadataTable to drop"
         )
     if report.unmarked_partitions:
         found.append(

@@ -8,9 +8,18 @@ from itertools import chain
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_PATH, TIMELINE_DIRECTORY
+from bucketingest.hudi.table.metadata_table import switched_on
 from bucketingest.hudi.table.properties import checksum
-from bucketingest.hudi.table.table import BUCKET_COUNT, BUCKET_HASH, BUCKET_HASH_FIELDS, HoodieTable, TableDefinition
+from bucketingest.hudi.table.table import (
+    BUCKET_COUNT,
+    BUCKET_HASH,
+    BUCKET_HASH_FIELDS,
+    HoodieTable,
+    TableDefinition,
+    load_table,
+)
 from bucketingest.hudi.table.time_zone import offset_from_utc
+from bucketingest.storage import Storage
 
 SUPPORTED_VERSIONS = (8, 9)
 BUCKET_INDEX_DIRECTORY = f"{HOODIE_DIRECTORY}/.bucket_index"
@@ -61,9 +70,20 @@ def metadata_table_refusals(properties: _Properties) -> list[str]:
     return [f"{PROPERTIES_PATH}: {reason}" for reason in _metadata_table(properties)]
 
 
-def check_table(table: HoodieTable, expected: TableDefinition) -> None:
-    """Raise `UnsupportedTable` with all reasons unless the table can be written to as `expected`."""
+def refuse_metadata_table(storage: Storage) -> None:
+    """Raise `UnsupportedTable` if the table's metadata table is on now."""
+    if reasons := metadata_table_refusals(load_table(storage).properties):
+        raise UnsupportedTable(storage.url, reasons)
+
+
+def check_table(table: HoodieTable, expected: TableDefinition, *, metadata_table: bool = False) -> None:
+    """Raise `UnsupportedTable` with all reasons unless the table can be written to as `expected`. `metadata_table`:
+    whether it may have Hudi's metadata table.
+    """
     reasons = refusals(table.properties, expected)
+    if metadata_table:
+        ignored = metadata_table_refusals(table.properties)
+        reasons = [reason for reason in reasons if reason not in ignored]
     reasons.extend(
         f"{path} exists: another writer gave the table a consistent-hashing or per-partition bucket index, whose "
         "buckets this writer cannot compute; use a table with the simple bucket index"
@@ -93,13 +113,11 @@ def _local_time_zone(table: HoodieTable) -> Iterator[str]:
 
 def _metadata_table(properties: _Properties, _expected: TableDefinition | None = None) -> Iterator[str]:
     # Seen with Hudi 1.2.0: its readers take the list of files only from the metadata table.
-    for key in ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"):
-        found = properties.get(key, "").strip()
-        if found:
-            yield (
-                f"{key}={found}: Hudi's metadata table is on and would hide our commits from readers; remove it "
-                "(Hudi's delete_metadata_table procedure) and let every writer set hoodie.metadata.enable=false"
-            )
+    for key, found in switched_on(properties).items():
+        yield (
+            f"{key}={found}: Hudi's metadata table is on and would hide our commits from readers; let every writer set "
+            "hoodie.metadata.enable=false, and set table.metadataTable to drop"
+        )
 
 
 def _version(properties: _Properties, _expected: TableDefinition) -> Iterator[str]:

@@ -114,6 +114,13 @@ class Table(SpecModel):
         description="Encoding of the data blocks in log files. parquet takes about a third of the bytes. When absent "
         "parquet, but avro if orderingField is text, which Hudi 1.2.0's Spark reader compares wrongly in Parquet.",
     )
+    metadata_table: Literal["refuse", "drop"] | None = Field(
+        default=None,
+        alias="metadataTable",
+        description="What happens if Hudi's metadata table is on, which hides commits of a writer that does not write "
+        "it. refuse (when absent): the job ends. drop: it is switched off and deleted, to take a table over from a "
+        "writer of Hudi's; that writer must stop, or set hoodie.metadata.enable=false.",
+    )
     memory_per_task: Annotated[int, BytesText("16Mi", "64Gi")] = Field(
         default=256 * 1024**2,
         alias="memoryPerTask",

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from bucketingest.hudi.errors import InstantExists, UnsupportedTable
+from bucketingest.hudi.errors import InstantExists
 from bucketingest.hudi.naming import join, version_of
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.rollback.rollback import pending_rollback, rollbacks_of
-from bucketingest.hudi.table.checks import metadata_table_refusals
 from bucketingest.hudi.table.partition import ensure_partition_metadata
-from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.history import archived_times
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, State, next_instant_time
@@ -178,7 +176,9 @@ class InstantWriter:
             entries = self._journal.ledgers(instant)
             self.executor.complete(instant, decision, entries)
         self._shared.wrote(instant, _file_groups(entries))
-        self._refuse_metadata_table()  # switched on since the last check, it hides this commit from readers
+        self._identity.check_metadata_table(
+            self._storage
+        )  # switched on since the last check, it hides this commit from readers
         return decision
 
     def _wanted(self, instant: str, entries: Sequence[LedgerEntry]) -> Decision:
@@ -189,7 +189,7 @@ class InstantWriter:
         second one, the instant is aborted).
         """
         self._journal.check_epoch(self._identity.epoch)
-        self._refuse_metadata_table()
+        self._identity.check_metadata_table(self._storage)
         timeline = Timeline.load(self._storage)
         found = timeline.find(instant)
         if found is not None and found.is_completed:
@@ -218,10 +218,6 @@ class InstantWriter:
         completion_time = self._next_time(timeline.times)
         self._identity.check_lease()  # last: nothing slow happens between this and the decision
         return CommitDecision(completion_time, metadata.encode())
-
-    def _refuse_metadata_table(self) -> None:
-        if reasons := metadata_table_refusals(load_table(self._storage).properties):
-            raise UnsupportedTable(self._storage.url, reasons)
 
     def _intent(self, source_range: SourceRange) -> Intent:
         letters = self._identity.dead_letters

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.storage import Storage, open_storage
 
 
@@ -24,3 +25,5 @@ class WriterIdentity:
     clock: Callable[[], datetime] = utc_now
     open_letters: Callable[[str], Storage] = open_storage
     """Opens the place where an earlier attempt staged dead letters, by its URL."""
+    check_metadata_table: Callable[[Storage], None] = refuse_metadata_table
+    """Raises, or drops it, if another writer has switched Hudi's metadata table on."""
