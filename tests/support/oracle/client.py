@@ -138,9 +138,13 @@ class HudiOracle:
         """Puts a compaction plan on the timeline: what the procedure says (instant, state)."""
         return self._compaction("schedule", path, writer)
 
-    def run_compaction(self, path: str | Path, writer: HudiWriter) -> pa.Table:
-        """Runs every pending compaction plan."""
-        return self._compaction("run", path, writer)
+    def run_compaction(self, path: str | Path, writer: HudiWriter, instant: str | None = None) -> pa.Table:
+        """Runs one pending compaction plan; None: it schedules what is not in a pending plan and runs that, or, if
+        there is nothing to schedule, every pending plan.
+        """
+        if instant is None:
+            return self._compaction("run", path, writer)
+        return self._compaction("execute", path, writer, f", instants => '{instant}'")
 
     def compact(self, path: str | Path, writer: HudiWriter) -> None:
         """Schedules a compaction of all log files and runs it. Raises OracleError if Hudi found nothing to compact."""
@@ -175,8 +179,9 @@ class HudiOracle:
         """What Spark and Hudi have logged so far."""
         return self._log_path.read_text(encoding="utf-8", errors="replace") if self._log_path.exists() else ""
 
-    def _compaction(self, operation: str, path: str | Path, writer: HudiWriter) -> pa.Table:
-        return self.sql(f"call run_compaction(op => '{operation}', path => {_quoted(path)})", writer.session_conf())
+    def _compaction(self, operation: str, path: str | Path, writer: HudiWriter, more: str = "") -> pa.Table:
+        procedure = f"call run_compaction(op => '{operation}', path => {_quoted(path)}{more})"
+        return self.sql(procedure, writer.session_conf())
 
     def _read(self, path: str | Path, options: Mapping[str, str]) -> pa.Table:
         return self._rows({"op": "read", "path": str(path), "options": dict(options)})

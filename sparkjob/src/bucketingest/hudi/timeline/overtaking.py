@@ -68,14 +68,15 @@ def left_out(
     for compaction in sorted(compactions):
         late = [instant for instant in instants if instant.completion_time < compaction]
         plan = read_compaction_plan(storage, compaction) if late else None
-        if not plan:
+        if plan is None or not plan.operations:
             continue
-        oldest_slice = min(operation.base_instant for operation in plan.values())
+        operations = {operation.group: operation for operation in plan.operations}
+        oldest_slice = min(operation.supersedes_from for operation in plan.operations)
         for instant in late:
             completion_time = instant.completion_time
             for file in instant.files() if completion_time >= oldest_slice else ():
-                operation = plan.get((file.partition_path, file.file_id))
-                if operation and operation.base_instant <= completion_time and file.name not in operation.log_files:
+                operation = operations.get((file.partition_path, file.file_id))
+                if operation is not None and operation.loses(file.name, completion_time):
                     yield instant, f"compaction {compaction}"
                     break
 

@@ -1,0 +1,93 @@
+"""Which file groups a compaction merges now: those whose log files make reads slow, or base files old. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bucketingest.hudi.table.file_view import FileGroup, FileSlice, FileView
+from bucketingest.hudi.timeline.compaction_plan import CompactionOperation, CompactionPlan, operation_metrics
+from bucketingest.hudi.timeline.instant import parse_time
+
+Group = tuple[str, str]
+"""Partition path and file id."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionTriggers:
+    """What makes a file slice due: one of these is enough."""
+
+    log_files: int = 50
+    """Log files of the slice: a snapshot read opens them all."""
+    log_ratio: float = 0.5
+    """Bytes of the log files against those of the base file: a snapshot read merges them all."""
+    log_age: timedelta = timedelta(hours=1)
+    """Age of the oldest log file: a read-optimized read is at most so far behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A file group that is due, and why."""
+
+    operation: CompactionOperation
+    why: str
+    age: timedelta
+    """Of its oldest log file."""
+
+
+def due_groups(
+    view: FileView, busy: Collection[Group], triggers: CompactionTriggers, now: datetime
+) -> tuple[list[Due], frozenset[Group]]:
+    """The groups to merge, those with the oldest log files first, and the groups with log files that are left out.
+
+    `busy`: groups that are replaced or in a pending table service. A second pending operation of a group would make
+    every reader of Hudi's fail (1.2.0: AbstractTableFileSystemView).
+    """
+    due: list[Due] = []
+    left_out: set[Group] = set()
+    for group in view.groups:
+        latest = group.latest
+        if latest is None or not latest.log_files:
+            continue
+        place = (group.partition_path, group.file_id)
+        age = now - min(parse_time(log.instant) for log in latest.log_files)
+        why = None if place in busy else _why(latest, age, triggers)
+        if why is None:
+            left_out.add(place)
+        else:
+            due.append(Due(_operation(group, latest), why, age))
+    due.sort(key=lambda each: (-each.age, each.operation.group))
+    return due, frozenset(left_out)
+
+
+def plan_of(chosen: Iterable[Due], left_out: Collection[Group]) -> CompactionPlan:
+    """The plan that merges the chosen groups."""
+    operations = tuple(each.operation for each in chosen)
+    return CompactionPlan(operations, tuple(sorted({partition_path for partition_path, _ in left_out})))
+
+
+def _why(latest: FileSlice, age: timedelta, triggers: CompactionTriggers) -> str | None:
+    return next(_reasons(latest, age, triggers), None)
+
+
+def _reasons(latest: FileSlice, age: timedelta, triggers: CompactionTriggers) -> Iterator[str]:
+    if age >= triggers.log_age:
+        yield f"its oldest log file is {age} old"
+    if len(latest.log_files) >= triggers.log_files:
+        yield f"it has {len(latest.log_files)} log files"
+    log_bytes = sum(log.size for log in latest.log_files)
+    if latest.base_file is not None and log_bytes >= triggers.log_ratio * latest.base_file.size:
+        yield f"its log files have {log_bytes} bytes, its base file {latest.base_file.size}"
+
+
+def _operation(group: FileGroup, latest: FileSlice) -> CompactionOperation:
+    base = latest.base_file
+    return CompactionOperation(
+        partition_path=group.partition_path,
+        file_id=group.file_id,
+        base_instant=latest.base_instant,
+        base_file=None if base is None else str(base.name),
+        log_files=tuple(str(log.name) for log in latest.log_files),
+        metrics=operation_metrics(0 if base is None else base.size, [log.size for log in latest.log_files]),
+    )

@@ -1,0 +1,105 @@
+"""Which file groups are due for compaction, and what a plan says of them and of the others."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from bucketingest.hudi.naming import BaseFileName, LogFileName
+from bucketingest.hudi.table.file_view import FileView, build_file_view
+from bucketingest.hudi.timeline.compaction_plan import CompactionPlan
+from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.compaction.choose import CompactionTriggers, due_groups, plan_of
+from bucketingest.storage.interface import ObjectInfo
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+NONE = CompactionTriggers(log_files=10**9, log_ratio=1e9, log_age=timedelta(days=9999))
+FILE_ID = "00000000-0000-0000-0000-000000000000-0"
+
+
+def at(minutes_ago: float) -> str:
+    return format_time(NOW - timedelta(minutes=minutes_ago))
+
+
+def view(*files: tuple[str, int], base: tuple[str, int] | None = None, partition: str = "eu") -> FileView:
+    """One file group: log files as (instant, bytes), and a base file."""
+    objects = [(f"{partition}/{LogFileName(FILE_ID, instant, 1)}", size) for instant, size in files]
+    if base is not None:
+        objects.append((f"{partition}/{BaseFileName(FILE_ID, base[0])}", base[1]))
+    names = [f"{instant}_{instant}.deltacommit" for instant, _ in files]
+    names += [f"{base[0]}_{base[0]}.commit"] if base else []
+    infos = [ObjectInfo(path, size, NOW, None) for path, size in objects]
+    return build_file_view(infos, Timeline.of_file_names(names))
+
+
+@pytest.mark.parametrize(
+    ("found", "triggers", "why"),
+    [
+        (view((at(59), 1)), CompactionTriggers(), None),
+        (view((at(60), 1), (at(1), 1)), CompactionTriggers(), "its oldest log file is 1:00:00 old"),
+        (view(*[(at(n / 10), 1) for n in range(50)]), CompactionTriggers(), "it has 50 log files"),
+        (view(*[(at(n / 10), 1) for n in range(49)]), CompactionTriggers(), None),
+        (view((at(1), 49), base=(at(9), 100)), CompactionTriggers(), None),
+        (
+            view((at(1), 25), (at(2), 25), base=(at(9), 100)),
+            CompactionTriggers(),
+            "its log files have 50 bytes, its base file 100",
+        ),
+        (view((at(1), 10**9)), CompactionTriggers(), None),
+    ],
+)
+def test_a_group_is_due_by_the_age_number_or_bytes_of_its_log_files(
+    found: FileView, triggers: CompactionTriggers, why: str | None
+) -> None:
+    due, left_out = due_groups(found, (), triggers, NOW)
+    assert [each.why for each in due] == ([why] if why else [])
+    assert left_out == (frozenset() if why else {("eu", FILE_ID)})
+
+
+def test_a_group_without_log_files_is_neither_due_nor_left_out() -> None:
+    assert due_groups(view(base=(at(9999), 1)), (), CompactionTriggers(log_files=0), NOW) == ([], frozenset())
+
+
+def test_a_group_in_a_pending_service_is_left_out_and_its_partition_listed() -> None:
+    """Hudi's next plan looks only at partitions that were written since, and at those that are listed."""
+    due, left_out = due_groups(view((at(99), 1)), [("eu", FILE_ID)], CompactionTriggers(), NOW)
+    assert due == []
+    assert plan_of(due, left_out).left_out == ("eu",)
+
+
+def test_the_group_with_the_oldest_log_file_comes_first() -> None:
+    groups = {**view((at(70), 1)).partitions, **view((at(90), 1), partition="us").partitions}
+    due, _ = due_groups(FileView(groups), (), CompactionTriggers(), NOW)
+    assert [each.operation.partition_path for each in due] == ["us", "eu"]
+    assert due[0].age == timedelta(minutes=90)
+
+
+def test_an_operation_names_the_slice_in_the_order_in_which_readers_merge_it() -> None:
+    found = view((at(3), 3 * 1024**2), (at(5), 5 * 1024**2), base=(at(9), 7 * 1024**2))
+    (due,), _ = due_groups(found, (), CompactionTriggers(), NOW)
+    operation = due.operation
+    assert (operation.partition_path, operation.file_id, operation.base_instant) == ("eu", FILE_ID, at(9))
+    assert operation.base_file == str(BaseFileName(FILE_ID, at(9)))
+    assert operation.log_files == tuple(str(LogFileName(FILE_ID, instant, 1)) for instant in (at(5), at(3)))
+    assert operation.metrics == {
+        "TOTAL_LOG_FILES": 2,
+        "TOTAL_LOG_FILES_SIZE": 8 * 1024**2,
+        "TOTAL_IO_READ_MB": 15,
+        "TOTAL_IO_WRITE_MB": 7,
+        "TOTAL_IO_MB": 22,
+    }
+
+
+def test_a_slice_without_a_base_file_is_named_by_its_first_log_file() -> None:
+    (due,), _ = due_groups(view((at(70), 1), (at(80), 1)), (), CompactionTriggers(), NOW)
+    assert (due.operation.base_instant, due.operation.base_file) == (at(80), None)
+    assert due.operation.metrics["TOTAL_IO_WRITE_MB"] == 120
+
+
+def test_a_plan_survives_its_bytes_and_equal_plans_have_equal_ones() -> None:
+    due, left_out = due_groups(view((at(70), 1)), (), CompactionTriggers(), NOW)
+    plan = plan_of(due, left_out)
+    assert CompactionPlan.decode(plan.encode(), "plan") == plan
+    assert plan.encode() == plan_of(due, left_out).encode()
