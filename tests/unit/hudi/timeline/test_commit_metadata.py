@@ -37,6 +37,11 @@ STATS = st.builds(
     log_offset=st.none() | COUNT,
     base_file=st.none() | TEXT,
     log_files=st.none() | st.lists(TEXT, max_size=3).map(tuple),
+    prev_base_file=st.none() | TEXT,
+    total_log_records=COUNT,
+    total_log_blocks=COUNT,
+    total_log_files_compacted=COUNT,
+    total_log_size_compacted=COUNT,
 )
 METADATA = st.builds(
     CommitMetadata,

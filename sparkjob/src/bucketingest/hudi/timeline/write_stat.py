@@ -40,6 +40,12 @@ class WriteStat:
     log_offset: int | None = None
     base_file: str | None = None
     log_files: tuple[str, ...] | None = None
+    prev_base_file: str | None = None
+    """Of a compaction: name of the base file that it supersedes; the rest: the log files that it merged."""
+    total_log_records: int = 0
+    total_log_blocks: int = 0
+    total_log_files_compacted: int = 0
+    total_log_size_compacted: int = 0
 
     @classmethod
     def of_log_file(
@@ -104,6 +110,11 @@ class WriteStat:
             log_offset=record.get("logOffset"),
             base_file=record.get("baseFile"),
             log_files=None if log_files is None else tuple(log_files),
+            prev_base_file=record.get("prevBaseFile"),
+            total_log_records=record.get("totalLogRecords") or 0,
+            total_log_blocks=record.get("totalLogBlocks") or 0,
+            total_log_files_compacted=record.get("totalLogFilesCompacted") or 0,
+            total_log_size_compacted=record.get("totalLogSizeCompacted") or 0,
         )
 
     def encode(self) -> bytes:
@@ -128,15 +139,23 @@ class WriteStat:
                 written,
                 known(self.total_write_errors) or _long(self.total_write_errors),
                 _repeated_text(self.partition_path),
-                _AFTER_PARTITION_PATH,
+                known(self.total_log_records) or _long(self.total_log_records),
+                _AFTER_LOG_RECORDS,
                 known(self.num_inserts) or _long(self.num_inserts),
-                _AFTER_INSERTS,
+                known(self.total_log_blocks) or _long(self.total_log_blocks),
+                _AFTER_LOG_BLOCKS,
                 size,
                 known(self.log_version) or _long(self.log_version),
                 known(self.log_offset) or _long(self.log_offset),
                 _repeated_text(self.base_file),
                 _texts(self.log_files),
-                _AFTER_LOG_FILES,
+                _NULL,  # cdcStats
+                _text(self.prev_base_file),
+                _AFTER_PREV_BASE_FILE,
+                known(self.total_log_files_compacted) or _long(self.total_log_files_compacted),
+                _SOME_ZERO,  # totalLogReadTimeMs
+                known(self.total_log_size_compacted) or _long(self.total_log_size_compacted),
+                _AFTER_LOG_SIZE,
             )
         )
 
@@ -152,11 +171,11 @@ class WriteStat:
             "totalWriteBytes": self.total_write_bytes,
             "totalWriteErrors": self.total_write_errors,
             "partitionPath": self.partition_path,
-            "totalLogRecords": 0,
+            "totalLogRecords": self.total_log_records,
             "totalLogFiles": None,
             "totalUpdatedRecordsCompacted": 0,
             "numInserts": self.num_inserts,
-            "totalLogBlocks": 0,
+            "totalLogBlocks": self.total_log_blocks,
             "totalCorruptLogBlock": 0,
             "totalRollbackBlocks": 0,
             "fileSizeInBytes": self.file_size_in_bytes,
@@ -165,24 +184,23 @@ class WriteStat:
             "baseFile": self.base_file,
             "logFiles": None if self.log_files is None else list(self.log_files),
             "cdcStats": None,
-            "prevBaseFile": None,
+            "prevBaseFile": self.prev_base_file,
             "minEventTime": None,
             "maxEventTime": None,
             "runtimeStats": None,
-            "totalLogFilesCompacted": 0,
+            "totalLogFilesCompacted": self.total_log_files_compacted,
             "totalLogReadTimeMs": 0,
-            "totalLogSizeCompacted": 0,
+            "totalLogSizeCompacted": self.total_log_size_compacted,
             "tempPath": None,
             "numUpdates": 0,
         }
 
 
 # Fields that are the same in all our stats; Java writes zeros and nulls at the same places.
-_AFTER_PARTITION_PATH = _SOME_ZERO + _NULL + _SOME_ZERO  # totalLogRecords, totalLogFiles, totalUpdatedRecordsCompacted
-_AFTER_INSERTS = _SOME_ZERO * 3  # totalLogBlocks, totalCorruptLogBlock, totalRollbackBlocks
-_AFTER_LOG_FILES = (
-    _NULL * 5 + _SOME_ZERO * 3 + _NULL + _SOME_ZERO
-)  # cdcStats .. runtimeStats, compaction, tempPath, numUpdates
+_AFTER_LOG_RECORDS = _NULL + _SOME_ZERO  # totalLogFiles, totalUpdatedRecordsCompacted
+_AFTER_LOG_BLOCKS = _SOME_ZERO * 2  # totalCorruptLogBlock, totalRollbackBlocks
+_AFTER_PREV_BASE_FILE = _NULL * 3  # minEventTime, maxEventTime, runtimeStats
+_AFTER_LOG_SIZE = _NULL + _SOME_ZERO  # tempPath, numUpdates
 
 
 def _long(value: int | None) -> bytes:

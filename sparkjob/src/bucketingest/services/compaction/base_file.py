@@ -62,9 +62,14 @@ class BaseFileWriter:
         if self._pending_rows >= self._row_group_rows:
             self._flush()
 
+    def flush(self) -> None:
+        """Write what is left; a file without rows gets its schema."""
+        if self._pending or not self.rows:
+            self._flush()
+
     def finish(self, footer: Mapping[str, str]) -> None:
         """Write what is left, and the footer's keys and values."""
-        if self._pending or not self.rows:
+        if self._pending or self._writer is None:
             self._flush()
         assert self._writer is not None
         keys = dict(zip((_MIN_KEY, _MAX_KEY), self._key_range, strict=True)) if self._key_range else {}

@@ -7,9 +7,10 @@ streamed without the rows that lose, and the log files are read again for the ro
 from __future__ import annotations
 
 import io
+import json
 import pathlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.table.schema import META_COLUMNS
 from bucketingest.services.compaction.base_file import REPEATED, BaseFileWriter
 from bucketingest.services.compaction.log_records import KEY, LogRecords, ordering_values
@@ -27,6 +29,9 @@ from bucketingest.storage.interface import Storage
 
 _FILE_NAME: Final = META_COLUMNS[4]
 _BUFFER_BYTES: Final = 1024**2
+_STATISTICS: Final = "bucketingest.statistics"
+_DIGEST: Final = "bucketingest.operation"
+"""Our own keys in a base file's footer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +82,11 @@ def merge_slice(
     *,
     file_name: str,
     to: pathlib.Path,
+    digest: str = "",
     limits: Limits = DEFAULT_LIMITS,
 ) -> MergeStatistics:
-    """Write the slice's rows as a base file named `file_name` to the local path `to`.
+    """Write the slice's rows as a base file named `file_name` to the local path `to`. Its footer has the statistics and
+    the `digest` of what was merged.
 
     Raises CorruptLog, and UnsupportedTable for blocks that only Hudi can merge.
     """
@@ -94,9 +101,24 @@ def merge_slice(
             _write_base(storage, files.base_file, replaced, out, limits.batch_rows)
         for rows in logs.rows(winners.rows_to_write()):
             out.write(rows)
-        out.finish({})
-    deletes, updates, inserts = winners.counts()
-    return MergeStatistics(out.rows, inserts, updates, deletes, logs.total, logs.blocks, logs.size_bytes)
+        out.flush()
+        deletes, updates, inserts = winners.counts()
+        done = MergeStatistics(out.rows, inserts, updates, deletes, logs.total, logs.blocks, logs.size_bytes)
+        out.finish({_STATISTICS: json.dumps(asdict(done)), _DIGEST: digest})
+    return done
+
+
+def stored_merge(storage: Storage, path: str) -> tuple[str, MergeStatistics]:
+    """The digest and the statistics in the footer of a base file that `merge_slice` wrote.
+
+    Raises InvalidTable for a base file of another writer.
+    """
+    with pq.ParquetFile(_ObjectFile(storage, path)) as base:
+        footer = base.metadata.metadata or {}
+    try:
+        return footer[_DIGEST.encode()].decode(), MergeStatistics(**json.loads(footer[_STATISTICS.encode()]))
+    except (KeyError, ValueError, TypeError) as error:
+        raise InvalidTable(f"{storage.url}/{path} is a base file of another writer: {error!r}") from error
 
 
 def _replaced_rows(storage: Storage, path: str, winners: _Winners, limits: Limits) -> npt.NDArray[np.bool_]:
