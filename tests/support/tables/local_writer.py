@@ -67,7 +67,7 @@ class LocalWriter:
             self.schema,
             has_deletes=self.deleted is not None,
             log_block=self.log_block,
-            drop_metadata_table=drop,
+            drop_metadata_table=None if drop is None else drop.at_start,
         )
         settings = CoordinatorSettings(
             self.pipeline,

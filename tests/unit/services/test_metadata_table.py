@@ -54,6 +54,9 @@ class World:
     def drop(self, storage: Storage | None = None) -> None:
         MetadataTableDrop(storage or self.table.storage, self.lock, lambda: self.now)()
 
+    def start(self) -> None:
+        MetadataTableDrop(self.table.storage, self.lock, lambda: self.now).at_start()
+
     @property
     def files(self) -> list[str]:
         return [path for path in FILES if self.table.storage.exists(path)]
@@ -90,16 +93,37 @@ def test_it_is_switched_off_before_its_files_go_and_a_crash_in_between_is_made_g
         world.drop(deletes)
     assert not switched_on(world.properties)
     assert world.files
-    world.drop()
+    world.start()
     assert world.files == []
 
 
-def test_files_that_another_writer_writes_after_the_drop_are_deleted_at_the_next_look() -> None:
+def test_files_that_another_writer_writes_after_the_drop_are_deleted_at_the_next_start_only() -> None:
+    """Hudi writes the files of a new metadata table before the property: a commit must not delete them."""
     world = World()
     world.drop()
     world.table.storage.put(FILES[0], b"x")
     world.drop()
+    assert world.files == FILES[:1]
+    world.start()
     assert world.files == []
+    assert world.locked == 2
+
+
+def test_a_start_leaves_the_files_alone_while_another_writer_is_at_work() -> None:
+    world = World()
+    world.drop()
+    world.table.storage.put(FILES[0], b"x")
+    create_requested(world.table.storage, next_time(world.table))
+    world.start()
+    assert world.files == FILES[:1]
+
+
+def test_a_start_leaves_a_table_that_was_never_dropped_alone() -> None:
+    table = TestTable()
+    table.attempt()
+    table.storage.put(FILES[0], b"x")
+    MetadataTableDrop(table.storage, lambda: pytest.fail("locked")).at_start()
+    assert table.storage.exists(FILES[0])
 
 
 @pytest.mark.parametrize(("after", "refused"), [(timedelta(minutes=59), True), (timedelta(hours=1), False)])

@@ -45,13 +45,22 @@ class MetadataTableDrop:
         Raises UnsupportedTable if another writer is at work, or if it is on again within an hour: then a writer keeps
         switching it on, and a reader between two drops misses commits.
         """
-        properties = load_table(self._storage).properties
-        if switched_on(properties):
+        if switched_on(load_table(self._storage).properties):
             with self._lock():
                 self._drop(load_table(self._storage))
-        elif DROPPED_AT in properties and (count := delete_files(self._storage)):
-            # A writer that had it open while it was dropped.
-            log.warning("files of the dropped metadata table deleted", extra={"files": count})
+
+    def at_start(self) -> None:
+        """The same, and what an earlier drop left is deleted: Hudi would build a new metadata table on top of it.
+
+        Not at each commit: a writer without a lock may be just building one, whose files come before the property.
+        """
+        self()
+        if DROPPED_AT not in load_table(self._storage).properties:
+            return
+        with self._lock():
+            off = not switched_on(load_table(self._storage).properties)
+            if off and not self._other_writers() and (count := delete_files(self._storage)):
+                log.warning("files of the dropped metadata table deleted", extra={"files": count})
 
     def _drop(self, table: HoodieTable) -> None:
         found = switched_on(table.properties)

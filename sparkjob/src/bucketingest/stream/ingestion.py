@@ -116,7 +116,7 @@ def _drop_of(storage: Storage, pipeline: Pipeline, lease: TableLease) -> Callabl
 
     def drop() -> None:
         lock = open_lock(storage, load_table(storage).properties, pipeline.lock, str(lease.owner))
-        MetadataTableDrop(storage, lock.held)()
+        MetadataTableDrop(storage, lock.held).at_start()
 
     return drop
 
