@@ -1,0 +1,20 @@
+"""What keeps a table service from its work."""
+
+from __future__ import annotations
+
+from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ExitCode
+
+
+class ServiceError(BucketIngestError):
+    """Base of every error of the table services."""
+
+    exit_code = ExitCode.TABLE_REFUSED
+
+
+class NewerFormat(ServiceError):
+    """A newer release of ours works on the table: this one must not go on with its plans."""
+
+
+class RoundEnded(ServiceError):
+    """The round was closed or decided, or its compaction is no longer pending: its executor stops."""
