@@ -16,5 +16,11 @@ class NewerFormat(ServiceError):
     """A newer release of ours works on the table: this one must not go on with its plans."""
 
 
+class PlanOutdated(ServiceError):
+    """Something came between a plan and its request: the next plan takes it in."""
+
+    exit_code = ExitCode.WRITE_CONFLICT
+
+
 class RoundEnded(ServiceError):
     """The round was closed or decided, or its compaction is no longer pending: its executor stops."""

@@ -26,10 +26,10 @@ from bucketingest.services.compaction.by_hand import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import KEPT_FOR, CompactionHolder, Work
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.propose import propose
+from bucketingest.services.compaction.propose import Proposal, propose
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
-from bucketingest.services.errors import NewerFormat, RoundEnded
+from bucketingest.services.errors import NewerFormat, PlanOutdated, RoundEnded
 from bucketingest.storage import Storage, StorageUnavailable
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
@@ -99,7 +99,7 @@ def started(storage: Storage, now: datetime | None = None) -> Work:
     proposal = propose(storage, ALL, now or utc_now())
     assert proposal is not None
     its = holder(storage, (lambda: now) if now else utc_now)
-    assert its.request(proposal) is not None
+    its.request(proposal)
     work = its.advance()
     assert isinstance(work, Work)
     return work
@@ -107,6 +107,11 @@ def started(storage: Storage, now: datetime | None = None) -> Work:
 
 def execute(storage: Storage, work: Work) -> None:
     assert RoundExecutor(storage, work.number, work.round_number).run() == 0
+
+
+def refused(storage: Storage, proposal: Proposal, why: str) -> None:
+    with pytest.raises(PlanOutdated, match=why):
+        holder(storage).request(proposal)
 
 
 def finish(storage: Storage, now: datetime | None = None) -> list[End]:
@@ -257,7 +262,7 @@ def test_a_scheduler_that_was_faster_makes_the_plan_void(given: Written) -> None
     proposal = propose(given.storage, ALL, utc_now())
     assert proposal is not None
     schedule_compaction(given.table)
-    assert holder(given.storage).request(proposal) is None
+    refused(given.storage, proposal, "another table service")
     assert propose(given.storage, ALL, utc_now()) is None, "its file groups are taken"
 
 
@@ -273,7 +278,7 @@ def test_a_scheduler_without_a_lock_that_comes_between_makes_the_plan_void(given
                 schedule_compaction(given.table)
             super()._change(path, act)
 
-    assert holder(Between(given.storage, -1, after_effect=False)).request(proposal) is None
+    refused(Between(given.storage, -1, after_effect=False), proposal, "without the table's lock")
     assert [each.action for each in given.table.timeline().pending] == [COMPACTION]
     assert finish(given.storage) == [End.VOID]
     (theirs,) = given.table.timeline().pending
@@ -301,7 +306,7 @@ def test_an_instant_that_completed_before_the_request_is_not_left_out(given: Wri
     create_requested(given.storage, request)
     create_inflight(given.storage, request)
     complete(given.storage, request, proposal.record.compaction, CommitMetadata().encode())
-    assert holder(given.storage).request(proposal) is None
+    refused(given.storage, proposal, "completed before it")
 
 
 def test_a_decided_commit_is_waited_for(given: Written) -> None:
@@ -310,9 +315,9 @@ def test_a_decided_commit_is_waited_for(given: Written) -> None:
     assert proposal is not None
     with pytest.raises(StorageUnavailable):
         given.table.attempt(FlakyStorage(given.storage, is_completed_file)).run(offsets(9, 10), [row("k9")])
-    assert holder(given.storage).request(proposal) is None
+    refused(given.storage, proposal, "is decided and not complete")
     given.table.attempt()
-    assert holder(given.storage).request(proposal) is not None
+    assert holder(given.storage).request(proposal)
 
 
 def test_another_writer_that_completes_it_is_obeyed(given: Written) -> None:

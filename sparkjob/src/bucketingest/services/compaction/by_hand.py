@@ -26,11 +26,12 @@ def compact_now(
 ) -> list[Ended]:
     """Finish the compaction that an earlier process left, then do the one that is due; returns those that ended.
 
-    Raises what the holder's steps, a proposal and reading log files raise.
+    Raises PlanOutdated if another writer came between, and what the holder's steps, a proposal and reading raise.
     """
     ended = _finished(storage, holder)
     proposal = propose(storage, triggers, clock())
-    if proposal is not None and holder.request(proposal) is not None:
+    if proposal is not None:
+        holder.request(proposal)
         ended += _finished(storage, holder)
     return ended
 

@@ -24,6 +24,7 @@ from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Proposal, services_of
 from bucketingest.services.compaction.records import Decided, End, PlanRecord, Round
 from bucketingest.services.compaction.sweep import sweep
+from bucketingest.services.errors import PlanOutdated
 from bucketingest.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,12 @@ class Ended:
     """A compaction that ended."""
 
     compaction: str
+    """Its request time."""
     end: End
+    file_groups: int = 0
+    """File groups that got a base file."""
+    rows: int = 0
+    """Rows of the base files."""
 
 
 class CompactionHolder:
@@ -73,10 +79,10 @@ class CompactionHolder:
         self._clock = clock
         self._journal = CompactionJournal(storage)
 
-    def request(self, proposal: Proposal) -> int | None:
-        """Put the proposed compaction on the timeline; its number, or None if something came between.
+    def request(self, proposal: Proposal) -> int:
+        """Put the proposed compaction on the timeline; returns its number.
 
-        Raises as the lease's check does, and what writing raises.
+        Raises PlanOutdated if something came between, as the lease's check does, and what writing raises.
         """
         with self._lock():
             timeline = Timeline.load(self._storage)
@@ -85,25 +91,24 @@ class CompactionHolder:
             if why is None and numbers and self._journal.done(numbers[-1]) is None:
                 why = "the one before has not ended"
             if why is not None:
-                log.info("compaction not requested", extra={"reason": why})
-                return None
+                raise PlanOutdated(f"{self._storage.url}: compaction not requested: {why}")
             number, record = max(numbers, default=0) + 1, proposal.record
             if not self._journal.put_plan(number, record):
-                return None
+                raise PlanOutdated(f"{self._storage.url}: compaction not requested: another process is planning")
             self._check_lease()
             try:
                 create_requested(self._storage, record.compaction, COMPACTION, record.content)
             except InstantExists:  # another writer's of the same millisecond, or our own, whose answer was lost
                 if self._storage.get(_requested(record.compaction)) != record.content:
                     self._journal.put_go(number, start=False)
-                    return None
+                    raise PlanOutdated(f"{self._storage.url}: another writer took time {record.compaction}") from None
             start = services_of(Timeline.load(self._storage)) == proposal.seen | {(record.compaction, COMMIT)}
             if self._journal.put_go(number, start=start):
                 _log_requested(number, proposal)
                 return number
             # A scheduler without a lock came between: two pending operations of a group make every reader fail.
             self._storage.delete(_requested(record.compaction))
-            return None
+            raise PlanOutdated(f"{self._storage.url}: another table service was requested without the table's lock")
 
     def _refusal(self, timeline: Timeline, proposal: Proposal) -> str | None:
         """Why the plan may no longer be requested, in words; None if it may."""
@@ -232,9 +237,11 @@ class CompactionHolder:
     def _end(self, number: int, record: PlanRecord, end: End) -> Ended:
         if end is End.VOID:
             self._delete_void(record.compaction)
-        sweep(self._storage, self._journal, number, record)
-        ended = Ended(record.compaction, self._journal.mark_done(number, end))
-        log.info("compaction ended", extra={"compaction": record.compaction, "end": ended.end})
+        stats = sweep(self._storage, self._journal, number, record)
+        rows = sum(stat.num_writes for stat in stats)
+        ended = Ended(record.compaction, self._journal.mark_done(number, end), len(stats), rows)
+        extra = {"compaction": ended.compaction, "end": ended.end, "file_groups": ended.file_groups, "rows": rows}
+        log.info("compaction ended", extra=extra)
         return ended
 
     def _delete_void(self, compaction: str) -> None:

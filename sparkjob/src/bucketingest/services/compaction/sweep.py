@@ -7,6 +7,7 @@ be two versions of the same rows: Spark takes either, hudi-rs fails.
 from __future__ import annotations
 
 import logging
+from itertools import chain
 
 from bucketingest.hudi.naming import BaseFileName, parse_data_file_name
 from bucketingest.hudi.rollback.markers import delete_markers
@@ -15,6 +16,7 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import PlanRecord
 from bucketingest.storage import Storage
@@ -22,8 +24,9 @@ from bucketingest.storage import Storage
 log = logging.getLogger(__name__)
 
 
-def sweep(storage: Storage, journal: CompactionJournal, number: int, record: PlanRecord) -> tuple[str, ...]:
-    """Delete base files of the compaction that are not in its commit, then markers and heartbeat; returns their paths.
+def sweep(storage: Storage, journal: CompactionJournal, number: int, record: PlanRecord) -> tuple[WriteStat, ...]:
+    """Delete base files of the compaction that are not in its commit, then markers and heartbeat; returns the
+    statistics of those that are.
 
     Nothing is deleted while the compaction is pending or archived: what belongs to it is then not known.
     """
@@ -32,9 +35,11 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int, record: Pla
     found = timeline.find(compaction, COMMIT)
     if (found is not None and not found.is_completed) or (found is None and timeline.is_archived(compaction)):
         return ()
-    kept: frozenset[str] = frozenset()
+    stats: tuple[WriteStat, ...] = ()
     if found is not None:
-        kept = frozenset(CommitMetadata.decode(storage.get(path_of(found)), path_of(found)).files)
+        commit = CommitMetadata.decode(storage.get(path_of(found)), path_of(found))
+        stats = tuple(chain.from_iterable(commit.write_stats.values()))
+    kept = frozenset(stat.path for stat in stats)
     plan = record.plan(journal.path(number, "plan"))
     groups = {operation.group for operation in plan.operations}
     late = []
@@ -49,4 +54,4 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int, record: Pla
         log.warning("base files of an ended round deleted", extra={"compaction": compaction, "files": late})
     delete_markers(storage, compaction)
     heartbeat.stop(storage, compaction)
-    return tuple(late)
+    return stats
