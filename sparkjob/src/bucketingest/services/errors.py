@@ -24,3 +24,9 @@ class PlanOutdated(ServiceError):
 
 class RoundEnded(ServiceError):
     """The round was closed or decided, or its compaction is no longer pending: its executor stops."""
+
+
+class WorkerDied(ServiceError):
+    """The process beside the job was killed, or cannot be started."""
+
+    exit_code = ExitCode.OUT_OF_MEMORY

@@ -17,6 +17,7 @@ from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.services.compaction.choose import Group
 from bucketingest.services.compaction.commit import Ready, late_logs, ready_commit, undecided, wanted_decision
 from bucketingest.services.compaction.decide import Choice, Facts, Step, decide
 from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
@@ -57,6 +58,8 @@ class Ended:
     """File groups that got a base file."""
     rows: int = 0
     """Rows of the base files."""
+    failed: tuple[Group, ...] = ()
+    """File groups that could not be merged: they keep their slices."""
 
 
 class CompactionHolder:
@@ -78,6 +81,7 @@ class CompactionHolder:
         self._check_metadata_table = check_metadata_table
         self._clock = clock
         self._journal = CompactionJournal(storage)
+        self._failed: tuple[Group, ...] = ()
 
     def request(self, proposal: Proposal) -> int:
         """Put the proposed compaction on the timeline; returns its number.
@@ -87,12 +91,11 @@ class CompactionHolder:
         with self._lock():
             timeline = Timeline.load(self._storage)
             why = self._refusal(timeline, proposal)
-            numbers = self._journal.numbers()
-            if why is None and numbers and self._journal.done(numbers[-1]) is None:
+            if why is None and self.is_open():
                 why = "the one before has not ended"
             if why is not None:
                 raise PlanOutdated(f"{self._storage.url}: compaction not requested: {why}")
-            number, record = max(numbers, default=0) + 1, proposal.record
+            number, record = max(self._journal.numbers(), default=0) + 1, proposal.record
             if not self._journal.put_plan(number, record):
                 raise PlanOutdated(f"{self._storage.url}: compaction not requested: another process is planning")
             self._check_lease()
@@ -124,6 +127,11 @@ class CompactionHolder:
         if compaction in timeline.times:
             return "its time is taken"
         return undecided(self._storage, timeline)
+
+    def is_open(self) -> bool:
+        """Whether a compaction of ours has not ended."""
+        numbers = self._journal.numbers()
+        return bool(numbers) and self._journal.done(numbers[-1]) is None
 
     def advance(self) -> Work | Ended | None:
         """Take every step of the newest compaction up to the next one that takes long.
@@ -184,6 +192,7 @@ class CompactionHolder:
     def _commit(self, number: int, record: PlanRecord, round_number: int) -> None:
         """Decide the round unless it is decided, and carry the decision out, if nothing came between."""
         ready = ready_commit(self._storage, self._journal, number, round_number, record)
+        self._failed = tuple(ready.failed)
         with self._lock():
             self._check_metadata_table(self._storage)
             facts = read_facts(self._storage, number, record, self._clock())
@@ -239,7 +248,7 @@ class CompactionHolder:
             self._delete_void(record.compaction)
         stats = sweep(self._storage, self._journal, number, record)
         rows = sum(stat.num_writes for stat in stats)
-        ended = Ended(record.compaction, self._journal.mark_done(number, end), len(stats), rows)
+        ended = Ended(record.compaction, self._journal.mark_done(number, end), len(stats), rows, self._failed)
         extra = {"compaction": ended.compaction, "end": ended.end, "file_groups": ended.file_groups, "rows": rows}
         log.info("compaction ended", extra=extra)
         return ended
