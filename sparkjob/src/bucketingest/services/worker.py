@@ -93,6 +93,8 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - the job decides what it means
         answer = error
     send({"answer": base64.b64encode(pickle.dumps(answer)).decode()})
+    out.close()
+    os._exit(0)  # the other thread still reads, and Python would wait for it
 
 
 def _end_with_job() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -294,6 +293,6 @@ def _log_requested(number: int, proposal: Proposal) -> None:
         "file_groups": len(proposal.due),
         "left_for_later": proposal.left_out,
         "oldest_log_seconds": round(oldest.age.total_seconds()),
-        "why": json.dumps(sorted({each.why for each in proposal.due})[:3]),
+        "why": oldest.why,
     }
     log.info("compaction requested", extra=extra)
