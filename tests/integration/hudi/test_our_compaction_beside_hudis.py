@@ -91,7 +91,7 @@ def holder(storage: Storage) -> CompactionHolder:
 
 
 def started(table: Table) -> Work:
-    proposal = propose(table.storage, ALL, utc_now())
+    proposal = propose(table.storage, ALL, utc_now()).proposal
     assert proposal is not None
     its = holder(table.storage)
     its.request(proposal)

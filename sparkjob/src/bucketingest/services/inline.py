@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import HudiError
@@ -14,7 +15,8 @@ from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.lease.record import LeaseError
 from bucketingest.services.compaction.choose import CompactionTriggers, Group
 from bucketingest.services.compaction.holder import CompactionHolder, Ended, Work
-from bucketingest.services.compaction.propose import Proposal
+from bucketingest.services.compaction.propose import LogBacklog, Look
+from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import NewerFormat, PlanOutdated, RoundEnded, WorkerDied
 from bucketingest.services.worker import Execute, Propose
 from bucketingest.services.worker_process import WorkerProcess
@@ -35,6 +37,20 @@ _FAILED_REST: Final = timedelta(hours=24)
 Start = Callable[[Propose | Execute], WorkerProcess]
 
 
+@dataclass(frozen=True, slots=True)
+class ServicesState:
+    """What table services see and do; totals since the start of the job."""
+
+    backlog: LogBacklog | None = None
+    """As of the last look at the table; None before the first."""
+    compacting: str | None = None
+    """Request time of the compaction that is pending."""
+    compactions: int = 0
+    """Compactions that were completed."""
+    failures: int = 0
+    """Steps that failed, each tried again."""
+
+
 class InlineServices:
     """Compacts the table of a running job. Call `step` between two micro-batches; not from two threads at once."""
 
@@ -46,17 +62,19 @@ class InlineServices:
         *,
         forward: Callable[[], float] = forward_seconds,
         start: Start = WorkerProcess,
-        first_look: timedelta = LOOK_EVERY,
+        report: Callable[[ServicesState], None] = lambda _: None,
     ) -> None:
         """`triggers` None: nothing new is started, what is pending is finished. `forward`: seconds by a clock that
-        cannot be set. `start`: starts the process beside the job.
+        cannot be set. `start`: starts the process beside the job. `report` is told every change.
         """
         self._storage = storage
         self._holder = holder
         self._triggers = triggers
         self._forward = forward
         self._start = start
-        self._next_look: float | None = forward() + first_look.total_seconds()
+        self._tell = report
+        self._report = ServicesState()
+        self._next_look: float | None = forward() + LOOK_EVERY.total_seconds()
         self._worker: WorkerProcess | None = None
         self._work: Work | None = None
         self._failures = 0
@@ -93,6 +111,7 @@ class InlineServices:
             self._look_again(LOOK_EVERY)
         except BucketIngestError as error:
             self._failures += 1
+            self._note(failures=self._report.failures + 1)
             rests = isinstance(error, NewerFormat | HudiError)
             pause = _PAUSE_MAX if rests else min(LOOK_EVERY * 2**self._failures, _PAUSE_MAX)
             extra = {"reason": str(error), "again_in_seconds": pause.total_seconds()}
@@ -117,8 +136,10 @@ class InlineServices:
             self._count_death(worker.operation, work)
             raise
         self._failures = 0
-        if isinstance(answer, Proposal):
-            self._holder.request(answer)
+        if isinstance(answer, Look):
+            self._note(backlog=answer.backlog)
+        if isinstance(answer, Look) and answer.proposal is not None:
+            self._holder.request(answer.proposal)
             self._look()
         elif work is not None:
             self._look()
@@ -131,14 +152,18 @@ class InlineServices:
             self._swept = True
         state = self._holder.advance()
         if isinstance(state, Work):
+            self._note(compacting=state.compaction)
             self._work = state
             self._worker = self._start(Execute(self._storage, state, dict(self._given_up)))
             return
         self._deaths.clear()
         self._given_up.clear()
         if isinstance(state, Ended):
+            self._note(compactions=self._report.compactions + (state.end is End.COMPLETED))
             self._failed |= dict.fromkeys(state.failed, self._forward())
-        if state is None and not self._holder.is_open():
+        if not (is_open := self._holder.is_open()):
+            self._note(compacting=None)
+        if state is None and not is_open:
             if self._triggers is None:
                 self._next_look = None
             else:
@@ -158,6 +183,10 @@ class InlineServices:
         self._deaths[operation] += 1
         if self._deaths[operation] >= _DEATHS_MAX:
             self._given_up[operation] = f"its merge ended its process {_DEATHS_MAX} times (out of memory?)"
+
+    def _note(self, **changes: Any) -> None:
+        self._report = replace(self._report, **changes)
+        self._tell(self._report)
 
     def _look_again(self, pause: timedelta) -> None:
         self._next_look = self._forward() + pause.total_seconds()

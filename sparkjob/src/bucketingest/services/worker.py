@@ -23,7 +23,7 @@ from bucketingest.hudi.timeline.beating import beating
 from bucketingest.services.compaction.choose import CompactionTriggers, Group
 from bucketingest.services.compaction.facts import HEARTBEAT
 from bucketingest.services.compaction.holder import Work
-from bucketingest.services.compaction.propose import Proposal, propose
+from bucketingest.services.compaction.propose import Look, propose
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.storage import Storage
 
@@ -34,13 +34,13 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({})))
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """Look at the table; the answer is a Proposal, or None if nothing is due."""
+    """Look at the table; the answer is what was found."""
 
     storage: Storage
     triggers: CompactionTriggers
     skipped: frozenset[Group] = frozenset()
 
-    def run(self, _: Callable[[int, int], None]) -> Proposal | None:
+    def run(self, _: Callable[[int, int], None]) -> Look:
         """Carry the request out."""
         return propose(self.storage, self.triggers, datetime.now(UTC), skipped=self.skipped)
 

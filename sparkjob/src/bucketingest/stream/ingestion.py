@@ -104,7 +104,7 @@ def _start(
         held = _HeldTable.of(pipeline, opened, lease, board)
         coordinator = _coordinator(pipeline, opened, held, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows))
         lease.set_epoch(coordinator.epoch)
-        services = _services(pipeline, held)
+        services = _services(pipeline, held, board)
         function = MicroBatchFunction(pipeline, opened, shape, coordinator, board, tasks=tasks, services=services)
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
         starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)
@@ -197,9 +197,9 @@ def _coordinator(
     return InstantCoordinator(opened, settings)
 
 
-def _services(pipeline: Pipeline, held: _HeldTable) -> InlineServices:
+def _services(pipeline: Pipeline, held: _HeldTable, board: ProgressBoard) -> InlineServices:
     holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
-    return InlineServices(held.storage, holder, pipeline.compaction)
+    return InlineServices(held.storage, holder, pipeline.compaction, report=board.services)
 
 
 def _source_kind(resource: BucketIngest) -> SourceKind:

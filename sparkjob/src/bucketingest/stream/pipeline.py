@@ -117,7 +117,7 @@ class Pipeline:
 
 
 def _triggers(services: Services) -> CompactionTriggers | None:
-    if services.mode != "inline":
+    if not services.runs_inline:
         return None
     compaction = services.compaction
     return CompactionTriggers(compaction.log_files, compaction.log_percent / 100, compaction.log_age)

@@ -92,4 +92,4 @@ def test_the_commit_has_the_statistics_by_partition_and_the_schema() -> None:
     commit = compaction_commit([stat], prepared.schema)
     assert commit.write_stats == {"eu": [stat]}
     assert (commit.operation_type, commit.compacted) == ("COMPACT", True)
-    assert set(commit.extra_metadata) == {"schema"}
+    assert set(commit.extra_metadata) == {"schema", "bucketingest.services"}

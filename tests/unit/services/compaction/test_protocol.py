@@ -96,7 +96,7 @@ def given(request: pytest.FixtureRequest) -> Written:
 
 def started(storage: Storage, now: datetime | None = None) -> Work:
     """A requested compaction, its first round open."""
-    proposal = propose(storage, ALL, now or utc_now())
+    proposal = propose(storage, ALL, now or utc_now()).proposal
     assert proposal is not None
     its = holder(storage, (lambda: now) if now else utc_now)
     its.request(proposal)
@@ -259,15 +259,15 @@ def commit_at(table: TestTable, request: str, completion: str, rows: list[dict[s
 
 
 def test_a_scheduler_that_was_faster_makes_the_plan_void(given: Written) -> None:
-    proposal = propose(given.storage, ALL, utc_now())
+    proposal = propose(given.storage, ALL, utc_now()).proposal
     assert proposal is not None
     schedule_compaction(given.table)
     refused(given.storage, proposal, "another table service")
-    assert propose(given.storage, ALL, utc_now()) is None, "its file groups are taken"
+    assert propose(given.storage, ALL, utc_now()).proposal is None, "its file groups are taken"
 
 
 def test_a_scheduler_without_a_lock_that_comes_between_makes_the_plan_void(given: Written) -> None:
-    proposal = propose(given.storage, ALL, utc_now())
+    proposal = propose(given.storage, ALL, utc_now()).proposal
     assert proposal is not None
 
     class Between(CrashingStorage):
@@ -286,7 +286,7 @@ def test_a_scheduler_without_a_lock_that_comes_between_makes_the_plan_void(given
 
 
 def test_a_requested_file_that_turns_up_after_the_plan_is_void_is_deleted(given: Written) -> None:
-    proposal = propose(given.storage, ALL, utc_now())
+    proposal = propose(given.storage, ALL, utc_now()).proposal
     assert proposal is not None
     crashing = CrashingStorage(given.storage, 1, after_effect=False)
     with pytest.raises(Crash):
@@ -300,7 +300,7 @@ def test_a_requested_file_that_turns_up_after_the_plan_is_void_is_deleted(given:
 
 
 def test_an_instant_that_completed_before_the_request_is_not_left_out(given: Written) -> None:
-    proposal = propose(given.storage, ALL, utc_now())
+    proposal = propose(given.storage, ALL, utc_now()).proposal
     assert proposal is not None
     request = format_time(parse_time(proposal.record.compaction) - timedelta(seconds=9))
     create_requested(given.storage, request)
@@ -311,7 +311,7 @@ def test_an_instant_that_completed_before_the_request_is_not_left_out(given: Wri
 
 def test_a_decided_commit_is_waited_for(given: Written) -> None:
     """Completed late, it would have an older time than the compaction."""
-    proposal = propose(given.storage, ALL, utc_now())
+    proposal = propose(given.storage, ALL, utc_now()).proposal
     assert proposal is not None
     with pytest.raises(StorageUnavailable):
         given.table.attempt(FlakyStorage(given.storage, is_completed_file)).run(offsets(9, 10), [row("k9")])

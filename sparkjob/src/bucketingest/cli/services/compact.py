@@ -29,7 +29,7 @@ def compact_table(choice: TableChoice, triggers: CompactionTriggers, *, dry_run:
     what reading and writing a table raises.
     """
     if dry_run:
-        proposal = propose(choice.open(), triggers, datetime.now(UTC))
+        proposal = propose(choice.open(), triggers, datetime.now(UTC)).proposal
         _report(choice.url, proposal, [], as_json=as_json, dry_run=True)
         return
     with held(choice) as table:

@@ -29,7 +29,7 @@ def compact_now(
     Raises PlanOutdated if another writer came between, and what the holder's steps, a proposal and reading raise.
     """
     ended = _finished(storage, holder)
-    proposal = propose(storage, triggers, clock())
+    proposal = propose(storage, triggers, clock()).proposal
     if proposal is not None:
         holder.request(proposal)
         ended += _finished(storage, holder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Self
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.table.file_view import FileView, load_file_view
@@ -22,6 +22,7 @@ from bucketingest.hudi.timeline.instant import (
     LOG_COMPACTION,
     SAVEPOINT,
     next_instant_time,
+    parse_time,
 )
 from bucketingest.hudi.timeline.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.timeline import Timeline
@@ -53,43 +54,62 @@ class Proposal:
     """What `services_of` found."""
 
 
+@dataclass(frozen=True, slots=True)
+class LogBacklog:
+    """The log files of the latest file slices, which no compaction has merged. Sizes in bytes."""
+
+    log_files: int = 0
+    size: int = 0
+    oldest_at: datetime | None = None
+    """When the oldest instant with such a log file was requested; None without log files."""
+
+    @classmethod
+    def of(cls, view: FileView) -> Self:
+        """Those of every file group."""
+        logs = [log for group in view.groups if group.latest is not None for log in group.latest.log_files]
+        oldest = min((log.instant for log in logs), default=None)
+        return cls(len(logs), sum(log.size for log in logs), None if oldest is None else parse_time(oldest))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at the whole table found."""
+
+    backlog: LogBacklog
+    proposal: Proposal | None
+    """The compaction that is due; None if nothing is."""
+
+
 def services_of(timeline: Timeline) -> frozenset[tuple[str, str]]:
     """Request time and action of everything on the timeline that changes which files belong together."""
     return frozenset(i.key for i in timeline.instants if i.action not in _DO_NOT_COUNT)
 
 
-def propose(
-    storage: Storage,
-    triggers: CompactionTriggers,
-    now: datetime,
-    *,
-    skipped: Collection[Group] = (),
-    known_times: Collection[str] = (),
-) -> Proposal | None:
-    """The compaction that is due; None if nothing is.
+def propose(storage: Storage, triggers: CompactionTriggers, now: datetime, *, skipped: Collection[Group] = ()) -> Look:
+    """Look at the table, and plan the compaction that is due. `skipped`: file groups that are left as they are.
 
-    `skipped`: file groups that are left as they are. `known_times`: times off the timeline that its request time must
-    exceed. Raises UnsupportedTable for a table that only Hudi can compact, ClockError, and what reading a table raises.
+    Raises UnsupportedTable for a table that only Hudi can compact, ClockError, and what reading a table raises.
     """
     table = load_table(storage)
     timeline = Timeline.load(storage)
     schema = stored_schema(table, timeline)
     if schema is None:
-        return None
+        return Look(LogBacklog(), None)
     merge_rules(table, avro_to_arrow(with_meta_columns(schema)))  # refuses the table early
     view = load_file_view(storage, timeline)
     busy = frozenset((*skipped, *_busy(storage, timeline), *_unplaced(storage, timeline, view)))
     due, left_out = due_groups(view, busy, triggers, now)
     chosen = _limited(due)
+    backlog = LogBacklog.of(view)
     if not chosen:
-        return None
+        return Look(backlog, None)
     beyond = due[len(chosen) :]
     plan = plan_of(chosen, [*left_out, *(each.operation.group for each in beyond)], {OURS: "1"})
-    times = {*timeline.times, *archived_times(storage), *known_times, *_claimed(storage)}
+    times = {*timeline.times, *archived_times(storage), *_claimed(storage)}
     compaction = next_instant_time(now - _BEHIND, times, AHEAD_MAX + _BEHIND)
     known = frozenset(instant.request_time for instant in timeline.completed_commits)
     record = PlanRecord(compaction, schema_json(schema), MERGE_VERSION, known, plan.encode())
-    return Proposal(record, tuple(chosen), len(beyond), services_of(timeline))
+    return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(timeline)))
 
 
 def _limited(due: list[Due]) -> list[Due]:

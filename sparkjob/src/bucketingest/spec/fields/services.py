@@ -44,3 +44,8 @@ class Services(SpecModel):
         "absent): nothing; use it where Hudi's own table services run.",
     )
     compaction: Compaction = Field(default=Compaction(), description="When log files are merged into base files.")
+
+    @property
+    def runs_inline(self) -> bool:
+        """Whether the job carries table services out."""
+        return self.mode == "inline"
