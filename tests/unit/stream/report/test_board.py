@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bucketingest.services.compaction.propose import LogBacklog
+from bucketingest.services.inline import ServicesState
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase
 from bucketingest.write.coordinator_api import MicroBatchOutcome
