@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from bench.cases.commit import commit_file_groups_cases, commit_rows_case
+from bench.cases.compaction import compaction_cases
 from bench.cases.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
@@ -159,6 +160,17 @@ class Restart:
         return [restart_case(self.name, options)]
 
 
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """Our merge of a file group against Hudi's, on one core."""
+
+    name: str = "compaction"
+
+    def run(self, options: Options) -> list[Case]:
+        """Measure."""
+        return compaction_cases(self.name, options, peer=HUDI)
+
+
 class Benchmark(Protocol):
     """A benchmark that the command line can name."""
 
@@ -183,6 +195,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         CommitRows(),
         CommitFileGroups(),
         Restart(),
+        Compaction(),
     )
 }
 
