@@ -19,8 +19,9 @@ from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_
 from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
 from bucketingest.services.compaction.base_file import BaseFileWriter
+from bucketingest.services.compaction.limits import Limits
 from bucketingest.services.compaction.merge_rules import IS_DELETED, MergeRules
-from bucketingest.services.compaction.slice_merge import Limits, MergeStatistics, SliceInput, merge_slice
+from bucketingest.services.compaction.slice_merge import MergeStatistics, SliceInput, merge_slice
 from bucketingest.storage import open_storage
 from support.tables.java_merge import DEFAULT, Entry, merged
 
