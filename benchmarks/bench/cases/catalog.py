@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Final, Literal, Protocol
 
 from bench.cases.commit import commit_file_groups_cases, commit_rows_case
 from bench.cases.compaction import compaction_cases
+from bench.cases.compaction_memory import compaction_memory_cases
 from bench.cases.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
@@ -166,9 +167,20 @@ class Compaction:
 
     name: str = "compaction"
 
-    def run(self, options: Options) -> list[Case]:
+    def run(self, options: Options) -> Iterable[Case]:
         """Measure."""
         return compaction_cases(self.name, options, peer=HUDI)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionMemory:
+    """Resident memory of our merge of a large file group."""
+
+    name: str = "compaction-memory"
+
+    def run(self, options: Options) -> Iterable[Case]:
+        """Measure."""
+        return compaction_memory_cases(self.name, options)
 
 
 class Benchmark(Protocol):
@@ -178,7 +190,7 @@ class Benchmark(Protocol):
     def name(self) -> str:
         """As the command line names it."""
 
-    def run(self, options: Options) -> list[Case]:
+    def run(self, options: Options) -> Iterable[Case]:
         """Measure; each result has the benchmark's name, or a name that starts with it."""
 
 
@@ -196,6 +208,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         CommitFileGroups(),
         Restart(),
         Compaction(),
+        CompactionMemory(),
     )
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,13 +42,12 @@ def shapes(rows: int) -> list[Shape]:
     ]
 
 
-def compaction_cases(name: str, options: Options, *, peer: str) -> list[Case]:
-    """One case per table, all with the same two processes."""
+def compaction_cases(name: str, options: Options, *, peer: str) -> Iterator[Case]:
+    """One case per table as it is measured, all with the same process of Hudi's."""
     folder = options.scratch / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     core = max(os.sched_getaffinity(0))
-    cases = []
     with start_hudi(folder, core=core) as hudi:
         for shape in shapes(options.rows):
             # Ours starts anew for each table, so that the peak of its memory is the table's.
@@ -64,10 +64,9 @@ def compaction_cases(name: str, options: Options, *, peer: str) -> list[Case]:
                 machine=this_machine(versions({"pyarrow": pa.__version__}, hudi.ask(op="versions"))),
                 at=datetime.now(UTC).isoformat(timespec="seconds"),
             )
-            cases.append(case.model_copy(update={"notes": _notes(pending, case)}))
+            yield case.model_copy(update={"notes": _notes(pending, case)})
             shutil.rmtree(pending.folder)
     shutil.rmtree(folder)
-    return cases
 
 
 @dataclass(slots=True)

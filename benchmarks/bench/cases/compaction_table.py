@@ -16,9 +16,9 @@ from support.oracle.writer import HudiWriter
 from support.tables.local_writer import LocalWriter
 
 NAME: Final = "compacted"
-_KEY: Final = "order_id"
-_ORDERING: Final = "updated_at"
-_NARROW: Final = (_KEY, "note", "price", _ORDERING)
+RECORD_KEY: Final = "order_id"
+ORDERING: Final = "updated_at"
+_NARROW: Final = (RECORD_KEY, "note", "price", ORDERING)
 _LATER_MICROSECONDS: Final = 10**12
 """Between the ordering values of one load and the next: the range of the values of one load."""
 _NEW_KEYS: Final = 0.1
@@ -51,29 +51,30 @@ class Shape:
     @property
     def schema(self) -> pa.Schema:
         """Columns without meta columns."""
-        return self._table(np.arange(1), 0).schema
+        return self.table(np.arange(1), 0).schema
 
     def base(self) -> pa.Table:
         """Rows of the base file, one per key number, shuffled as a hash of their keys would."""
-        return self._table(np.random.default_rng([SEED, 0]).permutation(self.base_rows), 0)
+        return self.table(np.random.default_rng([SEED, 0]).permutation(self.base_rows), 0)
 
     def loads(self) -> Iterator[pa.Table]:
         """Rows of each log file: mostly of keys that the base file has, and later than all before."""
         keys = int((self.base_rows or self.logs * self.log_rows) * (1 + _NEW_KEYS))
         for number in range(1, self.logs + 1):
             chosen = np.random.default_rng([SEED, number]).permutation(keys)[: self.log_rows]
-            yield self._table(chosen, number)
+            yield self.table(chosen, number)
 
     def writer(self, path: Path) -> LocalWriter:
         """Ours: writes log files, as the job does."""
-        definition = TableDefinition(NAME, (_KEY,), (), _ORDERING, buckets=1)
+        definition = TableDefinition(NAME, (RECORD_KEY,), (), ORDERING, buckets=1)
         return LocalWriter(path, definition, self.schema, log_block=self.log_block)
 
-    def _table(self, keys: np.ndarray[Any, np.dtype[np.int64]], load: int) -> pa.Table:
+    def table(self, keys: np.ndarray[Any, np.dtype[np.int64]], load: int) -> pa.Table:
+        """A row for each key number, without meta columns; the same for the same arguments."""
         rows = rows_of(ORDERS, pa.array(keys), load)
-        later = rows[_ORDERING].cast(pa.int64()).to_numpy() + load * _LATER_MICROSECONDS
+        later = rows[ORDERING].cast(pa.int64()).to_numpy() + load * _LATER_MICROSECONDS
         ordering = pa.array(later).cast(pa.timestamp("us", tz="UTC"))
-        rows = rows.set_column(rows.schema.get_field_index(_ORDERING), _ORDERING, ordering)
+        rows = rows.set_column(rows.schema.get_field_index(ORDERING), ORDERING, ordering)
         if not self.wide:
             return rows.select(_NARROW)
         random = np.random.default_rng([SEED, load, 2])
@@ -89,8 +90,8 @@ def hudi_writer() -> HudiWriter:
     """How Hudi is configured for these tables: as in the other cases, and Zstandard in base files, as ours."""
     return HudiWriter(
         NAME,
-        [_KEY],
-        ordering=_ORDERING,
+        [RECORD_KEY],
+        ordering=ORDERING,
         buckets=1,
         extra={
             "hoodie.parquet.compression.codec": "zstd",

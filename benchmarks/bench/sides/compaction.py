@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
 
 from bench.sides.process_tree import peak_rss_bytes
 from bench.sides.protocol import Answer, serve, stay_on_core
@@ -14,9 +18,13 @@ from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.compaction_plan import read_compaction_plan
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.execute import compact_group, compaction_commit
-from bucketingest.services.compaction.merge_rules import merge_rules
+from bucketingest.services.compaction.merge_rules import MergeRules, merge_rules
+from bucketingest.services.compaction.slice_merge import SliceInput, merge_slice
 from bucketingest.storage import open_storage
 from bucketingest.write.open_table import stored_schema
+
+_NEWEST: Final = "9" * 17
+"""Blocks of any instant are merged."""
 
 
 class Compaction:
@@ -41,6 +49,20 @@ class Compaction:
             "seconds": time.monotonic() - started,
             "rows": sum(stat.num_writes for stat in stats),
             "files": [stat.path for stat in stats],
+            "peak_bytes": peak_rss_bytes(os.getpid()),
+        }
+
+    def merge(self, path: str, base_file: str, log_files: list[str], ordering: str) -> Answer:
+        """Merge one slice of files that are in no table, relative to `path`, into `path`/merged.parquet."""
+        started = time.monotonic()
+        rules = MergeRules(pq.read_schema(f"{path}/{base_file}"), ordering)
+        files = SliceInput(base_file, log_files, _NEWEST)
+        done = merge_slice(open_storage(path), files, rules, file_name="merged", to=Path(path) / "merged.parquet")
+        return {
+            "seconds": time.monotonic() - started,
+            "rows": done.rows,
+            "updates": done.updates,
+            "inserts": done.inserts,
             "peak_bytes": peak_rss_bytes(os.getpid()),
         }
 

@@ -58,7 +58,7 @@ def decide(storage: Storage, base_file: str | None, logs: LogRecords, limits: Li
 
 
 def winners_in_passes(logs: LogRecords, limits: Limits) -> Iterator[Records]:
-    """The winners of one range of keys after the other, each with at most half of `limits.fold_bytes`."""
+    """The winners of one range of keys after the other, each with at most `limits.fold_bytes`."""
     first, width = 0, _HASHES
     while first < _HASHES:
         fold = WinnerFold(limits.fold_records, limits.fold_bytes)
