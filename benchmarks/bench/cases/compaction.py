@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from bench.cases.compaction_table import Shape, hudi_writer
 from bench.cases.comparison import Options, WrongResult, alternate
-from bench.results_format import Case, this_machine
+from bench.results_format import Case, Measured, ratios, this_machine
 from bench.sides.client import Run, Side
 from bench.sides.start import HEAP, start_compaction, start_hudi, versions
 from bucketingest.hudi.table.file_view import load_file_view
@@ -178,11 +178,15 @@ def _what(pending: Pending) -> str:
 
 
 def _notes(pending: Pending, case: Case) -> tuple[str, ...]:
-    ours, hudi = (sum(side.cpu_seconds) / len(side.runs) for side in (case.ours, case.peer))
-    per_second = f"ours {case.rows / ours:,.0f}, Hudi {case.rows / hudi:,.0f}: {hudi / ours:.1f}x"
+    rates = [
+        Measured.of(side.name, [case.rows / seconds for seconds in side.cpu_seconds]) for side in (case.ours, case.peer)
+    ]
+    ratio, (low, high) = ratios(rates[0], rates[1], higher_is_better=True)
+    medians = f"ours {rates[0].median:,.0f}, Hudi {rates[1].median:,.0f}"
     sizes = ", ".join(f"{side} {size / _MIB:,.0f} MiB" for side, size in sorted(pending.written_bytes.items()))
     return (
-        f"rows per CPU second: {per_second}",
+        # Other work on the machine changes the time of either side, hardly what it costs.
+        f"rows per CPU second: {medians}: {ratio:.1f}x ({low:.1f} to {high:.1f})",
         f"peak resident memory of our process: {pending.peak_bytes / _MIB:,.0f} MiB",
         f"size of the new base file: {sizes}; the rows of the warm-up's were compared, value by value",
     )
