@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from bench.cases.commit import commit_file_groups_cases, commit_rows_case
+from bench.cases.compaction import compaction_cases
+from bench.cases.compaction_memory import compaction_memory_cases
 from bench.cases.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
@@ -159,6 +161,28 @@ class Restart:
         return [restart_case(self.name, options)]
 
 
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """Our merge of a file group against Hudi's, on one core."""
+
+    name: str = "compaction"
+
+    def run(self, options: Options) -> Iterable[Case]:
+        """Measure."""
+        return compaction_cases(self.name, options, peer=HUDI)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionMemory:
+    """Resident memory of our merge of a large file group."""
+
+    name: str = "compaction-memory"
+
+    def run(self, options: Options) -> Iterable[Case]:
+        """Measure."""
+        return compaction_memory_cases(self.name, options)
+
+
 class Benchmark(Protocol):
     """A benchmark that the command line can name."""
 
@@ -166,7 +190,7 @@ class Benchmark(Protocol):
     def name(self) -> str:
         """As the command line names it."""
 
-    def run(self, options: Options) -> list[Case]:
+    def run(self, options: Options) -> Iterable[Case]:
         """Measure; each result has the benchmark's name, or a name that starts with it."""
 
 
@@ -183,6 +207,8 @@ CASES: Final[Mapping[str, Benchmark]] = {
         CommitRows(),
         CommitFileGroups(),
         Restart(),
+        Compaction(),
+        CompactionMemory(),
     )
 }
 

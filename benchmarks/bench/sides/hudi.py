@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from bench.sides.protocol import Answer, serve
+from bench.sides.protocol import Answer, serve, stay_on_core
 
 
 class Hudi:
@@ -48,6 +48,17 @@ class Hudi:
             self._stream(source, path, options, checkpoint)
         return {"seconds": time.monotonic() - started}
 
+    def procedure(self, call: str, conf: dict[str, str]) -> Answer:
+        """Rows of one of Hudi's procedures as lists, with `conf` set in the session while it runs."""
+        for name, value in conf.items():
+            self._session.conf.set(name, value)
+        started = time.monotonic()
+        rows = self._session.sql(call).collect()
+        seconds = time.monotonic() - started
+        for name in conf:
+            self._session.conf.unset(name)
+        return {"seconds": seconds, "rows": [[str(value) for value in row] for row in rows]}
+
     def versions(self) -> Answer:
         """Versions of Spark and Java."""
         jvm: Any = self._session.sparkContext._jvm  # noqa: SLF001 - the one way to it
@@ -67,8 +78,10 @@ def _decoded(messages: DataFrame, schema: str) -> DataFrame:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jars", required=True, help="Hudi's bundle and the Kafka source, separated by commas")
+    parser.add_argument("--jars", required=True, help="Hudi's bundle and what else is read, separated by commas")
     parser.add_argument("--scratch", required=True, help="directory for Spark's own files")
     parser.add_argument("--heap", required=True, help="the JVM's heap")
+    parser.add_argument("--core", help="number of the only core it may use; default: all")
     arguments = parser.parse_args()
+    stay_on_core(arguments.core)
     serve(lambda: Hudi(arguments.jars, arguments.scratch, arguments.heap))

@@ -16,6 +16,12 @@ from typing import Any
 Answer = dict[str, Any]
 
 
+def stay_on_core(core: str | None) -> None:
+    """Bind this process, and every process that it starts, to one core; None: to none."""
+    if core is not None:
+        os.sched_setaffinity(0, {int(core)})
+
+
 def serve(start: Callable[[], object]) -> None:
     """Build the object whose public methods are the operations, report ready, answer until the pipe closes."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -20,6 +20,7 @@ HEAP: Final = "6g"
 """Of each side's JVM: with less, Hudi's writer spends a fifth of its time on garbage collection."""
 BUCKETS: Final = 8
 _PROJECT: Final = Path(__file__).resolve().parents[3]
+_OUR_PATH: Final = f"{_PROJECT / 'benchmarks'}:{_PROJECT / 'sparkjob' / 'src'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +116,23 @@ def start_ours(scratch: Path) -> Side:
     settings = scratch / "ours.json"
     dataset = Dataset("session", "key", None, "value", "")
     settings.write_text(json.dumps({"resource": Target(scratch, dataset).resource(source, 0)}))
-    path = f"{_PROJECT / 'benchmarks'}:{_PROJECT / 'sparkjob' / 'src'}"
-    environment = clean_environment(PYTHONPATH=path, MASTER=MASTER, SPARK_LOCAL_DIRS=str(scratch / "spark-ours"))
+    environment = clean_environment(PYTHONPATH=_OUR_PATH, MASTER=MASTER, SPARK_LOCAL_DIRS=str(scratch / "spark-ours"))
     return Side([sys.executable, "-m", "bench.sides.ours", str(settings)], environment)
 
 
-def start_hudi(scratch: Path) -> Side:
-    """Hudi's side, under the oracle's interpreter."""
+def start_hudi(scratch: Path, *, core: int | None = None) -> Side:
+    """Hudi's side, under the oracle's interpreter. `core`: the only one it may use, and no Kafka source; None: all."""
     oracle = find_environment()
-    jars = [oracle.bundle, *sorted(require("kafka-spark-3.5").glob("*.jar"))]
+    jars = [oracle.bundle, *(sorted(require("kafka-spark-3.5").glob("*.jar")) if core is None else ())]
     command = [str(oracle.python), "-m", "bench.sides.hudi", "--jars", ",".join(map(str, jars))]
     command += ["--scratch", str(scratch / "spark-hudi"), "--heap", HEAP]
-    return Side(command, clean_environment(MASTER=MASTER))
+    command += [] if core is None else ["--core", str(core)]
+    return Side(command, clean_environment(MASTER=MASTER if core is None else "local[1]"))
+
+
+def start_compaction(core: int) -> Side:
+    """Our side of the compaction benchmark, under this interpreter, on one core."""
+    return Side([sys.executable, "-m", "bench.sides.compaction", str(core)], clean_environment(PYTHONPATH=_OUR_PATH))
 
 
 def versions(ours: Mapping[str, Any], hudi: Mapping[str, Any]) -> dict[str, str]:

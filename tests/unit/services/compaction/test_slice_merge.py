@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -19,13 +19,16 @@ from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_
 from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
 from bucketingest.services.compaction.base_file import BaseFileWriter
+from bucketingest.services.compaction.limits import Limits
 from bucketingest.services.compaction.merge_rules import IS_DELETED, MergeRules
-from bucketingest.services.compaction.slice_merge import Limits, MergeStatistics, SliceInput, merge_slice
+from bucketingest.services.compaction.slice_merge import MergeStatistics, SliceInput, merge_slice
 from bucketingest.storage import open_storage
 from support.tables.java_merge import DEFAULT, Entry, merged
 
 PARTITION = "eu"
 FEW = Limits(fold_records=5, batch_rows=4, key_rows=5, row_group_rows=6)
+PASSES = replace(FEW, fold_bytes=200, batch_bytes=300, row_group_bytes=400)
+"""With so few bytes, keys are taken in several passes."""
 NEWEST = "20260101000000999"
 META = [pa.field(name, pa.string()) for name in META_COLUMNS]
 
@@ -46,6 +49,7 @@ class Slice:
     base: str | None = None
     entries: list[Entry] = field(default_factory=list)
     base_rows: list[tuple[str, Any, Any]] = field(default_factory=list)
+    limits: Limits = FEW
     _written: int = 0
 
     def rows(self, rows: Sequence[dict[str, Any]], schema: pa.Schema | None = None) -> pa.Table:
@@ -96,7 +100,7 @@ class Slice:
         rules = MergeRules(self.schema, self.ordering_field)
         given = SliceInput(self.base, self.logs, NEWEST)
         to = self.folder / "new.parquet"
-        done = merge_slice(open_storage(str(self.folder)), given, rules, file_name="new", to=to, limits=FEW)
+        done = merge_slice(open_storage(str(self.folder)), given, rules, file_name="new", to=to, limits=self.limits)
         return pq.read_table(to), done
 
     def _is_default(self, value: Any) -> bool:
@@ -139,14 +143,15 @@ ORDERINGS: dict[str, tuple[pa.DataType, Values]] = {
 }
 
 
+@pytest.mark.parametrize("limits", [FEW, PASSES], ids=["one pass", "passes"])
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("ordering", [*ORDERINGS, "commit time"])
-def test_random_slices_are_merged_as_hudi_merges_them(tmp_path: Path, ordering: str, seed: int) -> None:
+def test_random_slices_are_merged_as_hudi_merges_them(tmp_path: Path, ordering: str, seed: int, limits: Limits) -> None:
     chance = random.Random(f"{ordering} {seed}")
     event_time = ordering != "commit time"
     kind, value = ORDERINGS.get(ordering, ORDERINGS["long"])
     schema = schema_of(kind, pa.field(IS_DELETED, pa.bool_()))
-    merging = Slice(tmp_path, schema, "at" if event_time else None)
+    merging = Slice(tmp_path, schema, "at" if event_time else None, limits=limits)
     count = 0
 
     def row(*, may_delete: bool) -> dict[str, Any]:

@@ -23,6 +23,8 @@ FORMAT_VERSION: Final = 1
 CONTENT_BYTES_MAX: Final = 2**31 - 1
 """Hudi reads a block's content into one Java array, which cannot be longer."""
 
+_HEAD: Final = struct.Struct(">6sq")
+HEAD_BYTES: Final = _HEAD.size
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
 _PREAMBLE: Final = struct.Struct(">6sqii")
@@ -113,6 +115,14 @@ def read_blocks(data: Buffer, *, source: str = "log file") -> Iterator[LogBlock]
     while offset < len(view):
         block, offset = _read_block(view, offset, source)
         yield block
+
+
+def block_bytes(head: Buffer, *, source: str = "log file") -> int:
+    """How many bytes the block has that starts with these `HEAD_BYTES`. Raises `CorruptLog` if none starts so."""
+    magic, length = _HEAD.unpack_from(head) if len(head) >= HEAD_BYTES else (bytes(head), 0)
+    if magic != MAGIC or length < 0:
+        raise CorruptLog(f"{source}: {bytes(head)!r} is not the start of a block")
+    return int(HEAD_BYTES + length)
 
 
 def _read_block(view: memoryview, offset: int, source: str) -> tuple[LogBlock, int]:

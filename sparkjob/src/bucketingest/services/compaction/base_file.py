@@ -27,8 +27,19 @@ _SAMPLE_ROWS: Final = 8192
 class BaseFileWriter:
     """A Parquet file on local disk that grows by tables of its schema. Use it as a context."""
 
-    def __init__(self, path: pathlib.Path, schema: pa.Schema, file_name: str, *, row_group_rows: int) -> None:
-        """`schema`: all columns, meta columns first. `file_name`: the base file's, which every row names."""
+    def __init__(
+        self,
+        path: pathlib.Path,
+        schema: pa.Schema,
+        file_name: str,
+        *,
+        row_group_rows: int,
+        row_group_bytes: int = 128 * 1024**2,
+    ) -> None:
+        """`schema`: all columns, meta columns first. `file_name`: the base file's, which every row names.
+
+        A row group ends with the rows that bring it to `row_group_rows` or `row_group_bytes` of Arrow's form.
+        """
         self.rows = 0
         self._path = path
         self._schema = pa.schema(
@@ -36,8 +47,10 @@ class BaseFileWriter:
         )
         self._file_name = pa.array([file_name])
         self._row_group_rows = row_group_rows
+        self._row_group_bytes = row_group_bytes
         self._pending: list[pa.Table] = []
         self._pending_rows = 0
+        self._pending_bytes = 0
         self._key_range: tuple[str, str] | None = None
         self._writer: pq.ParquetWriter | None = None
 
@@ -59,7 +72,8 @@ class BaseFileWriter:
             return
         self._pending.append(self._conformed(rows))
         self._pending_rows += rows.num_rows
-        if self._pending_rows >= self._row_group_rows:
+        self._pending_bytes += rows.nbytes
+        if self._pending_rows >= self._row_group_rows or self._pending_bytes >= self._row_group_bytes:
             self._flush()
 
     def flush(self) -> None:
@@ -78,7 +92,7 @@ class BaseFileWriter:
     def _flush(self) -> None:
         table = pa.concat_tables(self._pending) if self._pending else self._schema.empty_table()
         self._pending.clear()
-        self._pending_rows = 0
+        self._pending_rows = self._pending_bytes = 0
         self.rows += table.num_rows
         if table.num_rows:
             bounds = pc.min_max(table[_KEY]).as_py()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.hudi.errors import CorruptLog, UnsupportedTable
-from bucketingest.hudi.log.format import BlockType, HeaderKey, LogBlock, read_blocks
+from bucketingest.hudi.log.format import HEAD_BYTES, BlockType, HeaderKey, LogBlock, block_bytes, read_blocks
 from bucketingest.hudi.log.reader import Delete, LogContent, decode_block
 from bucketingest.hudi.table.ordering import comparable
 from bucketingest.services.compaction.merge_rules import DELETING_OPERATIONS, IS_DELETED, OPERATION, MergeRules
@@ -40,6 +40,8 @@ class LogRecords:
     paths: Sequence[str]
     rules: MergeRules
     newest_instant: str
+    whole_file_bytes: int = 64 * 1024**2
+    """Files up to this size are read at once, larger ones block by block."""
     blocks: int = 0
     """Blocks that `records` has read."""
     total: int = 0
@@ -49,13 +51,15 @@ class LogRecords:
     _rows_of_blocks: list[tuple[int, int]] = field(default_factory=list)
 
     def records(self) -> Iterator[Records]:
-        """Every record without its other columns, one item for each block.
+        """Every record without its other columns, one item for each block; again from the first each time.
 
         Raises CorruptLog, and UnsupportedTable for blocks that only Hudi can merge.
         """
         columns = [KEY, *self.rules.delete_columns]
         if self.rules.ordering_field is not None:
             columns.append(self.rules.ordering_field)
+        self.blocks = self.total = 0
+        self._rows_of_blocks.clear()
         for path, block in self._blocks():
             self.blocks += 1
             content = decode_block(block, columns, source=path)
@@ -78,18 +82,32 @@ class LogRecords:
             if start < end:
                 content = decode_block(block, source=path)
                 assert content.rows is not None
-                yield content.rows.take(pa.array(positions[start:end] - first))
+                yield _taken(content.rows, positions[start:end] - first)
 
     def _blocks(self) -> Iterator[tuple[str, LogBlock]]:
         self.size_bytes = 0
         for path in self.paths:
-            data = self.storage.get(path)
-            self.size_bytes += len(data)
-            for block in read_blocks(data, source=f"{self.storage.url}/{path}"):
+            for block in self._blocks_of(path):
                 if block.instant_time > self.newest_instant:
                     continue
                 self._refuse(block, path)
                 yield path, block
+
+    def _blocks_of(self, path: str) -> Iterator[LogBlock]:
+        source = f"{self.storage.url}/{path}"
+        size = self.storage.head(path).size
+        self.size_bytes += size
+        if size <= self.whole_file_bytes:
+            yield from read_blocks(self.storage.get(path), source=source)
+            return
+        offset = 0
+        while offset < size:
+            head = self.storage.get_range(path, offset, min(HEAD_BYTES, size - offset))
+            length = block_bytes(head, source=f"{source}, byte {offset}")
+            data = self.storage.get_range(path, offset, min(length, size - offset))
+            for block in read_blocks(data, source=f"{source} from byte {offset}"):
+                yield replace(block, offset=offset)
+            offset += length
 
     def _refuse(self, block: LogBlock, path: str) -> None:
         found = [what for header, what in _REFUSED.items() if block.headers.get(header)]
@@ -179,6 +197,16 @@ def _array_of(values: list[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(kind):
         return pa.array([None if each is None else Decimal(each) for each in values], pa.decimal128(38, 15)).cast(kind)
     return pa.array(values).cast(kind) if values else pa.array([], kind)
+
+
+def _taken(rows: pa.Table, places: npt.NDArray[np.int64]) -> pa.Table:
+    """The rows at these ascending places. Batch by batch: all strings of a column may have more than 2 GiB."""
+    taken, first = [], 0
+    for batch in rows.to_batches():
+        start, end = np.searchsorted(places, (first, first + len(batch)))
+        taken.append(batch.take(pa.array(places[start:end] - first)))
+        first += len(batch)
+    return pa.Table.from_batches(taken, rows.schema)
 
 
 def _plain(array: pa.Array) -> pa.Array:

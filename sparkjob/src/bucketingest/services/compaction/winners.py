@@ -46,6 +46,12 @@ class Records:
     def __len__(self) -> int:
         return len(self.positions)
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all arrays."""
+        ordering = 0 if self.ordering is None else self.ordering.nbytes
+        return int(self.keys.nbytes + ordering + self.positions.nbytes + self.kinds.nbytes)
+
     def take(self, indices: npt.NDArray[np.int64]) -> Records:
         """Those at the indices."""
         chosen = pa.array(indices)
@@ -58,23 +64,33 @@ class WinnerFold:
     """Folds records as they come: memory grows with the keys, not with the records."""
 
     fold_records: int
-    """Records that are at least collected before they are folded."""
+    """Records that are at least collected before they are folded, ..."""
+    fold_bytes: int
+    """... unless they have so many bytes."""
+    winners_bytes: int = 0
+    """Bytes of those that had won when records were folded last."""
     _pending: list[Records] = field(default_factory=list)
     _count: int = 0
+    _bytes: int = 0
     _fold_at: int = 0
 
     def add(self, records: Records) -> None:
         """Take the next records."""
         self._pending.append(records)
         self._count += len(records)
-        if self._count >= max(self.fold_records, self._fold_at):
+        self._bytes += records.size_bytes
+        if self._count >= max(self.fold_records, self._fold_at) or self._bytes >= self.fold_bytes:
             self._fold_at = 2 * len(self.winners())
+
+    def replace(self, winners: Records) -> None:
+        """Go on with these, a part of the winners."""
+        self._pending, self._count = [winners], len(winners)
+        self._bytes = self.winners_bytes = winners.size_bytes
 
     def winners(self) -> Records:
         """The record of each key that has won so far, ascending by position."""
         if self._pending:
-            self._pending = [winning(_concat(self._pending))]
-            self._count = len(self._pending[0])
+            self.replace(winning(_concat(self._pending)))
         return self._pending[0] if self._pending else EMPTY
 
 
