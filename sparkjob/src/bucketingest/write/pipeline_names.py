@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-_TAKEN: Final = "lease"
-"""The table's lease lies under this name."""
+TAKEN: Final = ("lease", "services")
+"""The table's lease and its services have their objects under these names."""
 
 
 def directory_name(pipeline: str) -> str:
     """namespace/name becomes namespace~name: no Kubernetes name has a ~."""
-    return f"{_TAKEN}~" if pipeline == _TAKEN else pipeline.replace("/", "~")
+    return f"{pipeline}~" if pipeline in TAKEN else pipeline.replace("/", "~")
 
 
 def pipeline_of(directory: str) -> str:
     """The pipeline whose `directory_name` this is."""
-    return _TAKEN if directory == f"{_TAKEN}~" else directory.replace("~", "/")
+    name = directory.removesuffix("~")
+    return name if name in TAKEN else directory.replace("~", "/")

@@ -18,11 +18,10 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.timeline.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.lease.objects import LEASES
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.commit_content import PIPELINE
 from bucketingest.write.instants.journal import ROOT
-from bucketingest.write.pipeline_names import pipeline_of
+from bucketingest.write.pipeline_names import TAKEN, pipeline_of
 from bucketingest.write.recovery.facts import FactReader, Facts
 
 _SEARCHED_COMMITS: Final = 100
@@ -138,7 +137,8 @@ def _read(storage: Storage, instant: Instant) -> CommitMetadata | None:
 
 
 def _coordinated(storage: Storage) -> tuple[Coordinated, ...]:
-    return tuple(_pipeline(storage, path) for path in sorted(storage.list_level(ROOT).directories) if path != LEASES)
+    roots = sorted(storage.list_level(ROOT).directories)
+    return tuple(_pipeline(storage, root) for root in roots if root.rpartition("/")[2] not in TAKEN)
 
 
 def _pipeline(storage: Storage, root: str) -> Coordinated:
