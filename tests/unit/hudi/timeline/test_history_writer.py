@@ -31,7 +31,7 @@ from bucketingest.hudi.timeline.history_writer import (
 )
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION, DELTA_COMMIT, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, create_requested, path_of
-from bucketingest.storage import ConditionalStorage, Storage, open_storage
+from bucketingest.storage import ConditionalStorage, Data, Storage, Version, open_storage
 from support.storage.passing_storage import PassingStorage
 from support.tables.fixtures import unpack_fixture
 from support.tables.old_timelines import at, done, finish, history_files_of
@@ -112,7 +112,8 @@ def test_a_row_has_the_bytes_of_the_completed_file_and_of_the_plan(storage: Stor
         pending = COMPACTION if action == COMMIT else action
         read = read_row(storage, found, Instant(time, pending, State.REQUESTED))
         assert read.metadata == storage.get(path_of(found))
-        assert (read.plan or b"").startswith(plan or b"") and (read.plan is None) == (plan is None)
+        assert (read.plan is None) == (plan is None)
+        assert (read.plan or b"").startswith(plan or b"")
 
 
 def test_empty_files_are_null_as_in_hudis_rows(storage: Storage) -> None:
@@ -213,22 +214,23 @@ def test_the_version_never_goes_down_whoever_was_paused(storage: Storage) -> Non
 
 
 def test_a_swap_that_lost_looks_again() -> None:
-    inner = open_storage(f"memory://{uuid.uuid4()}")
-    assert isinstance(inner, ConditionalStorage)
+    memory = open_storage(f"memory://{uuid.uuid4()}")
+    assert isinstance(memory, ConditionalStorage)
+    inner: ConditionalStorage = memory
+
+    rivals = [b"2", b"9"]
 
     class Rival(PassingStorage):
         """Another process writes the version between our look and our swap."""
 
-        rivals = [b"2", b"9"]
-
-        def get_versioned(self, path: str) -> tuple[bytes, object]:
+        def get_versioned(self, path: str) -> tuple[bytes, Version]:
             read = inner.get_versioned(path)
-            if self.rivals:
-                inner.put(path, self.rivals.pop(0))
+            if rivals:
+                inner.put(path, rivals.pop(0))
             return read
 
-        def replace(self, path: str, data: bytes, version: object) -> object:
-            return inner.replace(path, data, version)  # type: ignore[arg-type]
+        def replace(self, path: str, data: Data, version: Version) -> Version:
+            return inner.replace(path, data, version)
 
     inner.create(VERSION_PATH, b"1")
     publish_version(Rival(inner), 5)

@@ -24,6 +24,7 @@ from bucketingest.services.archive.choose import ArchiveRules, Held
 from bucketingest.services.archive.execute import ArchiveResult, archive, put_back
 from bucketingest.services.archive.horizon import HORIZONS, raise_horizon, read_horizon
 from bucketingest.storage import ConditionalStorage, Data, Storage, Version
+from bucketingest.write.instants.commit_content import PIPELINE, RANGES
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.passing_storage import PassingStorage
 from support.tables.old_timelines import NOW, at, done, finish, finished, history_files_of, old_table, timeline_files
@@ -121,6 +122,22 @@ def test_what_the_caller_holds_stays() -> None:
     assert "history" not in "".join(paths(storage))
 
 
+def test_a_write_that_becomes_old_during_the_run_waits_for_the_next() -> None:
+    """Nobody has looked whether it has the newest position of a pipeline."""
+    storage = old_table(WRITES)
+    idle = at(145)
+    finish(storage, idle, **{PIPELINE: "idle", RANGES: "[]"})
+    for time in (at(144), at(143)):
+        finish(storage, time, schema="{}")
+    ages = iter([timedelta(minutes=-86), *[timedelta()] * 9])
+    held, rules = Held(), replace(RULES, min_age=timedelta(minutes=60))
+    result = archive(storage, held, lock=nullcontext, check=unchecked, rules=rules, clock=lambda: NOW + next(ages))
+    assert [instant.request_time for instant in result.instants] == WRITES
+    again = run(storage)
+    assert again.instants == ()
+    assert [pin.instant for pin in again.pins] == [idle]
+
+
 def test_instants_with_much_content_go_in_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = table()
     monkeypatch.setattr(execute, "BYTES_MAX", 1)
@@ -138,7 +155,8 @@ class Conditional(CrashingStorage):
 
     def replace(self, path: str, data: Data, version: Version) -> Version:
         written: list[Version] = []
-        assert isinstance(inner := self._inner, ConditionalStorage)
+        inner = self._inner
+        assert isinstance(inner, ConditionalStorage)
         self._change(path, lambda: written.append(inner.replace(path, data, version)))
         return written[0]
 

@@ -81,19 +81,22 @@ def archive(
     """Move the oldest instants that nothing pins into the history. May be repeated after a crash at any point.
 
     `lock`: makes a context that holds the table's lock. `check` raises if this process may no longer work on the table;
-    it is called before each step. `held`: as of a moment after every earlier change of the caller's. Raises what
-    `check` raises, TimelineError if another writer archives without the lock, and InvalidTable for a damaged history;
-    then every instant is still in the history or on the timeline.
+    it is called before each step. `held`: as of now. A table with Hudi's metadata table must not be archived by this:
+    it ties the timeline to its own. Lists the whole table unless nothing is old enough.
+
+    Raises what `lock` and `check` raise, TimelineError if another writer archives without the lock, and InvalidTable
+    for a damaged history. Every instant is in the history or on the timeline then, too.
     """
     rules = rules or ArchiveRules()
     removed = put_back(storage, Timeline.load(storage), read_horizon(storage))
     before = _Look.at(storage)
-    old = old_writes(before.timeline, rules, clock())
+    moment = clock()  # one for all: the facts are read for the writes that are old by now
+    old = old_writes(before.timeline, rules, moment)
     if not old:
         return ArchiveResult(removed=removed)
     try:
         facts = read_facts(storage, before.timeline, old[: rules.instants_max], held.retired)
-        choice = choose(before.timeline, facts, held, rules, clock())
+        choice = choose(before.timeline, facts, held, rules, moment)
         rows = _rows(storage, before, choice.instants)
     except NotFound:  # another writer archives: the next run sees what it left
         log.info("archive: another writer changes the timeline; next time")
@@ -106,7 +109,7 @@ def archive(
         # The files were listed before: if what superseded them is gone, or another writer archives, they say nothing.
         if not set(before.timeline.completed) <= set(now.timeline.completed):
             return ArchiveResult((), choice.pins, removed)
-        again = set(choose(now.timeline, facts, held, rules, clock()).instants)
+        again = set(choose(now.timeline, facts, held, rules, moment).instants)
         agreed = rows[: next((n for n, row in enumerate(rows) if row.instant not in again), len(rows))]
         if agreed:
             _move(storage, now, agreed, check)
