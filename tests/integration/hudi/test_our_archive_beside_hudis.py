@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -96,13 +96,13 @@ class Table:
             table.apply(rows)
         return table.table()
 
-    def archive(self, storage: Storage | None = None) -> ArchiveResult:
+    def archive(self, storage: Storage | None = None, rules: ArchiveRules = FEW) -> ArchiveResult:
         cleans = [instant for instant in self.timeline.completed if instant.action == CLEAN]
         retained = None
         if cleans:
             path = path_of(cleans[-1])
             retained = read_record(self.storage.get(path), path)["earliestCommitToRetain"]
-        return archive(storage or self.storage, Held(retained), lock=nullcontext, check=lambda: None, rules=FEW)
+        return archive(storage or self.storage, Held(retained), lock=nullcontext, check=lambda: None, rules=rules)
 
     def judge(self, hudi: HudiOracle) -> None:
         assert_read_alike(hudi, self.path, self.expected(), KEY)
@@ -169,10 +169,12 @@ def test_every_read_is_as_before_and_hudi_shows_our_rows(hudi: HudiOracle, table
     reads: list[Callable[[Path, str], pa.Table]] = [hudi.incremental, hudi_rs.incremental]
     before = [sorted_rows(read(table.path, begin)) for read in reads for begin in begins]
     compactions = [instant.request_time for instant in table.timeline.completed if instant.action == COMMIT]
-    result = table.archive()
-    assert [instant.action for instant in result.instants].count(DELTA_COMMIT) == 50
-    assert compactions[0] in [instant.request_time for instant in result.instants]
-    assert result.pins[0].instant == compactions[1], "the last compaction"
+    runs = [table.archive(rules=replace(FEW, instants_max=5)) for _ in range(12)]
+    archived = [instant for run in runs for instant in run.instants]
+    assert [instant.action for instant in archived].count(DELTA_COMMIT) == 50
+    assert compactions[0] in [instant.request_time for instant in archived]
+    assert runs[-1].pins[0].instant == compactions[1], "the last compaction"
+    assert [entry.name[-9:] for entry in load_manifest(table.storage).entries] == ["1.parquet", "0.parquet"]
     table.judge(hudi)
     assert [sorted_rows(read(table.path, begin)) for read in reads for begin in begins] == before
     assert table.shown(hudi) == ours(table)

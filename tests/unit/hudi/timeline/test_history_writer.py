@@ -200,10 +200,17 @@ def test_rivals_that_are_always_faster_end_it(storage: Storage) -> None:
     entry = write_history_file(storage, [row(TIMES[0])])
 
     def rival_is_faster() -> None:
-        publish(storage, ManifestEntry(f"{uuid.uuid4()}", 0), (), unchecked)
+        storage.create(manifest_path(load_manifest(storage).highest + 1), b'{"files": []}')
 
     with pytest.raises(TimelineError, match="lock"):
         publish(storage, entry, (), rival_is_faster)
+
+
+def test_a_file_that_another_archiver_deleted_is_never_named() -> None:
+    storage = open_storage(f"memory://{uuid.uuid4()}")
+    with pytest.raises(TimelineError, match="lock"):
+        publish(storage, ManifestEntry("1_2_0.parquet", 1), (), unchecked)
+    assert history_files_of(storage) == set()
 
 
 def test_the_version_never_goes_down_whoever_was_paused(storage: Storage) -> None:

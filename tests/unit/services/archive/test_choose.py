@@ -158,6 +158,11 @@ def test_an_aborted_instant_that_is_still_swept_keeps_the_write_before_it() -> N
     assert times(chosen(held=Held(kept={BETWEEN: "it was aborted and is swept"}))) == WRITES[:2]
 
 
+def test_a_kept_rollback_stays() -> None:
+    names = [*NAMES, finished(BETWEEN, ROLLBACK), finished(at(195), ROLLBACK)]
+    assert times(chosen(names, held=Held(kept={BETWEEN: "nobody looked at it yet"}))) == [WRITES[0], at(195), WRITES[1]]
+
+
 def test_a_kept_instant_that_another_writer_archived_pins_nothing() -> None:
     assert times(chosen(held=Held(kept={at(999): "its journal is not done"}))) == WRITES[:5]
 

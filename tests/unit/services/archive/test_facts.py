@@ -49,6 +49,11 @@ def test_a_position_is_that_of_the_newest_request(storage: Storage) -> None:
     assert facts(storage, 1).positions == {"a": WRITES[2]}
 
 
+def test_a_commit_without_a_source_range_carries_no_position(storage: Storage) -> None:
+    finish(storage, at(40), **{PIPELINE: "a"})
+    assert facts(storage, 1).positions == {"a": WRITES[4]}
+
+
 def test_instants_are_opened_only_as_far_as_needed(storage: Storage) -> None:
     opened: list[str] = []
 

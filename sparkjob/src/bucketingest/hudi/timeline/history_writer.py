@@ -56,7 +56,7 @@ _CHECKSUM: Final = f"{HISTORY_DIRECTORY}/._version_.crc"
 _TRIES_MAX: Final = 8
 
 Check = Callable[[], None]
-"""Raises if this process may no longer work on the table."""
+"""Raises if this process may no longer work on the table: the lease or the table's lock was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,8 @@ def create_file(storage: Storage, times: tuple[str, str], level: int, data: byte
 def publish(storage: Storage, added: ManifestEntry, removed: Collection[str], check: Check) -> None:
     """Make a new history file count, in place of the removed ones. The caller holds the table's lock.
 
-    Raises TimelineError if other writers without the lock keep taking the next manifest's number.
+    Raises TimelineError if other writers without the lock keep taking the next manifest's number, or have deleted the
+    file: Hudi's archiver deletes at once what no manifest names, and a manifest with an absent file stops all readers.
     """
     without = {added.name, *removed}
     for _ in range(_TRIES_MAX):
@@ -150,6 +151,8 @@ def publish(storage: Storage, added: ManifestEntry, removed: Collection[str], ch
         number = current.highest + 1
         path, content = manifest_path(number), json.dumps({"files": files}).encode()
         check()
+        if not storage.exists(f"{HISTORY_DIRECTORY}/{added.name}"):
+            break
         try:
             storage.create(path, content)
         except AlreadyExists:

@@ -48,8 +48,8 @@ class Held:
     earliest_to_retain: str | None = None
     """Of the last clean: its slices are deleted by the instants from here on. None: nothing was cleaned by them."""
     kept: Mapping[str, str] = field(default_factory=dict)
-    """Why: the journal is not done, dead letters are to be published, it was aborted and is still swept. Such an
-    instant need not be on the timeline.
+    """Why: the journal is not done, dead letters are to be published, it was aborted and is still swept; also a
+    rollback or compaction that nobody looked at yet. Such an instant need not be on the timeline.
     """
     retired: Collection[str] = ()
     """Pipelines whose position was written elsewhere."""

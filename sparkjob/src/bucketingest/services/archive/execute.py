@@ -80,8 +80,8 @@ def archive(
 ) -> ArchiveResult:
     """Move the oldest instants that nothing pins into the history. May be repeated after a crash at any point.
 
-    `lock`: makes a context that holds the table's lock. `check` raises if this process may no longer work on the table;
-    it is called before each step. `held`: as of now. A table with Hudi's metadata table must not be archived by this:
+    `lock`: makes a context that holds the table's lock. `check` raises if the lease or that lock was lost; it is called
+    before each step. `held`: as of now. A table with Hudi's metadata table must not be archived by this:
     it ties the timeline to its own. Lists the whole table unless nothing is old enough.
 
     Raises what `lock` and `check` raise, TimelineError if another writer archives without the lock, and InvalidTable
