@@ -50,9 +50,11 @@ def finish(storage: Storage, request_time: str, action: str = DELTA_COMMIT, **ex
     complete(storage, request_time, done(request_time), content, action)
 
 
-def old_table(writes: Sequence[str], services: Sequence[tuple[str, str]] = ()) -> Storage:
-    """A table in memory with deltacommits at these times, and with (time, action) of cleans and rollbacks."""
-    storage = open_storage(f"memory://{uuid.uuid4()}")
+def old_table(
+    writes: Sequence[str], services: Sequence[tuple[str, str]] = (), storage: Storage | None = None
+) -> Storage:
+    """A table, in memory by default, with deltacommits at these times, and (time, action) of cleans and rollbacks."""
+    storage = storage or open_storage(f"memory://{uuid.uuid4()}")
     for time in writes:
         finish(storage, time, **({"schema": '{"type": "record"}'} if time == writes[-1] else {}))
     for time, action in services:

@@ -170,10 +170,7 @@ def publish_version(storage: Storage, number: int) -> None:
     """Let `_version_` name at least this manifest. It is replaced in one step: Hudi's readers never find it missing."""
     content = str(number).encode()
     if not isinstance(storage, ConditionalStorage):
-        # Whoever was paused before this put must not hide what was archived meanwhile.
-        highest = max([number, *manifest_numbers(history_names(storage))])
-        storage.delete(_CHECKSUM)
-        storage.put(VERSION_PATH, str(highest).encode())
+        _put_version(storage, number)
         return
     for _ in range(_TRIES_MAX):
         try:
@@ -189,6 +186,15 @@ def publish_version(storage: Storage, number: int) -> None:
             continue
         return
     raise TimelineError(f"{storage.url}/{VERSION_PATH}: other writers keep changing it: give them the table's lock")
+
+
+def _put_version(storage: Storage, number: int) -> None:
+    """Whoever was paused before the put must not hide what was archived meanwhile: it looks before and after."""
+    written = 0
+    while (highest := max([number, *manifest_numbers(history_names(storage))])) > written:
+        storage.delete(_CHECKSUM)
+        storage.put(VERSION_PATH, str(highest).encode())
+        written = highest
 
 
 def settle(storage: Storage, check: Check) -> None:
