@@ -39,18 +39,19 @@ class PausedAtSwaps(Swapping, Paused):
 
 
 @pytest.mark.parametrize("kind", [Paused, PausedAtSwaps])
-@pytest.mark.parametrize("instants", [100, 3], ids=["the same", "fewer"])
-def test_a_process_that_is_paused_at_any_change_does_no_harm_to_another(kind: type[Paused], instants: int) -> None:
-    """As if it had lost the lock and not noticed. `instants`: that the other one archives at most."""
+@pytest.mark.parametrize(("ours", "others"), [(9, 9), (9, 3), (3, 9)], ids=["the same", "fewer", "more"])
+def test_a_process_that_is_paused_at_any_change_does_no_harm_to_another(
+    kind: type[Paused], ours: int, others: int
+) -> None:
+    """As if it had lost the lock and not noticed. `ours`, `others`: instants that each archives at most."""
     before, changes = 0, 1
     while before < changes:
         before += 1
         storage = first_archived()
         instants_before = all_instants(storage)
-        others = replace(RULES, instants_max=instants)
-        paused = kind(storage, before, partial(run, storage, rules=others))
+        paused = kind(storage, before, partial(run, storage, rules=replace(RULES, instants_max=others)))
         with suppress(TimelineError):
-            run(paused)
+            run(paused, rules=replace(RULES, instants_max=ours))
         changes = paused.changes
         assert all_instants(storage) == instants_before, f"paused before change {before}"
         run(storage)
@@ -58,4 +59,4 @@ def test_a_process_that_is_paused_at_any_change_does_no_harm_to_another(kind: ty
         manifest = load_manifest(storage)
         assert manifest.published == manifest.highest
         assert {name[:17] for name in timeline_files(storage)} == set(WRITES[-2:])
-    assert before > 20
+    assert before > 12
