@@ -190,6 +190,42 @@ def rollback(
 
 
 @app.command()
+def compact(
+    table_url: Annotated[
+        str, typer.Argument(help="Base path of a Hudi table: a directory, s3://, gs://, abfss://.", show_default=False)
+    ],
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every file group that has log files, not only those that are due.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what is due; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    lock: Annotated[
+        str, typer.Option(help="Hudi's lock to take: auto, storage, fileSystem or none.", metavar="PROVIDER")
+    ] = "auto",
+    storage_options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--storage-option",
+            help="Setting of the storage, as region=eu-west-1; may be repeated. Put secrets into the environment.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
+) -> None:
+    """Merge the log files of file groups into base files, so that reads are fast: a Hudi compaction, without Java.
+
+    Due is a file group with many, large or old log files. The command may be repeated, also after a crash. It holds the
+    table's lease: a running job is not disturbed, the command ends instead.
+    """
+    from bucketingest.cli.services.compact import EVERYTHING, compact_table
+    from bucketingest.cli.services.held_table import TableChoice
+    from bucketingest.services.compaction.choose import CompactionTriggers
+
+    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
+    compact_table(choice, EVERYTHING if everything else CompactionTriggers(), dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
 def demo(
     kafka: Annotated[
         bool, typer.Option("--kafka", help="Ingest from a Kafka topic, which the demo makes and fills.")

@@ -145,7 +145,7 @@ def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: 
                         extra={"signal": first.name, "grace_seconds": job.options.grace.total_seconds()},
                     )
             if os.getpid() == 1:
-                reap_orphans([jvm_pid()])
+                reap_orphans([pid for pid in (jvm_pid(), running.service_pid) if pid is not None])
         progress = running.progress()
         show(progress, "stopped")
     return progress

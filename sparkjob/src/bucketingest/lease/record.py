@@ -18,6 +18,10 @@ may give times in whole seconds.
 """
 KEPT: Final = 5
 """Number of newest lease objects that stay."""
+ROLLBACK_OWNER: Final = "(rollback)"
+SERVICES_OWNER: Final = "(table services)"
+COMMAND_OWNERS: Final = (ROLLBACK_OWNER, SERVICES_OWNER)
+"""Owners that are commands, not pipelines: no real pipeline's name has parentheses."""
 _MS: Final = timedelta(milliseconds=1)
 
 

@@ -54,6 +54,18 @@ class LagReport(_Report):
     )
 
 
+class ServicesReport(_Report):
+    """Table services of the job, as of their last look at the table; totals from the start of the process."""
+
+    log_files: int = Field(description="Log files that no compaction has merged.")
+    log_bytes: int = Field(description="Their bytes.")
+    oldest_log_seconds: float | None = Field(description="Age of the oldest of them; null without log files.")
+    compacting: str | None = Field(description="Request time of the compaction that is pending.")
+    compacting_seconds: float | None = Field(description="Since this process saw it first.")
+    compactions: int
+    failures: int
+
+
 class ProgressReport(_Report):
     """`/progress`: what a running job is doing. Totals count from the start of the process."""
 
@@ -80,6 +92,10 @@ class ProgressReport(_Report):
     bytes: int = Field(description="Size of the data files written.")
     rows_per_second: float = Field(description="Over the last twenty micro-batches.")
     skew: float | None = Field(description="Rows of the busiest write task by the mean of all, last micro-batch.")
+    services: ServicesReport | None = Field(
+        default=None,
+        description="What table services see and do; null before their first look, and where they are off.",
+    )
     rollbacks: int = Field(description="Instants rolled back after their micro-batch started, and written again.")
     position_losses: int = Field(description="How often the table was rolled back behind this process.")
     last_report_at: datetime | None = Field(description="When the query last made progress.")

@@ -12,6 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from bucketingest.spec.base import SpecModel
 from bucketingest.spec.fields.runtime import Checkpoint, Commit, Errors, Health, Restart, Slo
 from bucketingest.spec.fields.schema import inlined_schema, with_defaults
+from bucketingest.spec.fields.services import Services
 from bucketingest.spec.fields.source import (
     FilesSource,
     Format,
@@ -90,6 +91,7 @@ class BucketIngestSpec(SpecModel):
     transform: Transform = Field(default=Transform(), description="How decoded rows are reshaped.")
     table: Table = Field(description="The Hudi merge-on-read table to write.")
     commit: Commit = Field(default=Commit(), description="When input is read and when it becomes visible.")
+    services: Services = Field(default=Services(), description="The work that keeps the table fast to read.")
     errors: Errors = Field(
         default=Errors(), description="What happens to a row that cannot be decoded or has no record key."
     )
@@ -216,6 +218,7 @@ __all__ = [
     "RateSource",
     "Restart",
     "SecretReference",
+    "Services",
     "Slo",
     "Source",
     "Spark",

@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Observation
 
+from bucketingest.services.inline import InlineServices
 from bucketingest.storage import path_room
 from bucketingest.stream.checkpoint.positions import CheckpointPositions
 from bucketingest.stream.micro_batch import write_micro_batch, write_undecodable
@@ -48,7 +49,9 @@ class MicroBatchFunction:
         board: ProgressBoard,
         *,
         tasks: int,
+        services: InlineServices | None = None,
     ) -> None:
+        self._services = services
         self._pipeline = pipeline
         self._opened = opened
         self._shape = shape
@@ -99,6 +102,26 @@ class MicroBatchFunction:
         if commit is not None:
             _log_commit(commit)
 
+    def serve_table(self) -> None:
+        """Between micro-batches: the next short step of the table services, if one is due. Call with `busy` held."""
+        if self._services is None or not self._services.is_due():
+            return
+        self.board.committing()  # it waits for storage as a commit does
+        try:
+            self._services.step()
+        finally:
+            self.board.committed(None)
+
+    def stop_services(self) -> None:
+        """End what runs beside the query."""
+        if self._services is not None:
+            self._services.stop()
+
+    @property
+    def service_pid(self) -> int | None:
+        """Process id of what runs beside the query."""
+        return None if self._services is None else self._services.pid
+
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write and commit one micro-batch."""
         # The thread that stops an idle query holds the lock and waits, in Spark, for this call: do not wait for it.
@@ -112,6 +135,7 @@ class MicroBatchFunction:
             try:
                 self.keep_beginning()
                 self._run(rows, self._positions.range_of(batch_id))
+                self.serve_table()
             except BaseException as error:
                 self.failure = error
                 raise

@@ -5,17 +5,21 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.hudi.lock.hudi_lock import open_lock
+from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.table.table import load_table
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
+from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.inline import InlineServices
 from bucketingest.services.metadata_table import MetadataTableDrop
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
@@ -97,10 +101,11 @@ def _start(
             drop_metadata_table=_drop_of(storage, pipeline, lease),
         )
         work = _work(rows, pipeline)
-        coordinator = _coordinator(
-            pipeline, opened, lease, board, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows)
-        )
-        function = MicroBatchFunction(pipeline, opened, shape, coordinator, board, tasks=tasks)
+        held = _HeldTable.of(pipeline, opened, lease, board)
+        coordinator = _coordinator(pipeline, opened, held, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows))
+        lease.set_epoch(coordinator.epoch)
+        services = _services(pipeline, held, board)
+        function = MicroBatchFunction(pipeline, opened, shape, coordinator, board, tasks=tasks, services=services)
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
         starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)
         return RunningIngest(starter, lease)
@@ -148,23 +153,32 @@ def _work(rows: DataFrame, pipeline: Pipeline) -> str:
     return "\n".join(map(str, parts))
 
 
+@dataclass(frozen=True, slots=True)
+class _HeldTable:
+    """The table while this job holds its lease: what guards each change of its timeline."""
+
+    storage: Storage
+    lock: Lock
+    check_lease: Callable[[], None]
+    check_metadata_table: Callable[[Storage], None]
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, opened: OpenTable, lease: TableLease, board: ProgressBoard) -> Self:
+        sleep = _recorded_sleep(board.waited_for_lock)
+        lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner), sleep=sleep)
+
+        def check_lease() -> None:
+            lease.check(_LEASE_MARGIN)
+            lock.check()
+
+        drops = pipeline.metadata_table == "drop"
+        check = MetadataTableDrop(opened.storage, lock.held) if drops else refuse_metadata_table
+        return cls(opened.storage, lock.held, check_lease, check)
+
+
 def _coordinator(
-    pipeline: Pipeline,
-    opened: OpenTable,
-    lease: TableLease,
-    board: ProgressBoard,
-    *,
-    tasks: int,
-    work: str,
-    repeatable: bool,
+    pipeline: Pipeline, opened: OpenTable, held: _HeldTable, *, tasks: int, work: str, repeatable: bool
 ) -> InstantCoordinator:
-    sleep = _recorded_sleep(board.waited_for_lock)
-    lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner), sleep=sleep)
-
-    def check_lease() -> None:
-        lease.check(_LEASE_MARGIN)
-        lock.check()
-
     letters = pipeline.dead_letters_url
     settings = CoordinatorSettings(
         pipeline=pipeline.name,
@@ -173,18 +187,19 @@ def _coordinator(
         dead_letters=None if letters is None else open_storage(letters, pipeline.storage_options),
         commit_interval=pipeline.commit_interval,
         max_files=pipeline.max_files,
-        lock=lock.held,
-        check_lease=check_lease,
+        lock=held.lock,
+        check_lease=held.check_lease,
         work=work,
         repeatable=repeatable,
         open_letters=lambda url: open_storage(url, pipeline.storage_options),
-        check_metadata_table=(
-            MetadataTableDrop(opened.storage, lock.held) if pipeline.metadata_table == "drop" else refuse_metadata_table
-        ),
+        check_metadata_table=held.check_metadata_table,
     )
-    coordinator = InstantCoordinator(opened, settings)
-    lease.set_epoch(coordinator.epoch)
-    return coordinator
+    return InstantCoordinator(opened, settings)
+
+
+def _services(pipeline: Pipeline, held: _HeldTable, board: ProgressBoard) -> InlineServices:
+    holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
+    return InlineServices(held.storage, holder, pipeline.compaction, report=board.services)
 
 
 def _source_kind(resource: BucketIngest) -> SourceKind:

@@ -11,6 +11,8 @@ from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.metadata_table import MetadataTablePolicy
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
+from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.spec.fields.services import Services
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import beginning_of
@@ -55,6 +57,8 @@ class Pipeline:
     """After this long without renewal another job may take the table."""
     lease_wait: timedelta = timedelta(minutes=2)
     """Longest wait for a table that another job holds."""
+    compaction: CompactionTriggers | None = None
+    """When the job compacts the table; None: never."""
     max_commit_retries: int = 5
     work: str | None = None
     """All that the resource says about which rows are written, and how, as text. None: it is not known whether two
@@ -106,6 +110,14 @@ class Pipeline:
             lease_wait=table.lock.held_timeout if table.lock.on_held == "wait" else timedelta(0),
             commit_interval=spec.commit.interval if spec.commit.mode == "interval" else None,
             max_files=spec.commit.max_files,
+            compaction=_triggers(spec.services),
             max_commit_retries=spec.commit.max_retries,
             work=spec.model_dump_json(include={"source", "format", "transform", "table"}),
         )
+
+
+def _triggers(services: Services) -> CompactionTriggers | None:
+    if not services.runs_inline:
+        return None
+    compaction = services.compaction
+    return CompactionTriggers(compaction.log_files, compaction.log_percent / 100, compaction.log_age)

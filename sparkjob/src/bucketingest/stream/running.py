@@ -61,11 +61,20 @@ class RunningIngest:
         try:
             ended = self._wait(None if timeout_seconds is None else time.monotonic() + timeout_seconds)
         except Exception:
-            self._lease.release()
+            self._release()
             raise
         if ended:
-            self._lease.release()
+            self._release()
         return ended
+
+    def _release(self) -> None:
+        self._function.stop_services()
+        self._lease.release()
+
+    @property
+    def service_pid(self) -> int | None:
+        """Process id of the table services beside the query, if they run."""
+        return self._function.service_pid
 
     def _wait(self, deadline: float | None) -> bool:
         while deadline is None or time.monotonic() < deadline:
@@ -110,6 +119,7 @@ class RunningIngest:
             self.query.stop()
         else:
             self._function.commit(now=False)
+            self._function.serve_table()
 
     def _start_again(self, error: PositionLost) -> None:
         """The table was rolled back behind the query: start again from the table, with a new checkpoint."""

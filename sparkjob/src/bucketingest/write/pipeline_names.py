@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-TAKEN: Final = ("lease", "services")
-"""The table's lease and its services have their objects under these names."""
+NOT_PIPELINES: Final = ("lease", "services")
+"""The table's lease and the objects of its table services lie under these names."""
 
 
 def directory_name(pipeline: str) -> str:
     """namespace/name becomes namespace~name: no Kubernetes name has a ~."""
-    return f"{pipeline}~" if pipeline in TAKEN else pipeline.replace("/", "~")
+    return f"{pipeline}~" if pipeline in NOT_PIPELINES else pipeline.replace("/", "~")
 
 
 def pipeline_of(directory: str) -> str:
     """The pipeline whose `directory_name` this is."""
     name = directory.removesuffix("~")
-    return name if name in TAKEN else directory.replace("~", "/")
+    return name if name in NOT_PIPELINES else directory.replace("~", "/")

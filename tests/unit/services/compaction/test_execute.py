@@ -18,7 +18,8 @@ from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.compaction_plan import CompactionOperation
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups
-from bucketingest.services.compaction.execute import compact_group, compaction_commit
+from bucketingest.services.compaction.commit import compaction_commit
+from bucketingest.services.compaction.execute import compact_group
 from bucketingest.services.compaction.merge_rules import MergeRules, merge_rules
 from bucketingest.write.open_table import stored_schema
 from support.tables.other_writers import next_time
@@ -91,4 +92,4 @@ def test_the_commit_has_the_statistics_by_partition_and_the_schema() -> None:
     commit = compaction_commit([stat], prepared.schema)
     assert commit.write_stats == {"eu": [stat]}
     assert (commit.operation_type, commit.compacted) == ("COMPACT", True)
-    assert set(commit.extra_metadata) == {"schema"}
+    assert set(commit.extra_metadata) == {"schema", "bucketingest.services"}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bucketingest.services.compaction.propose import LogBacklog
+from bucketingest.services.inline import ServicesState
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase
 from bucketingest.write.coordinator_api import MicroBatchOutcome
@@ -177,3 +179,17 @@ def test_how_long_a_commit_has_lasted_is_counted_until_it_ends_in_whatever_way(
         assert board.snapshot().committing_for == 240
         end()
         assert board.snapshot().committing_for is None
+
+
+def test_services_are_shown_with_ages_up_to_now() -> None:
+    forward, wall = [100.0], [datetime(2026, 11, 21, 12, tzinfo=UTC)]
+    board = ProgressBoard(clock=lambda: wall[0], forward=lambda: forward[0])
+    assert board.snapshot().oldest_log_age is None
+    board.services(ServicesState(LogBacklog(3, 900, wall[0] - timedelta(seconds=30)), "20261121115900000"))
+    forward[0] += 5
+    wall[0] += timedelta(seconds=5)
+    board.services(ServicesState(LogBacklog(3, 900, wall[0] - timedelta(seconds=35)), "20261121115900000", 1))
+    now = board.snapshot()
+    assert (now.oldest_log_age, now.compacting_for) == (35.0, 5.0)
+    board.services(ServicesState(LogBacklog()))
+    assert (board.snapshot().oldest_log_age, board.snapshot().compacting_for) == (None, None)

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport, TerminationReport
+from bucketingest.services.compaction.propose import LogBacklog
+from bucketingest.services.inline import ServicesState
+from bucketingest.spec.job_report import (
+    CommitReport,
+    InflightReport,
+    LagReport,
+    ProgressReport,
+    ServicesReport,
+    TerminationReport,
+)
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.job_report import progress_report
 from bucketingest.stream.report.metrics import JobMetrics
@@ -42,6 +51,9 @@ PROGRESS = Progress(
     idle=True,
     last_report_at=AT,
     last_report_age=0.25,
+    services=ServicesState(LogBacklog(12, 4096, AT), "20261121115900000", compactions=3, failures=1),
+    oldest_log_age=90.0,
+    compacting_for=7.5,
 )
 
 
@@ -89,6 +101,15 @@ def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest
         "bytes": 2048,
         "rowsPerSecond": 13.333,
         "skew": 1.25,
+        "services": {
+            "logFiles": 12,
+            "logBytes": 4096,
+            "oldestLogSeconds": 90.0,
+            "compacting": "20261121115900000",
+            "compactingSeconds": 7.5,
+            "compactions": 3,
+            "failures": 1,
+        },
         "rollbacks": 0,
         "positionLosses": 0,
         "lastReportAt": "2026-11-21T12:00:01Z",
@@ -107,6 +128,7 @@ def test_what_is_not_known_is_null(resource: BucketIngest) -> None:
         "inflight",
         "batch",
         "skew",
+        "services",
         "lastReportAt",
         "lastReportAgeSeconds",
     }
@@ -118,7 +140,9 @@ def test_a_reader_takes_a_document_of_a_newer_job(resource: BucketIngest) -> Non
     assert ProgressReport.model_validate({**document, "newField": 1}) == progress_report(resource, PROGRESS)
 
 
-@pytest.mark.parametrize("model", [ProgressReport, CommitReport, InflightReport, LagReport, TerminationReport])
+@pytest.mark.parametrize(
+    "model", [ProgressReport, CommitReport, InflightReport, LagReport, ServicesReport, TerminationReport]
+)
 def test_every_field_is_documented(model: type[ProgressReport]) -> None:
     for field in model.model_json_schema(by_alias=True)["properties"]:
         assert f"`{field}`" in DOCUMENTATION or f"lag.{field}" in DOCUMENTATION

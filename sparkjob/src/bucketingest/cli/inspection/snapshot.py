@@ -21,7 +21,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.commit_content import PIPELINE
 from bucketingest.write.instants.journal import ROOT
-from bucketingest.write.pipeline_names import TAKEN, pipeline_of
+from bucketingest.write.pipeline_names import NOT_PIPELINES, pipeline_of
 from bucketingest.write.recovery.facts import FactReader, Facts
 
 _SEARCHED_COMMITS: Final = 100
@@ -137,8 +137,8 @@ def _read(storage: Storage, instant: Instant) -> CommitMetadata | None:
 
 
 def _coordinated(storage: Storage) -> tuple[Coordinated, ...]:
-    roots = sorted(storage.list_level(ROOT).directories)
-    return tuple(_pipeline(storage, root) for root in roots if root.rpartition("/")[2] not in TAKEN)
+    directories = sorted(storage.list_level(ROOT).directories)
+    return tuple(_pipeline(storage, path) for path in directories if path.rpartition("/")[2] not in NOT_PIPELINES)
 
 
 def _pipeline(storage: Storage, root: str) -> Coordinated:

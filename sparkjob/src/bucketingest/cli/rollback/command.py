@@ -8,21 +8,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import cast, get_args
 
 import typer
 from rich.console import Console
 
 from bucketingest.cli.errors import InstantHeld, RollbackRefused
 from bucketingest.cli.rollback.render import as_json, show
-from bucketingest.hudi.lock.hudi_lock import LockSettings, Provider, open_lock
+from bucketingest.cli.table_options import lock_provider, storage_options
+from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
 from bucketingest.hudi.table.table import load_table
-from bucketingest.lease.record import LeaseOwner, TableLeased
+from bucketingest.lease.record import ROLLBACK_OWNER, LeaseOwner, TableLeased
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.recovery.command import InstantOutcome, RollbackExecutor, refuse_unsupported
 from bucketingest.write.recovery.decide import Choice, Left, Step, choose
-from bucketingest.write.recovery.survey import ROLLBACK_OWNER, survey
+from bucketingest.write.recovery.survey import survey
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +52,10 @@ def roll_back_table(request: RollbackRequest) -> None:
     InstantHeld (after everything else was done), TableLeased, LockHeld, FencedOut, and what reading a table raises.
     """
     _check(request.instants)
-    storage = open_storage(request.table_url, _options(request.storage_options))
+    storage = open_storage(request.table_url, storage_options(request.storage_options))
     table = load_table(storage)
     refuse_unsupported(table)
-    lock = open_lock(storage, table.properties, LockSettings(_provider(request.lock)), "bucketingest rollback")
+    lock = open_lock(storage, table.properties, LockSettings(lock_provider(request.lock)), "bucketingest rollback")
     found = survey(storage, request.instants, datetime.now(UTC))
     for rollback in found.unreadable:
         log.warning(
@@ -96,24 +96,6 @@ def _check(instants: Sequence[str]) -> None:
                 f"--instant: {instant!r} is not a request time of an instant: 17 digits, as 20261121081713004; "
                 "`bucketingest inspect` lists them"
             )
-
-
-def _provider(text: str) -> Provider:
-    for provider in get_args(Provider):
-        if provider == text:
-            return cast(Provider, provider)
-    raise typer.BadParameter(f"--lock: must be one of {', '.join(get_args(Provider))}, is {text!r}")
-
-
-def _options(texts: Sequence[str]) -> dict[str, str]:
-    options = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            shown = name if separator else "the value given"  # what lacks a name may be a secret
-            raise typer.BadParameter(f"--storage-option: {shown}: must be of the form NAME=VALUE, as region=eu-west-1")
-        options[name] = value
-    return options
 
 
 def _report(request: RollbackRequest, choices: Sequence[Choice], outcomes: dict[Choice, InstantOutcome]) -> None:

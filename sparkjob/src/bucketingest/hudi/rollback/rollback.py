@@ -23,11 +23,13 @@ from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.history import archived_instants
 from bucketingest.hudi.timeline.instant import (
+    COMPACTION,
     DELTA_COMMIT,
     PENDING_STATES,
     ROLLBACK,
     WRITE_ACTIONS,
     Instant,
+    State,
     next_instant_time,
 )
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
@@ -106,6 +108,25 @@ def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = _D
             _finish(storage, rollback_time, done, started, options)
     _tidy(storage, instant_time)
     return RollbackResult(instant_time, rollback_times[0], tuple(file.path for file in all_files), resumed)
+
+
+def finish_compaction_rollback(
+    storage: Storage, rollback_time: str, plan: RollbackPlan, lock: Lock, clock: Callable[[], datetime]
+) -> None:
+    """Finish a pending rollback of a compaction: its base files go, and it is requested again, not inflight.
+
+    These are the steps of Hudi 1.2.0 (BaseRollbackActionExecutor with deleteInstants false). May be repeated. Raises
+    `RollbackError` if the compaction was completed meanwhile.
+    """
+    started = clock()
+    create_inflight(storage, rollback_time, ROLLBACK)
+    storage.delete_many([file.path for file in plan.files])
+    with lock():
+        target = _target(Timeline.load(storage), plan.instant_time)
+        if target is not None and target.is_completed:
+            raise RollbackError(f"compaction {plan.instant_time} was completed while it was rolled back")
+        storage.delete(path_of(Instant(plan.instant_time, COMPACTION, State.INFLIGHT)))
+        _finish(storage, rollback_time, plan, started, RollbackOptions(lock=lock, clock=clock))
 
 
 def sweep(

@@ -15,7 +15,9 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def beating(storage: Storage, instant: str, interval: timedelta = heartbeat.INTERVAL) -> Iterator[None]:
+def beating(
+    storage: Storage, instant: str, interval: timedelta = heartbeat.INTERVAL, content: bytes = b""
+) -> Iterator[None]:
     """Renew the instant's heartbeat after each interval, on a thread that ends with the context.
 
     A failed beat is not retried before the next one: by Hudi's default two may be missing.
@@ -25,7 +27,7 @@ def beating(storage: Storage, instant: str, interval: timedelta = heartbeat.INTE
     def beat_on() -> None:
         while not ended.wait(interval.total_seconds()):
             try:
-                heartbeat.beat(storage, instant)
+                heartbeat.beat(storage, instant, content)
             except StorageError as error:
                 log.warning("missed a heartbeat", extra={"instant": instant, "reason": str(error)})
 

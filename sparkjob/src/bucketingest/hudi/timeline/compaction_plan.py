@@ -98,12 +98,14 @@ class CompactionPlan:
     """Partitions with log files that the plan does not merge. Hudi's next plan looks only at these and at partitions
     written since: one that is not listed is not compacted until it is written again (Hudi 1.2.0, seen).
     """
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """The planner's own keys and values; Hudi does not read them."""
 
     def encode(self) -> bytes:
         """The bytes of the requested file. Equal plans give equal bytes."""
         record = {
             "operations": [operation.to_avro() for operation in self.operations],
-            "extraMetadata": {},
+            "extraMetadata": dict(self.extra),
             "version": _PLAN_VERSION,
             "strategy": None,
             "preserveHoodieMetadata": False,
@@ -117,14 +119,15 @@ class CompactionPlan:
         record = read_record(data, where)
         operations: Iterable[Mapping[str, Any]] = record.get("operations") or ()
         left_out = record.get("missingSchedulePartitions") or ()
-        return cls(tuple(map(CompactionOperation.from_avro, operations)), tuple(left_out))
+        extra = record.get("extraMetadata") or {}
+        return cls(tuple(map(CompactionOperation.from_avro, operations)), tuple(left_out), dict(extra))
 
 
-def read_compaction_plan(storage: Storage, request_time: str) -> CompactionPlan | None:
-    """The plan of a compaction; None if it is missing. The requested file holds it as long as the compaction is on the
-    timeline. Raises `InvalidTable`.
+def read_compaction_plan(storage: Storage, request_time: str, action: str = COMPACTION) -> CompactionPlan | None:
+    """The plan of a compaction, or of a log compaction; None if it is missing. The requested file holds it as long as
+    the compaction is on the timeline. Raises `InvalidTable`.
     """
-    path = path_of(Instant(request_time, COMPACTION, State.REQUESTED))
+    path = path_of(Instant(request_time, action, State.REQUESTED))
     try:
         return CompactionPlan.decode(storage.get(path), path)
     except NotFound:

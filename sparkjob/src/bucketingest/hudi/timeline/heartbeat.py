@@ -20,12 +20,12 @@ def heartbeat_path(instant_time: str) -> str:
     return f"{HEARTBEAT_DIRECTORY}/{instant_time}"
 
 
-def beat(storage: Storage, instant_time: str) -> None:
-    """Renew the heartbeat: the file is empty, only its modification time counts.
+def beat(storage: Storage, instant_time: str, content: bytes = b"") -> None:
+    """Renew the heartbeat: only its modification time counts. Hudi's are empty; other `content` says whose it is.
 
     The first beat must come before the requested file, so that no writer sees a requested instant without one.
     """
-    storage.put(heartbeat_path(instant_time), b"")
+    storage.put(heartbeat_path(instant_time), content)
 
 
 def last_beat(storage: Storage, instant_time: str) -> datetime | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -61,10 +61,12 @@ def due_groups(
     return due, frozenset(left_out)
 
 
-def plan_of(chosen: Iterable[Due], left_out: Collection[Group]) -> CompactionPlan:
+def plan_of(
+    chosen: Iterable[Due], left_out: Collection[Group], extra: Mapping[str, str] | None = None
+) -> CompactionPlan:
     """The plan that merges the chosen groups."""
     operations = tuple(each.operation for each in chosen)
-    return CompactionPlan(operations, tuple(sorted({partition_path for partition_path, _ in left_out})))
+    return CompactionPlan(operations, tuple(sorted({partition_path for partition_path, _ in left_out})), extra or {})
 
 
 def _why(latest: FileSlice, age: timedelta, triggers: CompactionTriggers) -> str | None:

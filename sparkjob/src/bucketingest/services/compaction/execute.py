@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import pathlib
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import suppress
 
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.naming import BaseFileName, join
 from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.hudi.table.partition import ensure_partition_metadata
-from bucketingest.hudi.table.schema import AvroSchema, schema_json
-from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from bucketingest.hudi.timeline.compaction_plan import CompactionOperation
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.merge_rules import MergeRules
 from bucketingest.services.compaction.slice_merge import MergeStatistics, SliceInput, merge_slice, stored_merge
+from bucketingest.services.errors import RoundEnded
 from bucketingest.storage import AlreadyExists, Storage
 
-_OPERATION_TYPE = "COMPACT"
+log = logging.getLogger(__name__)
+
 MERGE_VERSION = 1
 """Counts up whenever the same inputs give other rows."""
 _NO_COMMIT = "null"
@@ -28,12 +29,19 @@ _NO_COMMIT = "null"
 
 
 def compact_group(
-    storage: Storage, operation: CompactionOperation, compaction: str, rules: MergeRules, *, token: str
+    storage: Storage,
+    operation: CompactionOperation,
+    compaction: str,
+    rules: MergeRules,
+    *,
+    token: str,
+    check: Callable[[], None] = lambda: None,
 ) -> WriteStat:
     """Merge the operation's slice into a base file of the compaction, its marker first; returns its write statistics.
 
     A base file of this name that another executor made of the same inputs is adopted. `compaction`: the compaction's
-    request time. `token`: the write token in the file's name. Raises as `merge_slice`, and InvalidTable for a file of
+    request time. `token`: the write token in the file's name. `check` raises if the file must not be made any more; a
+    file that was made meanwhile is deleted then. Raises as `merge_slice` and `check`, and InvalidTable for a file of
     this name with other inputs.
     """
     name = BaseFileName(operation.file_id, compaction, token)
@@ -43,13 +51,20 @@ def compact_group(
     # Only completed log files are in a plan, and all of them completed before the compaction was requested.
     given = SliceInput(base_file, logs, compaction)
     path, digest = join(partition_path, str(name)), _digest(operation, rules)
-    with tempfile.TemporaryDirectory(prefix="bucketingest-") as folder:
-        scratch = pathlib.Path(folder) / "base.parquet"
-        merge_slice(storage, given, rules, file_name=str(name), to=scratch, digest=digest)
-        create_marker(storage, compaction, partition_path, str(name))
-        ensure_partition_metadata(storage, partition_path, compaction)
-        with suppress(AlreadyExists):
-            storage.create(path, scratch)
+    if not storage.exists(path):
+        with tempfile.TemporaryDirectory(prefix="bucketingest-") as folder:
+            scratch = pathlib.Path(folder) / "base.parquet"
+            merge_slice(storage, given, rules, file_name=str(name), to=scratch, digest=digest)
+            create_marker(storage, compaction, partition_path, str(name))
+            ensure_partition_metadata(storage, partition_path, compaction)
+            check()
+            with suppress(AlreadyExists):
+                storage.create(path, scratch)
+        try:
+            check()
+        except RoundEnded:
+            storage.delete(path)  # the name is never used again
+            raise
     # From the stored object: of two executors, both then report the same.
     stored, done = stored_merge(storage, path)
     if stored != digest:
@@ -83,11 +98,3 @@ def _write_stat(operation: CompactionOperation, name: BaseFileName, size: int, d
         total_log_files_compacted=len(operation.log_files),
         total_log_size_compacted=done.log_bytes,
     )
-
-
-def compaction_commit(stats: Iterable[WriteStat], schema: AvroSchema) -> CommitMetadata:
-    """Content of the completed file. `schema`: the table's columns without meta columns."""
-    write_stats: dict[str, list[WriteStat]] = {}
-    for stat in stats:
-        write_stats.setdefault(stat.partition_path or "", []).append(stat)
-    return CommitMetadata(write_stats, {SCHEMA_KEY: schema_json(schema)}, _OPERATION_TYPE, compacted=True)

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant import parse_time
+from bucketingest.services.inline import ServicesState
 from bucketingest.stream.report.backlog import Backlog, parse_offsets, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, latency
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
@@ -52,6 +53,7 @@ class ProgressBoard:
         self._batch_started: float | None = None
         self._is_running = False
         self._committing: float | None = None
+        self._compacting_since: float | None = None
         self._end: Phase | None = None
         self._committed_at: float | None = None
         self._opened_at: float | None = None
@@ -198,6 +200,14 @@ class ProgressBoard:
         with self._lock:
             self._progress = replace(self._progress, lease_wait=self._progress.lease_wait + seconds)
 
+    def services(self, report: ServicesState) -> None:
+        """What table services see and do now."""
+        with self._lock:
+            before = self._progress.services
+            if before is None or before.compacting != report.compacting:
+                self._compacting_since = None if report.compacting is None else self._forward()
+            self._progress = replace(self._progress, services=report)
+
     def executors(self, count: int) -> None:
         """The number of registered executors."""
         with self._lock:
@@ -227,6 +237,8 @@ class ProgressBoard:
                 inflight_age=None if self._opened_at is None else now - self._opened_at,
                 lag_offsets=self._backlog.offsets,
                 lag_seconds=max(known) if known else None,
+                oldest_log_age=self._oldest_log_age(),
+                compacting_for=None if self._compacting_since is None else now - self._compacting_since,
                 committing_for=None if self._committing is None else now - self._committing,
                 last_report_age=None if self._reported_at is None else now - self._reported_at,
             )
@@ -235,6 +247,11 @@ class ProgressBoard:
         """Kafka: (topic, partition) → (next offset to commit, the partition's end as Spark last saw it)."""
         with self._lock:
             return self._backlog.partitions()
+
+    def _oldest_log_age(self) -> float | None:
+        services = self._progress.services
+        oldest_at = services.backlog.oldest_at if services is not None and services.backlog is not None else None
+        return None if oldest_at is None else max(self._clock() - oldest_at, timedelta()).total_seconds()
 
     def _phase(self) -> Phase:
         if self._end is not None:

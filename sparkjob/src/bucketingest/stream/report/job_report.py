@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport
+from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport, ServicesReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Progress, latency
 
@@ -34,10 +34,26 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         bytes=now.size_bytes,
         rows_per_second=_rounded(now.rows_per_second),
         skew=None if now.skew is None else _rounded(now.skew),
+        services=_services(now),
         rollbacks=now.rollbacks,
         position_losses=now.position_losses,
         last_report_at=now.last_report_at,
         last_report_age_seconds=None if now.last_report_age is None else _rounded(now.last_report_age),
+    )
+
+
+def _services(now: Progress) -> ServicesReport | None:
+    services = now.services
+    if services is None or services.backlog is None:
+        return None
+    return ServicesReport(
+        log_files=services.backlog.log_files,
+        log_bytes=services.backlog.size,
+        oldest_log_seconds=None if now.oldest_log_age is None else _rounded(now.oldest_log_age),
+        compacting=services.compacting,
+        compacting_seconds=None if now.compacting_for is None else _rounded(now.compacting_for),
+        compactions=services.compactions,
+        failures=services.failures,
     )
 
 

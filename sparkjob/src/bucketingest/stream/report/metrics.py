@@ -12,6 +12,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from bucketingest.services.compaction.propose import LogBacklog
+from bucketingest.services.inline import ServicesState
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Phase, Progress
 
@@ -26,6 +28,15 @@ PARTITIONS_MAX: Final = 256
 """Kafka partitions that have their own series; with more partitions, each topic has its sums."""
 _BATCH_BUCKETS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
 
+
+def _services(now: Progress) -> ServicesState:
+    return now.services or ServicesState()
+
+
+def _backlog(now: Progress) -> LogBacklog:
+    return _services(now).backlog or LogBacklog()
+
+
 _TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float]], ...]] = (
     ("batches", "Micro-batches that ended.", lambda now: now.batches),
     ("commits", "Instants completed.", lambda now: now.commits),
@@ -35,6 +46,8 @@ _TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float]], ...]] = (
     ("written_bytes", "Size of the data files written.", lambda now: now.size_bytes),
     ("rollbacks", "Instants rolled back after their micro-batch started.", lambda now: now.rollbacks),
     ("position_losses", "How often the table was rolled back behind this process.", lambda now: now.position_losses),
+    ("compactions", "Compactions of the table that the job completed.", lambda now: _services(now).compactions),
+    ("service_failures", "Steps of table services that failed.", lambda now: _services(now).failures),
     ("lock_wait_seconds", "Waited for the table's lock, which other writers held.", lambda now: now.lock_wait),
     ("lease_wait_seconds", "Waited for the table's lease, which another job held.", lambda now: now.lease_wait),
 )
@@ -58,6 +71,14 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ("rows_per_second", "Rows per second over the last micro-batches.", lambda now: now.rows_per_second),
     ("running_seconds", "Time since the job started.", lambda now: now.running_for),
     ("epoch", "Number of the attempt among all of the pipeline; 0 before its claim.", lambda now: now.epoch or 0),
+    ("log_files", "Log files that no compaction has merged, as of the last look.", lambda now: _backlog(now).log_files),
+    ("log_bytes", "Their bytes.", lambda now: _backlog(now).size),
+    ("oldest_log_seconds", "Age of the oldest of them; 0 without one.", lambda now: now.oldest_log_age or 0.0),
+    (
+        "compaction_seconds",
+        "Age of the pending compaction; 0 without one.",
+        lambda now: now.compacting_for or 0.0,
+    ),
     ("buffer_bytes", "The most that a write task held in buffers, last micro-batch.", lambda now: now.buffer_bytes),
     ("executors", "Executors registered with the driver; 0 in a local session.", lambda now: now.executors),
 )
@@ -72,6 +93,8 @@ class Targets:
     inflight_age_limit: float = 600.0
     buffer_bytes_limit: int = 256 * 1024**2
     buckets: int = 1
+    log_age_limit: float | None = None
+    """None: the job does not compact the table."""
     checkpoint_stays: bool = True
     """False: a missing checkpoint at the next start is expected: it is on the driver's disk, the table is not."""
 
@@ -85,11 +108,13 @@ class Targets:
             inflight_age_limit=spec.health.max_inflight_age.total_seconds(),
             buffer_bytes_limit=spec.table.memory_per_task,
             buckets=spec.table.index.buckets,
+            log_age_limit=spec.services.compaction.log_age.total_seconds() if spec.services.runs_inline else None,
             checkpoint_stays=_is_local(resource.checkpoint_path) == _is_local(spec.table.path),
         )
 
 
-_LIMITS: Final[tuple[tuple[str, str, Callable[[Targets], float]], ...]] = (
+_LIMITS: Final[tuple[tuple[str, str, Callable[[Targets], float | None]], ...]] = (
+    ("log_age_limit_seconds", "services.compaction.logAge of the resource.", lambda wanted: wanted.log_age_limit),
     ("commit_lag_limit_seconds", "health.maxCommitLag of the resource.", lambda wanted: wanted.commit_lag_limit),
     ("inflight_age_limit_seconds", "health.maxInflightAge of the resource.", lambda wanted: wanted.inflight_age_limit),
     ("buffer_limit_bytes", "table.memoryPerTask of the resource.", lambda wanted: wanted.buffer_bytes_limit),

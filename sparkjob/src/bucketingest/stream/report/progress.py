@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from bucketingest.services.inline import ServicesState
 from bucketingest.write.coordinator_api import Commit
 
 BUSIEST: Final = 20
@@ -93,6 +94,12 @@ class Progress:
     last_report_age: float | None = None
     committing_for: float | None = None
     """Since the start of the current commit; None without one."""
+    services: ServicesState | None = None
+    """What table services see and do; None where they are off."""
+    oldest_log_age: float | None = None
+    """Of the oldest log file that no compaction has merged; None before the first look, and without log files."""
+    compacting_for: float | None = None
+    """Since the pending compaction was seen first; None without one."""
     rollbacks: int = 0
     """Instants that were rolled back after their micro-batch started, and written again."""
     position_losses: int = 0

@@ -44,7 +44,7 @@ from bucketingest.write.instants.records import (
     ledger_bytes,
     ledger_of,
 )
-from bucketingest.write.pipeline_names import TAKEN, directory_name, pipeline_of
+from bucketingest.write.pipeline_names import NOT_PIPELINES, directory_name, pipeline_of
 
 ROOT: Final = OWN_DIRECTORY
 KEPT_INSTANTS: Final = 10
@@ -285,4 +285,4 @@ class Journal:
 def pipelines(storage: Storage) -> tuple[str, ...]:
     """Names of the pipelines that have ever written to the table."""
     names = (path.rpartition("/")[2] for path in storage.list_level(ROOT).directories)
-    return tuple(sorted(pipeline_of(name) for name in names if name not in TAKEN))
+    return tuple(sorted(pipeline_of(name) for name in names if name not in NOT_PIPELINES))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, Self
+from typing import Self
 
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, parse_data_file_name
 from bucketingest.hudi.rollback.markers import marked_files, marker_directory
@@ -18,14 +18,11 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import WRITE_ACTIONS, Instant
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.lease.objects import age_of, newest_lease
-from bucketingest.lease.record import why_free
+from bucketingest.lease.record import COMMAND_OWNERS, why_free
 from bucketingest.storage import AccessDenied, Storage
 from bucketingest.write.instants.journal import Journal, pipelines
 from bucketingest.write.instants.records import AbortDecision
 from bucketingest.write.recovery.facts import FactReader, Facts
-
-ROLLBACK_OWNER: Final = "(rollback)"
-"""Pipeline name of a rollback that holds the table's lease. No real pipeline's name has parentheses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +101,8 @@ class _Lease:
         except AccessDenied:  # without write access, treat it as held
             unchanged = timedelta()
         free = why_free(newest, unchanged, owner_dead=dead) is not None
-        # A rollback's lease shows nothing about jobs that were started without a lease.
-        known = newest.owner.pipeline != ROLLBACK_OWNER
+        # A command's lease shows nothing about jobs that were started without a lease.
+        known = newest.owner.pipeline not in COMMAND_OWNERS
         return cls(known=known, holder=None if free else newest.describe())
 
 

@@ -1,0 +1,1 @@
+"""Commands that carry a table service out by hand: compact."""

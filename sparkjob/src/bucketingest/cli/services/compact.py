@@ -1,0 +1,90 @@
+"""`bucketingest compact`: merges log files into base files by hand. It needs neither Spark nor Java."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from bucketingest.cli.services.held_table import TableChoice, held
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.services.compaction.by_hand import compact_now
+from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.holder import CompactionHolder, Ended
+from bucketingest.services.compaction.propose import Proposal, propose
+from bucketingest.spec.quantity import format_duration
+
+EVERYTHING = CompactionTriggers(log_files=1, log_age=timedelta(0))
+
+
+def compact_table(choice: TableChoice, triggers: CompactionTriggers, *, dry_run: bool, as_json: bool) -> None:
+    """Finish the compaction that another process left, then do the one that is due; report both.
+
+    Raises TableLeased if a job holds the table, UnsupportedTable, PlanOutdated if another writer came between, and
+    what reading and writing a table raises.
+    """
+    if dry_run:
+        proposal = propose(choice.open(), triggers, datetime.now(UTC)).proposal
+        _report(choice.url, proposal, [], as_json=as_json, dry_run=True)
+        return
+    with held(choice) as table:
+        holder = CompactionHolder(table.storage, table.lock, table.check_lease)
+        holder.sweep_old()
+        ended = compact_now(table.storage, holder, triggers, utc_now)
+    _report(choice.url, None, ended, as_json=as_json, dry_run=False)
+
+
+def _report(url: str, proposal: Proposal | None, ended: list[Ended], *, as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(_record(url, proposal, ended, dry_run=dry_run), indent=2, ensure_ascii=False))
+        return
+    console = Console()
+    if dry_run:
+        _show_due(proposal, console)
+        return
+    for each in ended:
+        groups = "1 file group" if each.file_groups == 1 else f"{each.file_groups} file groups"
+        console.print(f"compaction {each.compaction} {each.end}: {groups}, {each.rows} rows")
+    if not ended:
+        console.print("nothing is due")
+
+
+def _record(url: str, proposal: Proposal | None, ended: list[Ended], *, dry_run: bool) -> dict[str, Any]:
+    due = () if proposal is None else proposal.due
+    return {
+        "table": url,
+        "dry_run": dry_run,
+        "due": [
+            {
+                "partition": each.operation.partition_path,
+                "file_id": each.operation.file_id,
+                "log_files": len(each.operation.log_files),
+                "oldest_log_seconds": round(each.age.total_seconds(), 3),
+                "why": each.why,
+            }
+            for each in due
+        ],
+        "compactions": [
+            {"instant": each.compaction, "end": each.end.value, "file_groups": each.file_groups, "rows": each.rows}
+            for each in ended
+        ],
+    }
+
+
+def _show_due(proposal: Proposal | None, console: Console) -> None:
+    if proposal is None:
+        console.print("nothing is due")
+        return
+    table = Table(box=box.SIMPLE, title=f"{len(proposal.due)} file groups are due")
+    for name in ("partition", "file group", "log files", "oldest", "why"):
+        table.add_column(name)
+    for each in proposal.due:
+        operation = each.operation
+        age = format_duration(timedelta(seconds=round(each.age.total_seconds())))
+        table.add_row(operation.partition_path, operation.file_id, str(len(operation.log_files)), age, each.why)
+    console.print(table)

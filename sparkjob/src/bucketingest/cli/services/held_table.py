@@ -1,0 +1,62 @@
+"""A table that a command holds while it carries out a table service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from bucketingest.cli.table_options import lock_provider, storage_options
+from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
+from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.hudi.table.table import load_table
+from bucketingest.lease.record import SERVICES_OWNER, LeaseOwner
+from bucketingest.lease.table_lease import TableLease
+from bucketingest.storage import Storage, open_storage
+from bucketingest.write.recovery.command import refuse_unsupported
+
+_LEASE_MARGIN: Final = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class TableChoice:
+    """The table that a command line names."""
+
+    url: str
+    lock: str = "auto"
+    """Which of Hudi's locks is taken while the timeline is changed."""
+    storage_options: tuple[str, ...] = ()
+    """Each of the form name=value."""
+
+    def open(self) -> Storage:
+        """Its storage. Raises TableNotFound, UnsupportedTable, and typer's BadParameter."""
+        storage = open_storage(self.url, storage_options(self.storage_options))
+        refuse_unsupported(load_table(storage))
+        return storage
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTable:
+    """A table whose lease this process holds."""
+
+    storage: Storage
+    lock: Lock
+    check_lease: Callable[[], None]
+    """Raises if the lease or the lock may be lost."""
+
+
+@contextmanager
+def held(choice: TableChoice) -> Iterator[HeldTable]:
+    """Hold the table's lease, so that no job writes to it. Raises TableLeased: it names the holder."""
+    storage = choice.open()
+    settings = LockSettings(lock_provider(choice.lock))
+    lock = open_lock(storage, load_table(storage).properties, settings, "bucketingest table services")
+    with TableLease.acquire(storage, LeaseOwner(SERVICES_OWNER), wait=timedelta(0)) as lease:
+
+        def check() -> None:
+            lease.check(_LEASE_MARGIN)
+            lock.check()
+
+        yield HeldTable(storage, lock.held, check)

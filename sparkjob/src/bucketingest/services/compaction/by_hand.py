@@ -1,0 +1,50 @@
+"""Compacts a table in this process, from the plan to the commit: what a command does, and a test."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from bucketingest.hudi.timeline.beating import beating
+from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.facts import HEARTBEAT
+from bucketingest.services.compaction.holder import CompactionHolder, Ended, Work
+from bucketingest.services.compaction.propose import propose
+from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.errors import RoundEnded
+from bucketingest.storage import Storage
+
+log = logging.getLogger(__name__)
+
+_ROUNDS_MAX: Final = 10
+
+
+def compact_now(
+    storage: Storage, holder: CompactionHolder, triggers: CompactionTriggers, clock: Callable[[], datetime]
+) -> list[Ended]:
+    """Finish the compaction that an earlier process left, then do the one that is due; returns those that ended.
+
+    Raises PlanOutdated if another writer came between, and what the holder's steps, a proposal and reading raise.
+    """
+    ended = _finished(storage, holder)
+    proposal = propose(storage, triggers, clock()).proposal
+    if proposal is not None:
+        holder.request(proposal)
+        ended += _finished(storage, holder)
+    return ended
+
+
+def _finished(storage: Storage, holder: CompactionHolder) -> list[Ended]:
+    for _ in range(_ROUNDS_MAX):
+        state = holder.advance()
+        if not isinstance(state, Work):
+            return [] if state is None else [state]
+        try:
+            with beating(storage, state.compaction, content=HEARTBEAT):
+                RoundExecutor(storage, state.number, state.round_number).run()
+        except RoundEnded as error:
+            log.warning("round ended", extra={"reason": str(error)})
+    log.error("another writer interrupts each round of the compaction", extra={"rounds": _ROUNDS_MAX})
+    return []

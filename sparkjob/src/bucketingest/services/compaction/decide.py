@@ -1,0 +1,129 @@
+"""What happens next to a compaction of ours: one record of facts, one table of decisions. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bucketingest.hudi.timeline.instant import State
+from bucketingest.services.compaction.records import Decided, End, Round
+
+
+class Step(StrEnum):
+    """The next thing that the holder of the table does for a compaction."""
+
+    NOTHING = "nothing"
+    """It has ended."""
+    START = "start"
+    """It was requested: record that it may be carried out."""
+    VOID = "void"
+    """It was never requested: nobody carries it out."""
+    END = "end"
+    """Record how it ended, and delete late files."""
+    FINISH_ROLLBACK = "finish rollback"
+    """Finish what another writer started: its rollback would delete our base files later."""
+    WAIT = "wait"
+    """Another writer carries it out."""
+    OPEN_ROUND = "open round"
+    EXECUTE = "execute"
+    """Base files are missing."""
+    COMMIT = "commit"
+    """All base files are in storage."""
+    COMPLETE = "complete"
+    """The commit is decided: write the completed file."""
+    UNDO = "undo"
+    """It was completed, and a rollback then deleted its base files: take the completed file away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What storage shows of a compaction of ours."""
+
+    go: bool | None
+    done: End | None
+    state: State | None
+    """Its state on the active timeline; None: it is not there."""
+    archived: bool = False
+    """Whether the history has it."""
+    completion_time: str | None = None
+    closed_completion: bool = False
+    """Whether it was completed as a round before the newest one had decided."""
+    rollbacks: frozenset[str] = frozenset()
+    """Request times of rollbacks that name it, pending or completed."""
+    unfinished: bool = False
+    """Whether one of them is pending."""
+    foreign_heartbeat: bool = False
+    """Whether another writer's heartbeat of it is alive."""
+    round_number: int = 0
+    opened: Round | None = None
+    """The newest round."""
+    decided: Decided | None = None
+    """How the newest round ended."""
+    complete_results: bool = False
+    """Whether every operation of the newest round has its result."""
+    files_stand: bool = True
+    """Whether all base files that the decision commits are in storage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The next step, and why."""
+
+    step: Step
+    reason: str
+    end: End | None = None
+    """Of the step END."""
+
+
+def decide(facts: Facts) -> Choice:
+    """The next step for a compaction."""
+    if facts.done is not None:
+        return Choice(Step.NOTHING, f"it has ended: {facts.done.value}")
+    if facts.go is None:
+        return _first(facts)
+    if not facts.go and facts.state in (None, State.REQUESTED):
+        return Choice(Step.END, "nobody carries it out", End.VOID)
+    if facts.state is State.COMPLETED:
+        return _completed(facts)
+    if facts.state is None:
+        if facts.archived:
+            return Choice(Step.END, "it is complete and archived", End.COMPLETED)
+        return Choice(Step.END, "another writer took it off the timeline", End.GONE)
+    return _pending(facts)
+
+
+def _first(facts: Facts) -> Choice:
+    if facts.state is None and not facts.archived:
+        return Choice(Step.VOID, "its process ended before it was requested")
+    return Choice(Step.START, "it was requested")
+
+
+def _completed(facts: Facts) -> Choice:
+    if facts.closed_completion:
+        return Choice(Step.UNDO, "a paused process completed a round whose base files are deleted")
+    ours = facts.decided is not None and facts.decided.completion_time == facts.completion_time
+    unknown = facts.rollbacks - (facts.opened.rollbacks if facts.opened else frozenset())
+    if ours and unknown and not facts.files_stand:
+        return Choice(Step.UNDO, f"rollback {max(unknown)} deleted its base files")
+    return Choice(Step.END, "it is complete", End.COMPLETED)
+
+
+def _pending(facts: Facts) -> Choice:
+    if facts.foreign_heartbeat:
+        return Choice(Step.WAIT, "another writer carries it out")
+    if facts.unfinished:
+        return Choice(Step.FINISH_ROLLBACK, "a rollback of it is not finished")
+    if facts.opened is None:
+        return Choice(Step.OPEN_ROUND, "it was requested")
+    decided = facts.decided
+    if unknown := facts.rollbacks - facts.opened.rollbacks:
+        return Choice(Step.OPEN_ROUND, f"another writer rolled it back: {max(unknown)}")
+    if decided is not None and decided.completion_time is None:
+        return Choice(Step.OPEN_ROUND, "the round was closed")
+    if decided is not None and not facts.files_stand:
+        return Choice(Step.OPEN_ROUND, "base files of the round are missing")
+    if decided is not None:
+        return Choice(Step.COMPLETE, "its commit is decided")
+    if facts.complete_results:
+        return Choice(Step.COMMIT, "all base files are in storage")
+    return Choice(Step.EXECUTE, "base files are missing")

@@ -1,0 +1,298 @@
+"""The steps of a compaction that only the holder of the table's lease takes: request it, open a round, end it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from bucketingest.hudi.errors import InstantExists, InvalidTable
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.rollback.pending import pending_rollbacks
+from bucketingest.hudi.rollback.rollback import Lock, finish_compaction_rollback
+from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
+from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.services.compaction.choose import Group
+from bucketingest.services.compaction.commit import Ready, late_logs, ready_commit, undecided, wanted_decision
+from bucketingest.services.compaction.decide import Choice, Facts, Step, decide
+from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
+from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.propose import Proposal, services_of
+from bucketingest.services.compaction.records import Decided, End, PlanRecord, Round
+from bucketingest.services.compaction.sweep import sweep
+from bucketingest.services.errors import PlanOutdated
+from bucketingest.storage import Storage
+
+log = logging.getLogger(__name__)
+
+_STEPS_MAX: Final = 12
+KEPT: Final = 3
+"""Newest compactions whose objects stay."""
+KEPT_FOR: Final = timedelta(hours=24)
+"""Age up to which a compaction's objects stay: longer than any executor may run or be paused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Base files to make: what an executor needs to know."""
+
+    compaction: str
+    """Its request time."""
+    number: int
+    round_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A compaction that ended."""
+
+    compaction: str
+    """Its request time."""
+    end: End
+    file_groups: int = 0
+    """File groups that got a base file."""
+    rows: int = 0
+    """Rows of the base files."""
+    failed: tuple[Group, ...] = ()
+    """File groups that could not be merged: they keep their slices."""
+
+
+class CompactionHolder:
+    """Takes the holder's steps on one table. One at a time; each may be repeated after a failure."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        lock: Lock,
+        check_lease: Callable[[], None],
+        *,
+        check_metadata_table: Callable[[Storage], None] = refuse_metadata_table,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        """`lock`: makes a context that holds Hudi's lock of the table. `check_lease`: raises if the lease was lost."""
+        self._storage = storage
+        self._lock = lock
+        self._check_lease = check_lease
+        self._check_metadata_table = check_metadata_table
+        self._clock = clock
+        self._journal = CompactionJournal(storage)
+        self._failed: tuple[Group, ...] = ()
+
+    def request(self, proposal: Proposal) -> int:
+        """Put the proposed compaction on the timeline; returns its number.
+
+        Raises PlanOutdated if something came between, as the lease's check does, and what writing raises.
+        """
+        with self._lock():
+            timeline = Timeline.load(self._storage)
+            why = self._refusal(timeline, proposal)
+            if why is None and self.is_open():
+                why = "the one before has not ended"
+            if why is not None:
+                raise PlanOutdated(f"{self._storage.url}: compaction not requested: {why}")
+            number, record = max(self._journal.numbers(), default=0) + 1, proposal.record
+            if not self._journal.put_plan(number, record):
+                raise PlanOutdated(f"{self._storage.url}: compaction not requested: another process is planning")
+            self._check_lease()
+            try:
+                create_requested(self._storage, record.compaction, COMPACTION, record.content)
+            except InstantExists:  # another writer's of the same millisecond, or our own, whose answer was lost
+                if self._storage.get(_requested(record.compaction)) != record.content:
+                    self._journal.put_go(number, start=False)
+                    raise PlanOutdated(f"{self._storage.url}: another writer took time {record.compaction}") from None
+            start = services_of(Timeline.load(self._storage)) == proposal.seen | {(record.compaction, COMMIT)}
+            if self._journal.put_go(number, start=start):
+                _log_requested(number, proposal)
+                return number
+            # A scheduler without a lock came between: two pending operations of a group make every reader fail.
+            self._storage.delete(_requested(record.compaction))
+            raise PlanOutdated(f"{self._storage.url}: another table service was requested without the table's lock")
+
+    def _refusal(self, timeline: Timeline, proposal: Proposal) -> str | None:
+        """Why the plan may no longer be requested, in words; None if it may."""
+        known, compaction = proposal.record.known, proposal.record.compaction
+        if services_of(timeline) != proposal.seen:
+            return "another table service, rollback or restore came between"
+        for instant in timeline.completed_commits:
+            if instant.request_time not in known and (instant.completion_time or "") <= compaction:
+                return f"instant {instant.request_time} completed before it"
+        completed = {instant.request_time for instant in timeline.completed_commits}
+        if gone := {time for time in known - completed if not timeline.is_archived(time)}:
+            return f"instant {max(gone)} is no longer on the timeline"
+        if compaction in timeline.times:
+            return "its time is taken"
+        return undecided(self._storage, timeline)
+
+    def is_open(self) -> bool:
+        """Whether a compaction of ours has not ended."""
+        numbers = self._journal.numbers()
+        return bool(numbers) and self._journal.done(numbers[-1]) is None
+
+    def advance(self) -> Work | Ended | None:
+        """Take every step of the newest compaction up to the next one that takes long.
+
+        Work: base files must be made first. Ended: it has just ended. None: there is none, or another writer is at it.
+        Raises NewerFormat, what reading a table raises, and as the lease's check does.
+        """
+        numbers = self._journal.numbers()
+        if not numbers or self._journal.done(numbers[-1]) is not None:
+            return None
+        number = numbers[-1]
+        record = self._journal.plan(number)
+        if record is None:  # a plan is the first object; without it, it was being deleted
+            self._journal.mark_done(number, End.VOID)
+            return None
+        for _ in range(_STEPS_MAX):
+            self._check_lease()
+            facts = read_facts(self._storage, number, record, self._clock())
+            choice = decide(facts)
+            if choice.step is Step.EXECUTE:
+                self._prepare(record.compaction)
+                return Work(record.compaction, number, facts.round_number)
+            if choice.step in (Step.NOTHING, Step.WAIT):
+                return None
+            log.info("compaction", extra={"compaction": record.compaction, "step": choice.step, "why": choice.reason})
+            if choice.step is Step.END:
+                return self._end(number, record, choice.end or End.VOID)
+            self._take(choice, number, record, facts)
+        log.error("compaction does not come to an end", extra={"compaction": record.compaction})
+        return None
+
+    def _take(self, choice: Choice, number: int, record: PlanRecord, facts: Facts) -> None:
+        match choice.step:
+            case Step.START | Step.VOID:
+                self._journal.put_go(number, start=choice.step is Step.START)
+            case Step.FINISH_ROLLBACK:
+                self._finish_rollbacks(record.compaction)
+            case Step.OPEN_ROUND:
+                self._open_round(number, record, facts, Round(choice.reason, facts.rollbacks, _added(facts)))
+            case Step.COMMIT | Step.COMPLETE:
+                self._commit(number, record, facts.round_number)
+            case Step.UNDO:
+                self._take_away(record.compaction, facts)
+
+    def _prepare(self, compaction: str) -> None:
+        """Sign of life and inflight file, before the first base file."""
+        heartbeat.beat(self._storage, compaction, HEARTBEAT)
+        create_inflight(self._storage, compaction, COMPACTION)
+
+    def _open_round(self, number: int, record: PlanRecord, facts: Facts, opened: Round) -> None:
+        if facts.round_number and facts.decided is None:
+            closed = self._journal.decide(number, facts.round_number, Decided(None))
+            if closed.completion_time is not None:
+                return  # another holder decided it: look again
+        self._prepare(record.compaction)
+        self._journal.open_round(number, facts.round_number + 1, opened)
+
+    def _commit(self, number: int, record: PlanRecord, round_number: int) -> None:
+        """Decide the round unless it is decided, and carry the decision out, if nothing came between."""
+        ready = ready_commit(self._storage, self._journal, number, round_number, record)
+        self._failed = tuple(ready.failed)
+        with self._lock():
+            self._check_metadata_table(self._storage)
+            facts = read_facts(self._storage, number, record, self._clock())
+            if decide(facts).step not in (Step.COMMIT, Step.COMPLETE) or facts.round_number != round_number:
+                return  # something came between: look again
+            if facts.decided is None and not ready.files_stand:
+                self._open_round(number, record, facts, Round("base files are missing", facts.rollbacks, ready.added))
+                return
+            decided = facts.decided or self._decide(number, record, facts, ready)
+            if decided is None or decided.completion_time is None:
+                return
+            self._check_lease()
+            complete(self._storage, record.compaction, decided.completion_time, decided.content, COMMIT)
+        self._check_metadata_table(self._storage)
+
+    def _decide(self, number: int, record: PlanRecord, facts: Facts, ready: Ready) -> Decided | None:
+        """Decide the commit; None if log files that must be merged too were found: then the next round does."""
+        requested = self._storage.get(_requested(record.compaction))
+        if requested != record.content:
+            raise InvalidTable(
+                f"{self._storage.url}/{_requested(record.compaction)} is not the plan that was requested: another "
+                "writer replaced it; roll the compaction back with Hudi"
+            )
+        timeline = Timeline.load(self._storage)
+        if late := late_logs(self._storage, timeline, record, ready):
+            why = "log files completed before it that its plan does not have"
+            log.warning(why, extra={"compaction": record.compaction, "file_groups": len(late)})
+            added = {group: (*ready.added.get(group, ()), *names) for group, names in late.items()}
+            self._open_round(number, record, facts, Round(why, facts.rollbacks, {**ready.added, **added}))
+            return None
+        wanted = wanted_decision(self._storage, timeline, ready, record.compaction, self._clock())
+        self._check_lease()  # last: nothing slow happens between this and the decision
+        return self._journal.decide(number, facts.round_number, wanted)
+
+    def _finish_rollbacks(self, compaction: str) -> None:
+        timeline = Timeline.load(self._storage)
+        for rollback in pending_rollbacks(self._storage, timeline, compaction):
+            if rollback.plan is not None:
+                finish_compaction_rollback(
+                    self._storage, rollback.rollback_time, rollback.plan, self._lock, self._clock
+                )
+
+    def _take_away(self, compaction: str, facts: Facts) -> None:
+        """Take a completed file off the timeline whose base files are gone."""
+        with self._lock():
+            found = Timeline.load(self._storage).find(compaction, COMMIT)
+            if found is not None and found.completion_time == facts.completion_time and found.is_completed:
+                self._storage.delete(path_of(found))
+                log.error("compaction taken off the timeline: its base files are deleted", extra={"at": compaction})
+
+    def _end(self, number: int, record: PlanRecord, end: End) -> Ended:
+        if end is End.VOID:
+            self._delete_void(record.compaction)
+        stats = sweep(self._storage, self._journal, number, record)
+        rows = sum(stat.num_writes for stat in stats)
+        ended = Ended(record.compaction, self._journal.mark_done(number, end), len(stats), rows, self._failed)
+        extra = {"compaction": ended.compaction, "end": ended.end, "file_groups": ended.file_groups, "rows": rows}
+        log.info("compaction ended", extra=extra)
+        return ended
+
+    def _delete_void(self, compaction: str) -> None:
+        with self._lock():
+            found = Timeline.load(self._storage).find(compaction, COMPACTION)
+            if found is not None and found.state is State.REQUESTED:
+                self._storage.delete(_requested(compaction))
+
+    def sweep_old(self) -> None:
+        """At a start and hourly: delete what a paused process wrote late, and objects that nobody needs any more."""
+        now = self._clock()
+        numbers = self._journal.numbers()
+        for number in numbers:
+            record, end = self._journal.plan(number), self._journal.done(number)
+            if end is None or record is None:
+                continue
+            if end is End.VOID:
+                self._delete_void(record.compaction)
+            sweep(self._storage, self._journal, number, record)
+            if number in numbers[:-KEPT] and self._done_for(number, now) > KEPT_FOR:
+                self._journal.forget(number)
+
+    def _done_for(self, number: int, now: datetime) -> timedelta:
+        return now - self._storage.head(self._journal.path(number, "done")).modified
+
+
+def _added(facts: Facts) -> dict[tuple[str, str], tuple[str, ...]]:
+    """What earlier rounds added stays."""
+    return dict(facts.opened.added) if facts.opened else {}
+
+
+def _requested(compaction: str) -> str:
+    return path_of(Instant(compaction, COMPACTION, State.REQUESTED))
+
+
+def _log_requested(number: int, proposal: Proposal) -> None:
+    oldest = max(proposal.due, key=lambda each: each.age)
+    extra = {
+        "compaction": proposal.record.compaction,
+        "number": number,
+        "file_groups": len(proposal.due),
+        "left_for_later": proposal.left_out,
+        "oldest_log_seconds": round(oldest.age.total_seconds()),
+        "why": oldest.why,
+    }
+    log.info("compaction requested", extra=extra)

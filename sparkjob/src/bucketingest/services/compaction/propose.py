@@ -1,0 +1,159 @@
+"""Proposes a compaction: looks at the whole table, without the lock, and plans what is due. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.table.file_view import FileView, load_file_view
+from bucketingest.hudi.table.schema import avro_to_arrow, schema_json, with_meta_columns
+from bucketingest.hudi.table.table import load_table
+from bucketingest.hudi.timeline.compaction_plan import read_compaction_plan
+from bucketingest.hudi.timeline.history import archived_completion_times, archived_times
+from bucketingest.hudi.timeline.instant import (
+    AHEAD_MAX,
+    CLEAN,
+    CLUSTERING,
+    COMPACTION,
+    DELTA_COMMIT,
+    LOG_COMPACTION,
+    SAVEPOINT,
+    next_instant_time,
+    parse_time,
+)
+from bucketingest.hudi.timeline.replaced import replaced_file_groups
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.compaction.choose import CompactionTriggers, Due, Group, due_groups, plan_of
+from bucketingest.services.compaction.execute import MERGE_VERSION
+from bucketingest.services.compaction.merge_rules import merge_rules
+from bucketingest.services.compaction.records import OURS, PlanRecord
+from bucketingest.storage import Storage
+from bucketingest.write.instants.journal import Journal, pipelines
+from bucketingest.write.open_table import stored_schema
+
+_BEHIND: Final = timedelta(seconds=60)
+"""A compaction is requested so far in the past: a writer whose clock is behind may still complete before it."""
+OPERATIONS_MAX: Final = 10_000
+LOG_FILES_MAX: Final = 500_000
+"""Most log files that one plan names: about 40 MB of it."""
+_DO_NOT_COUNT: Final = (DELTA_COMMIT, CLEAN, SAVEPOINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan that may be requested if nothing came between."""
+
+    record: PlanRecord
+    due: tuple[Due, ...]
+    left_out: int
+    """Due file groups beyond the limits of one plan: they come next."""
+    seen: frozenset[tuple[str, str]]
+    """What `services_of` found."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogBacklog:
+    """The log files of the latest file slices, which no compaction has merged. Sizes in bytes."""
+
+    log_files: int = 0
+    size: int = 0
+    oldest_at: datetime | None = None
+    """When the oldest instant with such a log file was requested; None without log files."""
+
+    @classmethod
+    def of(cls, view: FileView) -> Self:
+        """Those of every file group."""
+        logs = [log for group in view.groups if group.latest is not None for log in group.latest.log_files]
+        oldest = min((log.instant for log in logs), default=None)
+        return cls(len(logs), sum(log.size for log in logs), None if oldest is None else parse_time(oldest))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at the whole table found."""
+
+    backlog: LogBacklog
+    proposal: Proposal | None
+    """The compaction that is due; None if nothing is."""
+
+
+def services_of(timeline: Timeline) -> frozenset[tuple[str, str]]:
+    """Request time and action of everything on the timeline that changes which files belong together."""
+    return frozenset(i.key for i in timeline.instants if i.action not in _DO_NOT_COUNT)
+
+
+def propose(storage: Storage, triggers: CompactionTriggers, now: datetime, *, skipped: Collection[Group] = ()) -> Look:
+    """Look at the table, and plan the compaction that is due. `skipped`: file groups that are left as they are.
+
+    Raises UnsupportedTable for a table that only Hudi can compact, ClockError, and what reading a table raises.
+    """
+    table = load_table(storage)
+    timeline = Timeline.load(storage)
+    schema = stored_schema(table, timeline)
+    if schema is None:
+        return Look(LogBacklog(), None)
+    merge_rules(table, avro_to_arrow(with_meta_columns(schema)))  # refuses the table early
+    view = load_file_view(storage, timeline)
+    busy = frozenset((*skipped, *_busy(storage, timeline), *_unplaced(storage, timeline, view)))
+    due, left_out = due_groups(view, busy, triggers, now)
+    chosen = _limited(due)
+    backlog = LogBacklog.of(view)
+    if not chosen:
+        return Look(backlog, None)
+    beyond = due[len(chosen) :]
+    plan = plan_of(chosen, [*left_out, *(each.operation.group for each in beyond)], {OURS: "1"})
+    times = {*timeline.times, *archived_times(storage), *_claimed(storage)}
+    compaction = next_instant_time(now - _BEHIND, times, AHEAD_MAX + _BEHIND)
+    known = frozenset(instant.request_time for instant in timeline.completed_commits)
+    record = PlanRecord(compaction, schema_json(schema), MERGE_VERSION, known, plan.encode())
+    return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(timeline)))
+
+
+def _limited(due: list[Due]) -> list[Due]:
+    count, log_files = 0, 0
+    for each in due[:OPERATIONS_MAX]:
+        log_files += len(each.operation.log_files)
+        if log_files > LOG_FILES_MAX and count:
+            break
+        count += 1
+    return due[:count]
+
+
+def _busy(storage: Storage, timeline: Timeline) -> Iterator[Group]:
+    """File groups that are replaced, or in another table service that is pending.
+
+    Raises UnsupportedTable if it cannot be known which those are.
+    """
+    yield from replaced_file_groups(storage, timeline)
+    for instant in timeline.pending:
+        if instant.action == CLUSTERING:
+            why = f"clustering {instant.request_time} is pending: compaction waits for its end"
+            raise UnsupportedTable(storage.url, [why])
+        if instant.action in (COMPACTION, LOG_COMPACTION):
+            plan = read_compaction_plan(storage, instant.request_time, instant.action)
+            if plan is None:
+                why = f"{instant.action} {instant.request_time} is pending without a plan: roll it back with Hudi"
+                raise UnsupportedTable(storage.url, [why])
+            yield from (operation.group for operation in plan.operations)
+
+
+def _unplaced(storage: Storage, timeline: Timeline, view: FileView) -> Iterator[Group]:
+    """File groups with a log file whose completion time nobody knows: readers put it on top of whatever is newest."""
+    archived = [
+        (log.instant, (group.partition_path, group.file_id))
+        for group in view.groups
+        if group.latest is not None
+        for log in group.latest.log_files
+        if timeline.completion_time(log.instant) is None
+    ]
+    known = archived_completion_times(storage, {time for time, _ in archived})
+    yield from (group for time, group in archived if time not in known)
+
+
+def _claimed(storage: Storage) -> Iterator[str]:
+    """Times that pipelines claimed, also those of aborted instants."""
+    for pipeline in pipelines(storage):
+        yield from Journal(storage, pipeline).instants()

@@ -1,0 +1,165 @@
+"""What a compaction's own objects hold: the plan, its rounds, their results and their end, and how each is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from bucketingest.hudi.errors import InvalidTable
+from bucketingest.hudi.timeline.compaction_plan import CompactionPlan
+from bucketingest.hudi.timeline.write_stat import WriteStat
+from bucketingest.services.compaction.choose import Group
+from bucketingest.services.errors import NewerFormat
+
+FORMAT_VERSION: Final = 1
+"""Counts up whenever an older release would misread these objects."""
+CHUNK: Final = 64
+"""Operations whose results are stored together: ten thousand objects would be too many to read in a second."""
+
+OURS: Final = "bucketingest.services"
+"""Key of a plan's and a commit's extra metadata: it is ours."""
+
+
+class End(StrEnum):
+    """How a compaction of ours ended."""
+
+    COMPLETED = "completed"
+    GONE = "gone"
+    """Another writer took it off the timeline, as a restore does."""
+    VOID = "void"
+    """It never was on the timeline, or nobody may carry it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """A compaction that we planned. It is stored before the compaction is requested."""
+
+    compaction: str
+    """Its request time."""
+    schema: str
+    """Avro schema of the base files, as JSON, without meta columns: every executor writes this one."""
+    merge_version: int
+    known: frozenset[str]
+    """Request times of the write instants that had completed when the log files were listed."""
+    content: bytes
+    """The requested file."""
+
+    def encode(self) -> bytes:
+        """One line of JSON, then the requested file."""
+        header = {
+            "version": FORMAT_VERSION,
+            "compaction": self.compaction,
+            "schema": self.schema,
+            "mergeVersion": self.merge_version,
+            "known": sorted(self.known),
+        }
+        return json.dumps(header).encode() + b"\n" + self.content
+
+    @classmethod
+    def decode(cls, data: bytes, where: str) -> Self:
+        """As `encode` made it. Raises NewerFormat, and InvalidTable for anything else."""
+        header, _, content = data.partition(b"\n")
+        record = _load(header, where)
+        if record.get("version", 0) > FORMAT_VERSION:
+            raise NewerFormat(
+                f"{where} was written by a newer release of bucketingest: run table services with that one"
+            )
+        try:
+            return cls(
+                record["compaction"], record["schema"], record["mergeVersion"], frozenset(record["known"]), content
+            )
+        except (KeyError, TypeError) as error:
+            raise InvalidTable(f"{where} is not a compaction's plan: {error!r}") from error
+
+    def plan(self, where: str) -> CompactionPlan:
+        """What it merges. Raises InvalidTable."""
+        return CompactionPlan.decode(self.content, where)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One try to carry a compaction out. Its number is in the names of its base files, so that no name is used again
+    after a rollback may have it in its plan.
+    """
+
+    why: str
+    rollbacks: frozenset[str] = frozenset()
+    """Request times of the rollbacks of the compaction that were known."""
+    added: Mapping[Group, tuple[str, ...]] = field(default_factory=dict)
+    """Log files that completed before the compaction and are not in its plan, by file group."""
+
+    def encode(self) -> bytes:
+        """As it is stored: JSON."""
+        added = [[*group, list(names)] for group, names in sorted(self.added.items())]
+        return json.dumps({"why": self.why, "rollbacks": sorted(self.rollbacks), "added": added}).encode()
+
+    @classmethod
+    def decode(cls, data: bytes, where: str) -> Self:
+        """As `encode` made it. Raises InvalidTable."""
+        record = _load(data, where)
+        try:
+            added = {(path, file_id): tuple(names) for path, file_id, names in record["added"]}
+            return cls(record["why"], frozenset(record["rollbacks"]), added)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidTable(f"{where} is not a round of a compaction: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """What became of one operation: the statistics of its base file, or why there is none."""
+
+    stat: WriteStat | None
+    failed: str | None = None
+
+
+def encode_results(results: Sequence[OperationResult]) -> bytes:
+    """The results of a chunk's operations, in their order."""
+    records = [
+        {"failed": result.failed} if result.stat is None else {"stat": result.stat.to_avro()} for result in results
+    ]
+    return json.dumps(records).encode()
+
+
+def decode_results(data: bytes, where: str) -> tuple[OperationResult, ...]:
+    """As `encode_results` made it. Raises InvalidTable."""
+    records = _load(data, where)
+    try:
+        return tuple(
+            OperationResult(WriteStat.from_avro(each["stat"]) if "stat" in each else None, each.get("failed"))
+            for each in records
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidTable(f"{where} is not a result of a compaction: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The end of a round: the bytes of the completed file and its completion time, or closed."""
+
+    completion_time: str | None
+    """None: the round is closed, its base files are never committed."""
+    content: bytes = b""
+
+    def encode(self) -> bytes:
+        """One line of JSON, then the completed file."""
+        return json.dumps({"completionTime": self.completion_time}).encode() + b"\n" + self.content
+
+    @classmethod
+    def decode(cls, data: bytes, where: str) -> Self:
+        """As `encode` made it. Raises InvalidTable."""
+        header, _, content = data.partition(b"\n")
+        record = _load(header, where)
+        try:
+            return cls(record["completionTime"], content)
+        except (KeyError, TypeError) as error:
+            raise InvalidTable(f"{where} is not the decision of a compaction: {error!r}") from error
+
+
+def _load(data: bytes, where: str) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise InvalidTable(f"{where} cannot be read: {error}") from error

@@ -1,0 +1,116 @@
+"""Makes the base files of a round: what executors do, in the job or beside it. Any number may work on one round."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from bucketingest.hudi.errors import HudiError
+from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.rollback.rollback import rollbacks_of
+from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
+from bucketingest.hudi.table.table import load_table
+from bucketingest.hudi.timeline.compaction_plan import CompactionOperation
+from bucketingest.hudi.timeline.instant import COMPACTION, State
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.compaction.execute import MERGE_VERSION, compact_group
+from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.merge_rules import merge_rules
+from bucketingest.services.compaction.records import CHUNK, OperationResult, PlanRecord, Round
+from bucketingest.services.errors import RoundEnded
+from bucketingest.storage import NotFound, Storage
+
+log = logging.getLogger(__name__)
+
+
+class RoundExecutor:
+    """Makes the base files of one round that are missing. What an executor before this one made is adopted."""
+
+    def __init__(self, storage: Storage, number: int, round_number: int) -> None:
+        """Raises RoundEnded if the round is not the newest, or this release merges otherwise than its planner."""
+        self._storage = storage
+        self._number = number
+        self._round_number = round_number
+        self._journal = CompactionJournal(storage)
+        self._record, self._opened = self._read()
+        self._compaction = self._record.compaction
+        schema = avro_to_arrow(with_meta_columns(json.loads(self._record.schema)))
+        self._rules = merge_rules(load_table(storage), schema)
+
+    def _read(self) -> tuple[PlanRecord, Round]:
+        record = self._journal.plan(self._number)
+        newest, opened = self._journal.newest_round(self._number)
+        if record is None or opened is None or newest != self._round_number:
+            raise RoundEnded(f"round {self._round_number} of compaction {self._number} has ended")
+        if record.merge_version != MERGE_VERSION:
+            raise RoundEnded(f"compaction {record.compaction} was planned by a release that merges otherwise")
+        return record, opened
+
+    def run(
+        self,
+        *,
+        gives_up: Mapping[int, str] = MappingProxyType({}),
+        starts: Callable[[int, int], None] = lambda _place, _of: None,
+    ) -> int:
+        """Make the base files, and record results by chunks; returns how many operations failed.
+
+        `gives_up`: operations that are not tried, by their place in the plan, and why. `starts` is called with the
+        place of each operation and their number. An operation whose log files cannot be merged fails alone: its file
+        group keeps its slice. Raises RoundEnded if another process ended the round, and StorageError: then another
+        executor continues.
+        """
+        operations = self._record.plan(self._journal.path(self._number, "plan")).operations
+        done, failures = self._journal.result_chunks(self._number, self._round_number), 0
+        for chunk, first in enumerate(range(0, len(operations), CHUNK)):
+            if chunk in done:
+                continue
+            results = []
+            for place, operation in enumerate(operations[first : first + CHUNK], first):
+                starts(place, len(operations))
+                results.append(self._result(operation, gives_up.get(place)))
+            failures += sum(result.stat is None for result in results)
+            self._journal.put_results(self._number, self._round_number, chunk, results)
+        return failures
+
+    def _result(self, operation: CompactionOperation, failed: str | None) -> OperationResult:
+        self._check()
+        whole = replace(operation, log_files=_with(operation, self._opened.added.get(operation.group, ())))
+        token = f"{self._round_number}-0-0"
+        if failed is None:
+            try:
+                stat = compact_group(
+                    self._storage, whole, self._compaction, self._rules, token=token, check=self._check
+                )
+                return OperationResult(stat)
+            except (HudiError, NotFound, pa.ArrowException) as error:
+                failed = f"{type(error).__name__}: {error}"
+        extra = {"partition": operation.partition_path, "file_id": operation.file_id, "reason": failed}
+        log.error("file group not compacted, its slice stays", extra=extra)
+        return OperationResult(None, failed)
+
+    def _check(self) -> None:
+        """Raise RoundEnded unless the round is the newest, undecided, and its compaction inflight."""
+        newest, opened = self._journal.newest_round(self._number)
+        decided = self._journal.decision(self._number, self._round_number)
+        if newest != self._round_number or opened is None or decided is not None:
+            raise RoundEnded(f"round {self._round_number} of compaction {self._compaction} has ended")
+        timeline = Timeline.load(self._storage)
+        found = timeline.find(self._compaction, COMPACTION)
+        if found is None or found.state is not State.INFLIGHT:
+            raise RoundEnded(f"compaction {self._compaction} is no longer inflight: another writer took it over")
+        named = {each.request_time for each in rollbacks_of(self._storage, timeline, self._compaction)}
+        if unknown := named - opened.rollbacks:
+            raise RoundEnded(f"compaction {self._compaction} was rolled back by another writer: {max(unknown)}")
+
+
+def _with(operation: CompactionOperation, added: tuple[str, ...]) -> tuple[str, ...]:
+    """The log files to merge, in the order in which readers merge them."""
+    if not added:
+        return operation.log_files
+    names = {LogFileName.parse(name) for name in (*operation.log_files, *added)}
+    return tuple(map(str, sorted(names, key=lambda each: (each.instant, each.version, each.write_token))))

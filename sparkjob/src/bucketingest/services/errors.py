@@ -1,0 +1,32 @@
+"""What keeps a table service from its work."""
+
+from __future__ import annotations
+
+from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ExitCode
+
+
+class ServiceError(BucketIngestError):
+    """Base of every error of the table services."""
+
+    exit_code = ExitCode.TABLE_REFUSED
+
+
+class NewerFormat(ServiceError):
+    """A newer release of ours works on the table: this one must not go on with its plans."""
+
+
+class PlanOutdated(ServiceError):
+    """Something came between a plan and its request: the next plan takes it in."""
+
+    exit_code = ExitCode.WRITE_CONFLICT
+
+
+class RoundEnded(ServiceError):
+    """The round was closed or decided, or its compaction is no longer pending: its executor stops."""
+
+
+class WorkerDied(ServiceError):
+    """The process beside the job was killed, or cannot be started."""
+
+    exit_code = ExitCode.OUT_OF_MEMORY

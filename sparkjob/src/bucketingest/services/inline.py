@@ -1,0 +1,192 @@
+"""Table services inside the job: short steps between two commits, long work in a process beside it."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.errors import HudiError
+from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.lease.record import LeaseError
+from bucketingest.services.compaction.choose import CompactionTriggers, Group
+from bucketingest.services.compaction.holder import CompactionHolder, Ended, Work
+from bucketingest.services.compaction.propose import LogBacklog, Look
+from bucketingest.services.compaction.records import End
+from bucketingest.services.errors import NewerFormat, PlanOutdated, RoundEnded, WorkerDied
+from bucketingest.services.worker import Execute, Propose
+from bucketingest.services.worker_process import WorkerProcess
+from bucketingest.storage import Storage
+from bucketingest.write.errors import FencedOut
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY: Final = timedelta(minutes=1)
+"""Time between two looks at the table."""
+_PAUSE_MAX: Final = timedelta(minutes=30)
+"""Longest pause after failures."""
+_DEATHS_MAX: Final = 3
+"""How often an operation may kill its process before it is given up."""
+_FAILED_REST: Final = timedelta(hours=24)
+"""Time for which a file group that could not be merged is left as it is."""
+
+Start = Callable[[Propose | Execute], WorkerProcess]
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesState:
+    """What table services see and do; totals since the start of the job."""
+
+    backlog: LogBacklog | None = None
+    """As of the last look at the table; None before the first."""
+    compacting: str | None = None
+    """Request time of the compaction that is pending."""
+    compactions: int = 0
+    """Compactions that were completed."""
+    failures: int = 0
+    """Steps that failed, each tried again."""
+
+
+class InlineServices:
+    """Compacts the table of a running job. Call `step` between two micro-batches; not from two threads at once."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        holder: CompactionHolder,
+        triggers: CompactionTriggers | None,
+        *,
+        forward: Callable[[], float] = forward_seconds,
+        start: Start = WorkerProcess,
+        report: Callable[[ServicesState], None] = lambda _: None,
+    ) -> None:
+        """`triggers` None: nothing new is started, what is pending is finished. `forward`: seconds by a clock that
+        cannot be set. `start`: starts the process beside the job. `report` is told every change.
+        """
+        self._storage = storage
+        self._holder = holder
+        self._triggers = triggers
+        self._forward = forward
+        self._start = start
+        self._tell = report
+        self._report = ServicesState()
+        self._next_look: float | None = forward() + LOOK_EVERY.total_seconds()
+        self._worker: WorkerProcess | None = None
+        self._work: Work | None = None
+        self._failures = 0
+        self._deaths: Counter[int] = Counter()
+        self._given_up: dict[int, str] = {}
+        self._failed: dict[Group, float] = {}
+        self._swept = False
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of what runs beside the job."""
+        return None if self._worker is None else self._worker.pid
+
+    def is_due(self) -> bool:
+        """Whether `step` has something to do. No I/O."""
+        if self._worker is not None:
+            return self._worker.has_ended()
+        return self._next_look is not None and self._forward() >= self._next_look
+
+    def step(self) -> None:
+        """Do what is due: a few requests to storage, at most a commit.
+
+        A failure is logged, and tried again later. Raises LeaseError and FencedOut: then the job must end.
+        """
+        try:
+            self._step()
+        except (LeaseError, FencedOut):
+            raise
+        except PlanOutdated as error:
+            log.info("compaction not requested", extra={"reason": str(error)})
+            self._look_again(LOOK_EVERY)
+        except RoundEnded as error:
+            log.warning("compaction interrupted", extra={"reason": str(error)})
+            self._look_again(LOOK_EVERY)
+        except BucketIngestError as error:
+            self._failures += 1
+            self._note(failures=self._report.failures + 1)
+            rests = isinstance(error, NewerFormat | HudiError)
+            pause = _PAUSE_MAX if rests else min(LOOK_EVERY * 2**self._failures, _PAUSE_MAX)
+            extra = {"reason": str(error), "again_in_seconds": pause.total_seconds()}
+            log.error("table service failed", extra=extra)  # noqa: TRY400
+            self._look_again(pause)
+
+    def stop(self) -> None:
+        """End what runs beside the job: the next start continues it."""
+        if self._worker is not None:
+            self._worker.stop()
+            self._worker = self._next_look = None
+
+    def _step(self) -> None:
+        if self._worker is None:
+            self._look()
+            return
+        worker, work = self._worker, self._work
+        self._worker = self._work = None
+        try:
+            answer = worker.answer()
+        except WorkerDied:
+            self._count_death(worker.operation, work)
+            raise
+        self._failures = 0
+        if isinstance(answer, Look):
+            self._note(backlog=answer.backlog)
+        if isinstance(answer, Look) and answer.proposal is not None:
+            self._holder.request(answer.proposal)
+            self._look()
+        elif work is not None:
+            self._look()
+        else:
+            self._look_again(LOOK_EVERY)
+
+    def _look(self) -> None:
+        if not self._swept:
+            self._holder.sweep_old()
+            self._swept = True
+        state = self._holder.advance()
+        if isinstance(state, Work):
+            self._note(compacting=state.compaction)
+            self._work = state
+            self._worker = self._start(Execute(self._storage, state, dict(self._given_up)))
+            return
+        self._deaths.clear()
+        self._given_up.clear()
+        if isinstance(state, Ended):
+            self._note(compactions=self._report.compactions + (state.end is End.COMPLETED))
+            self._failed |= dict.fromkeys(state.failed, self._forward())
+        if not (is_open := self._holder.is_open()):
+            self._note(compacting=None)
+        if state is None and not is_open:
+            if self._triggers is None:
+                self._next_look = None
+            else:
+                self._worker = self._start(Propose(self._storage, self._triggers, self._skipped()))
+        else:
+            self._look_again(LOOK_EVERY)
+
+    def _skipped(self) -> frozenset[Group]:
+        """File groups that could not be merged lately: each try costs as much as the first."""
+        since = self._forward() - _FAILED_REST.total_seconds()
+        self._failed = {group: at for group, at in self._failed.items() if at > since}
+        return frozenset(self._failed)
+
+    def _count_death(self, operation: int | None, work: Work | None) -> None:
+        if operation is None or work is None:
+            return
+        self._deaths[operation] += 1
+        if self._deaths[operation] >= _DEATHS_MAX:
+            self._given_up[operation] = f"its merge ended its process {_DEATHS_MAX} times (out of memory?)"
+
+    def _note(self, **changes: Any) -> None:
+        self._report = replace(self._report, **changes)
+        self._tell(self._report)
+
+    def _look_again(self, pause: timedelta) -> None:
+        self._next_look = self._forward() + pause.total_seconds()

@@ -1,0 +1,106 @@
+"""The process in which table services look at a table and merge: at low priority, beside the job that started it.
+
+A process of its own, so that neither its memory nor Python's lock is in the way of a commit. It gets one request on its
+standard input and answers on its standard output, a JSON object per line: log records, the operation that it has
+started, at last the answer. When its standard input ends, the job has ended, and so does it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import pickle
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from bucketingest.hudi.timeline.beating import beating
+from bucketingest.services.compaction.choose import CompactionTriggers, Group
+from bucketingest.services.compaction.facts import HEARTBEAT
+from bucketingest.services.compaction.holder import Work
+from bucketingest.services.compaction.propose import Look, propose
+from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.storage import Storage
+
+_PRIORITY: Final = 10
+"""Added to the niceness: the job goes first."""
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({})))
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """Look at the table; the answer is what was found."""
+
+    storage: Storage
+    triggers: CompactionTriggers
+    skipped: frozenset[Group] = frozenset()
+
+    def run(self, _: Callable[[int, int], None]) -> Look:
+        """Carry the request out."""
+        return propose(self.storage, self.triggers, datetime.now(UTC), skipped=self.skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """Make the base files of a round; the answer is the number of operations that failed."""
+
+    storage: Storage
+    work: Work
+    gives_up: Mapping[int, str] = field(default_factory=dict)
+
+    def run(self, starts: Callable[[int, int], None]) -> int:
+        """Carry the request out."""
+        with beating(self.storage, self.work.compaction, content=HEARTBEAT):
+            executor = RoundExecutor(self.storage, self.work.number, self.work.round_number)
+            return executor.run(gives_up=self.gives_up, starts=starts)
+
+
+class _Forward(logging.Handler):
+    """Hands log records to the job, which writes them as its own."""
+
+    def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__()
+        self._send = send
+
+    def emit(self, record: logging.LogRecord) -> None:
+        extra = {name: str(value) for name, value in vars(record).items() if name not in _STANDARD}
+        self._send({"log": [record.levelno, record.name, record.getMessage(), extra]})
+
+
+def main() -> None:
+    """Read a request, carry it out, answer. An error is an answer, too."""
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else is printed must not look like an answer
+    sending = threading.Lock()
+
+    def send(message: dict[str, Any]) -> None:
+        with sending:
+            out.write(json.dumps(message) + "\n")
+            out.flush()
+
+    logging.basicConfig(level=logging.INFO, handlers=[_Forward(send)])
+    os.nice(_PRIORITY)
+    request: Propose | Execute = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the job that started this process
+    threading.Thread(target=_end_with_job, name="end-with-job", daemon=True).start()
+    answer: object
+    try:
+        answer = request.run(lambda place, of: send({"operation": place, "of": of}))
+    except Exception as error:  # noqa: BLE001 - the job decides what it means
+        answer = error
+    send({"answer": base64.b64encode(pickle.dumps(answer)).decode()})
+    out.close()
+    os._exit(0)  # the other thread still reads, and Python would wait for it
+
+
+def _end_with_job() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Table services inside a job: what they do between two micro-batches, and what a failure beside the job costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from bucketingest.hudi.timeline.instant import COMMIT
+from bucketingest.lease.record import LeaseLost
+from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.errors import WorkerDied
+from bucketingest.services.inline import LOOK_EVERY, InlineServices
+from bucketingest.services.worker import Execute, Propose
+from support.storage.flaky_storage import FlakyStorage
+from support.tables.other_writers import schedule_compaction
+from support.tables.snapshot import snapshot
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import row
+
+ALL = CompactionTriggers(log_files=1)
+
+
+@dataclass
+class Worker:
+    """Carries the request out in this process, at once; or dies at an operation."""
+
+    request: Propose | Execute
+    dies_at: int | None = None
+    operation: int | None = None
+    pid: int = -1
+    stopped: bool = False
+    _answer: object = None
+    _error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            self._answer = self.request.run(self._starts)
+        except Exception as error:  # noqa: BLE001 - it is the answer
+            self._error = error
+
+    def _starts(self, place: int, _: int) -> None:
+        self.operation = place
+        gives_up = self.request.gives_up if isinstance(self.request, Execute) else {}
+        if place == self.dies_at and place not in gives_up:
+            raise WorkerDied("killed")
+
+    def has_ended(self) -> bool:
+        return True
+
+    def answer(self) -> object:
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@dataclass
+class Job:
+    """A table with log files, and the services of its job, whose clock a test moves."""
+
+    table: TestTable = field(default_factory=TestTable)
+    now: float = 1000.0
+    requests: list[Propose | Execute] = field(default_factory=list)
+    dies_at: int | None = None
+    check_lease: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.attempt = self.table.attempt()
+        self.attempt.run(offsets(0, 2), [row("k0", region="eu"), row("k1", region="us")])
+        self.rows = snapshot(self.table.storage)
+
+    def services(self, triggers: CompactionTriggers | None = ALL, storage: Any = None) -> InlineServices:
+        storage = storage or self.table.storage
+        holder = CompactionHolder(storage, nullcontext, self.check_lease)
+        return InlineServices(storage, holder, triggers, forward=lambda: self.now, start=self._start)
+
+    def _start(self, request: Propose | Execute) -> Any:
+        self.requests.append(request)
+        return Worker(request, self.dies_at)
+
+    def pass_time(self, services: InlineServices, looks: int = 9) -> None:
+        """So many looks, each with the steps that are due."""
+        for _ in range(looks):
+            self.now += LOOK_EVERY.total_seconds() + 1
+            while services.is_due():
+                services.step()
+
+    @property
+    def compactions(self) -> int:
+        return sum(each.action == COMMIT for each in self.table.timeline().completed)
+
+
+def test_a_due_compaction_is_done_between_micro_batches() -> None:
+    job = Job()
+    services = job.services()
+    assert not services.is_due(), "a start is not slowed down"
+    job.pass_time(services, looks=1)
+    assert job.compactions == 1
+    assert snapshot(job.table.storage) == job.rows
+    job.attempt.run(offsets(2, 3), [row("k0", region="eu", at=9)])
+    job.pass_time(services, looks=1)
+    assert job.compactions == 2
+    before = len(job.requests)
+    job.pass_time(services, looks=1)
+    assert job.compactions == 2
+    assert [type(each) for each in job.requests[before:]] == [Propose], "nothing is due"
+
+
+def test_what_an_earlier_process_left_is_finished_even_if_services_are_off() -> None:
+    job = Job()
+    services = job.services()
+    job.now += LOOK_EVERY.total_seconds() + 1
+    services.step()
+    services.step()
+    assert isinstance(job.requests[-1], Execute)
+    assert job.compactions == 0
+    off = job.services(None)
+    job.pass_time(off)
+    assert job.compactions == 1
+    assert not any(isinstance(each, Propose) for each in job.requests[1:])
+    assert not off.is_due()
+
+
+def test_a_merge_that_kills_its_process_is_given_up_and_the_others_are_committed() -> None:
+    job = Job(dies_at=0)
+    job.pass_time(job.services(), looks=30)
+    assert job.compactions == 1
+    assert isinstance(job.requests[-1], Propose)
+    assert len(job.requests[-1].skipped) == 1, "it would cost as much again"
+    first = [each for each in job.requests if isinstance(each, Execute)]
+    assert [sorted(each.gives_up) for each in first[:4]] == [[], [], [], [0]]
+    assert snapshot(job.table.storage) == job.rows
+
+
+def test_a_failure_does_not_end_the_job_and_is_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
+    job = Job()
+    failing = FlakyStorage(job.table.storage, lambda path: path.endswith(".compaction.requested"))
+    services = job.services(storage=failing)
+    job.pass_time(services, looks=3)
+    assert job.compactions == 0
+    assert "table service failed" in caplog.text
+    assert not services.is_due(), "it pauses"
+    job.pass_time(job.services(), looks=3)
+    assert job.compactions == 1
+
+
+def test_a_lost_lease_ends_the_job() -> None:
+    def lost() -> None:
+        raise LeaseLost("another job took the table")
+
+    job = Job(check_lease=lost)
+    services = job.services()
+    job.now += LOOK_EVERY.total_seconds() + 1
+    services.step()
+    with pytest.raises(LeaseLost):
+        services.step()
+
+
+def test_another_writers_compaction_is_left_to_it() -> None:
+    job = Job()
+    schedule_compaction(job.table)
+    job.pass_time(job.services(), looks=3)
+    assert [type(each) for each in job.requests] == [Propose] * 3
+    assert len(job.table.timeline().pending) == 1
+
+
+def test_stopping_ends_the_process_beside_the_job() -> None:
+    job = Job()
+    services = job.services()
+    job.now += LOOK_EVERY.total_seconds() + 1
+    services.step()
+    services.stop()
+    assert services.pid is None
+    assert not services.is_due()

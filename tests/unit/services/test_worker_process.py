@@ -1,0 +1,100 @@
+"""The process of table services: it answers, is heard, can be killed, and never outlives its job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.hudi.errors import TableNotFound
+from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.propose import Look
+from bucketingest.services.errors import WorkerDied
+from bucketingest.services.worker import Propose
+from bucketingest.services.worker_process import WorkerProcess
+from bucketingest.storage import open_storage
+from support.tables.local_writer import LocalWriter
+
+ALL = CompactionTriggers(log_files=1)
+
+
+def ended(worker: WorkerProcess) -> WorkerProcess:
+    wait_for(worker.has_ended)
+    return worker
+
+
+def test_it_answers_with_a_proposal(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    schema = pa.schema({"id": "string", "at": pa.int64()})
+    writer = LocalWriter(path, TableDefinition("t", ("id",), (), "at", buckets=1), schema)
+    writer.commit(pa.table({"id": ["a"], "at": [1]}))
+    answer = ended(WorkerProcess(Propose(open_storage(str(path)), ALL))).answer()
+    assert isinstance(answer, Look)
+    assert answer.proposal is not None
+    assert [each.operation.partition_path for each in answer.proposal.due] == [""]
+    assert answer.backlog.log_files == 1
+
+
+def test_its_error_is_raised_as_it_was(tmp_path: Path) -> None:
+    worker = ended(WorkerProcess(Propose(open_storage(str(tmp_path)), ALL)))
+    with pytest.raises(TableNotFound):
+        worker.answer()
+
+
+def test_a_killed_one_says_how(tmp_path: Path) -> None:
+    worker = WorkerProcess(Propose(open_storage(str(tmp_path)), ALL))
+    os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises(WorkerDied, match="signal 9"):
+        ended(worker).answer()
+
+
+def test_it_ends_with_its_job(tmp_path: Path) -> None:
+    """Its work would take for ever: the table's properties are a pipe that nobody writes."""
+    properties = tmp_path / ".hoodie" / "hoodie.properties"
+    properties.parent.mkdir()
+    os.mkfifo(properties)
+    job = (
+        "import os, signal, sys\n"
+        "from bucketingest.services.compaction.choose import CompactionTriggers\n"
+        "from bucketingest.services.worker import Propose\n"
+        "from bucketingest.services.worker_process import WorkerProcess\n"
+        "from bucketingest.storage import open_storage\n"
+        "print(WorkerProcess(Propose(open_storage(sys.argv[1]), CompactionTriggers())).pid, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", job, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        worker = int(process.stdout.readline())
+        wait_for(lambda: is_reading(worker, properties))
+        process.kill()
+    wait_for(lambda: not Path(f"/proc/{worker}").exists() or is_zombie(worker))
+
+
+def is_reading(pid: int, pipe: Path) -> bool:
+    """Whether it has got as far as its work: somebody has the pipe open for reading."""
+    try:
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:  # nobody reads
+        assert Path(f"/proc/{pid}").exists()
+        return False
+    return True
+
+
+def is_zombie(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    deadline = monotonic() + 60
+    while not happened():
+        assert monotonic() < deadline
+        sleep(0.02)
