@@ -76,20 +76,21 @@ def test_pipelines_do_not_see_each_other(storage: Storage) -> None:
     assert (orders.instants(), returns.instants()) == ([INSTANT], [])
 
 
-@pytest.mark.parametrize("pipeline", ["shop/orders", "orders", "lease"])
+@pytest.mark.parametrize("pipeline", ["shop/orders", "orders", "lease", "leases", "services"])
 def test_a_pipelines_name_is_one_directory_that_gives_the_name_again(pipeline: str) -> None:
     directory = directory_name(pipeline)
     assert "/" not in directory
-    assert directory != "lease", "there the table's lease lies"
+    assert directory not in ("lease", "services"), "there lie the objects of the table's lease and its services"
     assert pipeline_of(directory) == pipeline
 
 
 def test_the_pipelines_of_a_table_are_listed_by_name() -> None:
     storage = open_storage(f"memory://{uuid.uuid4()}")
-    for pipeline in ("shop/orders", "lease"):
+    for pipeline in ("shop/orders", "lease", "services"):
         Journal(storage, pipeline).claim_epoch("a")
     storage.create(f"{ROOT}/lease/000000000001", b"the table's lease")
-    assert pipelines(storage) == ("lease", "shop/orders")
+    storage.create(f"{ROOT}/services/archive/000000000001", b"the table's services")
+    assert pipelines(storage) == ("lease", "services", "shop/orders")
 
 
 def test_an_intent_is_read_back(journal: Journal) -> None:

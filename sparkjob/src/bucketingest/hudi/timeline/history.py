@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,15 +9,18 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
+from bucketingest.hudi.timeline.history_manifest import (
+    VERSION_PATH,
+    history_names,
+    manifest_numbers,
+    published_number,
+    read_manifest,
+)
 from bucketingest.hudi.timeline.instant import WRITE_ACTIONS, Instant, State
-from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
 
 _FILE_NAME = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet")
-_VERSION = f"{HISTORY_DIRECTORY}/_version_"
-_MANIFEST_NAME = re.compile(r"manifest_(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +37,11 @@ def history_files(storage: Storage) -> tuple[HistoryFile, ...]:
 
     Raises `InvalidTable` if the manifest that `_version_` names is missing or broken.
     """
-    manifest = _newest_manifest(storage)
-    if manifest is None:
-        return ()
-    path = f"{HISTORY_DIRECTORY}/manifest_{manifest}"
-    try:
-        names = [entry["fileName"] for entry in json.loads(storage.get(path))["files"]]
-    except (NotFound, ValueError, KeyError, TypeError) as error:
-        raise InvalidTable(f"{storage.url}/{path} cannot be read ({error}): the archived history is damaged") from error
+    number = published_number(storage)
+    if not number:
+        # Hudi's own readers list the manifests while a writer is between deleting and creating the version file.
+        number = max(manifest_numbers(history_names(storage)), default=0)
+    names = [entry.name for entry in read_manifest(storage, number)] if number else []
     matches = filter(None, map(_FILE_NAME.fullmatch, names))
     return tuple(HistoryFile(match[0], match[1], match[2]) for match in matches)
 
@@ -60,7 +59,7 @@ def archived_instants(storage: Storage, request_time: str | None = None) -> tupl
     """
     return tuple(
         instant
-        for instant in _instants_between(storage, request_time or "", request_time)
+        for instant in archived_between(storage, request_time or "", request_time)
         if request_time is None or instant.request_time == request_time
     )
 
@@ -71,15 +70,15 @@ def archived_completion_times(storage: Storage, request_times: Collection[str]) 
         return {}
     return {
         instant.request_time: instant.completion_time
-        for instant in _instants_between(storage, min(request_times), max(request_times))
+        for instant in archived_between(storage, min(request_times), max(request_times))
         if instant.request_time in request_times
         and instant.action in WRITE_ACTIONS
         and instant.completion_time is not None
     }
 
 
-def _instants_between(storage: Storage, first: str, last: str | None) -> list[Instant]:
-    """Instants of the history files that have times from `first` to `last`; None: to the end."""
+def archived_between(storage: Storage, first: str, last: str | None) -> list[Instant]:
+    """Every instant of the history files that have times from `first` to `last`; None: to the end. So also others."""
     found: dict[tuple[str, str], Instant] = {}
     for file in history_files(storage):
         if file.max_time < first or (last is not None and last < file.min_time):
@@ -98,20 +97,9 @@ def is_settled(storage: Storage) -> bool:
     """Whether the history is final. Without the version file an archival is between two steps, or has died there, and
     the next one may replace the newest manifest.
     """
-    return storage.exists(_VERSION)
+    return storage.exists(VERSION_PATH)
 
 
 def is_archived(storage: Storage, request_time: str) -> bool:
     """Whether the history has a completed write of this time."""
     return any(instant.action in WRITE_ACTIONS for instant in archived_instants(storage, request_time))
-
-
-def _newest_manifest(storage: Storage) -> int | None:
-    try:
-        return int(storage.get(_VERSION))
-    except NotFound:
-        # Hudi's own readers list the manifests while a writer is between deleting and creating the version file.
-        names = (info.path.rpartition("/")[2] for info in storage.list_level(HISTORY_DIRECTORY).objects)
-        return max((int(match[1]) for match in map(_MANIFEST_NAME.fullmatch, names) if match), default=None)
-    except ValueError as error:
-        raise InvalidTable(f"{storage.url}/{_VERSION} is not a number: restore it") from error

@@ -1,0 +1,1 @@
+"""Archive: completed instants leave the active timeline for the archived history."""

@@ -1,0 +1,182 @@
+"""Which instants may leave the active timeline now, and what pins the others. Pure.
+
+Readers of Hudi 1.2.0 take every file whose instant is older than the first active one as committed. So instants leave
+from the oldest on without a hole, and a file that must stay invisible keeps an older instant on the timeline.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import takewhile
+
+from bucketingest.hudi.table.file_view import FileView
+from bucketingest.hudi.timeline.instant import (
+    CLEAN,
+    COMMIT,
+    RESTORE,
+    ROLLBACK,
+    SAVEPOINT,
+    WRITE_ACTIONS,
+    Instant,
+    format_time,
+)
+from bucketingest.hudi.timeline.timeline import Timeline
+
+Group = tuple[str, str]
+"""Partition path and file id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRules:
+    """How much stays on the timeline, and how much leaves it at once."""
+
+    keep_min: int = 20
+    """Completed writes that stay, however old. Hudi 1.2.0's default of hoodie.keep.min.commits."""
+    min_age: timedelta = timedelta(hours=1)
+    """Since a write completed."""
+    instants_max: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What only the caller knows about the table's instants; all by request time."""
+
+    earliest_to_retain: str | None = None
+    """Of the last clean: its slices are deleted by the instants from here on. None: nothing was cleaned by them."""
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """Why: the journal is not done, dead letters are to be published, it was aborted and is still swept; also a
+    rollback or compaction that nobody looked at yet. Such an instant need not be on the timeline.
+    """
+    retired: Collection[str] = ()
+    """Pipelines whose position was written elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFacts:
+    """What the table's files say beyond the names on its timeline."""
+
+    view: FileView
+    positions: Mapping[str, str] = field(default_factory=dict)
+    """Pipeline -> request time of its newest completed instant that carries a position."""
+    schema: str | None = None
+    """Request time of the newest commit that carries the table's schema."""
+    replaced: Mapping[str, Collection[Group]] = field(default_factory=dict)
+    """Request time of a replacecommit -> the file groups that it replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Why instants that are old enough stay."""
+
+    instant: str
+    """Request time of the instant that must stay, or must stay invisible."""
+    why: str
+    group: Group | None = None
+    """Of the file that pins it."""
+    first_kept: str = ""
+    """The oldest write that stays because of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveChoice:
+    """The instants that may be archived, by ascending request time, and what pins the next ones.
+
+    Of each kind of pin the one that keeps the most is listed, the strictest first.
+    """
+
+    instants: tuple[Instant, ...]
+    pins: tuple[Pin, ...] = ()
+
+
+def old_writes(timeline: Timeline, rules: ArchiveRules, now: datetime) -> tuple[Instant, ...]:
+    """The completed writes that are beyond the number and the age that stay, ascending, without a hole."""
+    writes = [instant for instant in timeline.completed if instant.action in WRITE_ACTIONS]
+    latest = format_time(now - rules.min_age)
+    beyond = writes[: max(0, len(writes) - rules.keep_min)]
+    return tuple(takewhile(lambda instant: (instant.completion_time or "") <= latest, beyond))
+
+
+def choose(timeline: Timeline, facts: ArchiveFacts, held: Held, rules: ArchiveRules, now: datetime) -> ArchiveChoice:
+    """What may be archived now, at most `rules.instants_max`; and what pins instants that are old enough."""
+    old = old_writes(timeline, rules, now)
+    if not old:
+        return ArchiveChoice(())
+    pins = [pin for pin in _pins(timeline, facts, held) if pin.first_kept <= old[-1].request_time]
+    pins.sort(key=lambda pin: (pin.first_kept, pin.instant))
+    end = pins[0].first_kept if pins else None
+    writes = [instant for instant in old if end is None or instant.request_time < end]
+    if not writes:
+        return ArchiveChoice((), tuple(pins))
+    newest = writes[-1].request_time
+    # They have no meaning for readers. Hudi 1.2.0 (TimelineArchiverV2) takes them along the same way.
+    services = [each for each in timeline.completed if each.action in (CLEAN, ROLLBACK) and each.request_time < newest]
+    instants = sorted([*writes, *services], key=lambda instant: (instant.request_time, instant.action))
+    return ArchiveChoice(tuple(instants[: rules.instants_max]), tuple(pins))
+
+
+def _pins(timeline: Timeline, facts: ArchiveFacts, held: Held) -> Iterator[Pin]:
+    """Of each kind of pin the one with the oldest instant."""
+    completed = [instant.request_time for instant in timeline.completed if instant.action in WRITE_ACTIONS]
+    pin = partial(_pin, completed)
+    active = timeline.first_active or ""
+    pending = [each for each in timeline.pending if each.action in WRITE_ACTIONS or each.action == RESTORE]
+    for each in pending[:1]:
+        yield pin(each.request_time, f"its {each.action} is pending")
+    for each in [each for each in timeline.instants if each.action == SAVEPOINT][:1]:
+        yield Pin(each.request_time, "it has a savepoint", first_kept=each.request_time)
+    for each in [each for each in timeline.completed if each.action == COMMIT][-1:]:
+        yield pin(each.request_time, "it is the last compaction, from whose plan Hudi's next one continues")
+    if held.earliest_to_retain is not None:
+        yield pin(held.earliest_to_retain, "cleaning retains the slices from it on")
+    if facts.schema is not None:
+        yield pin(facts.schema, "it is the newest commit with the table's schema")
+    positions = sorted((time, pipeline) for pipeline, time in facts.positions.items() if pipeline not in held.retired)
+    for time, pipeline in positions[:1]:
+        yield pin(time, f"it has the newest position of pipeline {pipeline}")
+    for time in sorted(time for time in held.kept if time >= active)[:1]:
+        yield pin(time, held.kept[time])
+    yield from _pins_of_files(facts, active, {each.request_time for each in pending}, pin)
+
+
+def _pins_of_files(facts: ArchiveFacts, active: str, pending: Collection[str], pin: partial[Pin]) -> Iterator[Pin]:
+    logs = min(
+        (
+            (log.instant, (group.partition_path, group.file_id))
+            for group in facts.view.groups
+            for each in group.slices
+            for log in each.log_files
+            if log.instant >= active  # the others are archived already
+        ),
+        default=None,
+    )
+    if logs is not None:
+        why = "a log file of it is in a slice that is not cleaned; hudi-rs reads it only while it is on the timeline"
+        yield pin(logs[0], why, logs[1])
+    orphans = min(
+        (
+            (file.instant, (group.partition_path, group.file_id))
+            for group in facts.view.groups
+            for file in group.uncommitted
+            if file.instant not in pending
+        ),
+        default=None,
+    )
+    if orphans is not None:
+        yield pin(orphans[0], "it is not on the timeline, but left a file, which would become visible", orphans[1])
+    there = {(group.partition_path, group.file_id) for group in facts.view.groups}
+    for time in sorted(facts.replaced):
+        if groups := sorted(there.intersection(facts.replaced[time])):
+            yield pin(time, "it replaced a file group whose files are not cleaned", groups[0])
+            return
+
+
+def _pin(completed: Sequence[str], time: str, why: str, group: Group | None = None) -> Pin:
+    """A time that is not on the timeline, or may leave it, must not become older than the first active instant: the
+    newest completed write before it stays.
+    """
+    position = bisect_right(completed, time)
+    return Pin(time, why, group, completed[position - 1] if position else time)
