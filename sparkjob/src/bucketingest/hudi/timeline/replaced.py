@@ -6,7 +6,7 @@ Hudi's insert_overwrite, delete_partition and clustering replace whole file grou
 
 from __future__ import annotations
 
-from bucketingest.hudi.timeline.instant import REPLACE_COMMIT
+from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, Instant
 from bucketingest.hudi.timeline.ocf import read_record
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage.interface import Storage
@@ -18,11 +18,23 @@ def replaced_file_groups(storage: Storage, timeline: Timeline, before: str | Non
 
     Replaced files are cleaned before their instant is archived. Opens a file per replacecommit. Raises `InvalidTable`.
     """
-    replaced: set[tuple[str, str]] = set()
-    for instant in timeline.completed:
-        if instant.action == REPLACE_COMMIT and (before is None or (instant.completion_time or "") < before):
+    found = replacements(storage, timeline)
+    return frozenset(
+        group for group, instant in found.items() if before is None or (instant.completion_time or "") < before
+    )
+
+
+def replacements(storage: Storage, timeline: Timeline) -> dict[tuple[str, str], Instant]:
+    """(partition path, file id) of every replaced file group -> the completed instant that replaced it, the first one.
+
+    Opens a file per replacecommit. Raises `InvalidTable`.
+    """
+    replaced: dict[tuple[str, str], Instant] = {}
+    for instant in timeline.completed_commits:
+        if instant.action == REPLACE_COMMIT:
             path = path_of(instant)
             record = read_record(storage.get(path), path)
             for partition_path, file_ids in (record.get("partitionToReplaceFileIds") or {}).items():
-                replaced.update((partition_path, file_id) for file_id in file_ids)
-    return frozenset(replaced)
+                for file_id in file_ids:
+                    replaced.setdefault((partition_path, file_id), instant)
+    return replaced
