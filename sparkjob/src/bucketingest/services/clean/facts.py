@@ -92,7 +92,7 @@ def load_clean_facts(storage: Storage, *, also_merged: Collection[str] = ()) -> 
     facts = CleanFacts(
         superseder=superseder,
         savepoints=savepointed_files(storage, timeline),
-        replaced=replacements(storage, timeline),
+        replaced={g: i for g, i in replacements(storage, timeline).items() if i.request_time not in going},
         pending=_pending_plans(storage, timeline),
         modified={
             instant.request_time: listed[instant.file_name]

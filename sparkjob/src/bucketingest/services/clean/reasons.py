@@ -21,7 +21,9 @@ class Reasons:
         self._operations = cache(self._operations_of)
 
     def to_keep(self, group: FileGroup, position: int) -> str | None:
-        """Why the slice at this position stays, in words; None: it can go."""
+        """Why the slice at this position stays, in words; None: it can go. Not for the newest slice, unless the group
+        is replaced.
+        """
         return next(self._all(group, position), None)
 
     def _all(self, group: FileGroup, position: int) -> Iterator[str]:
@@ -35,10 +37,8 @@ class Reasons:
             yield f"pending {pending.name} reads its file group"
         if place in self._facts.replaced:
             yield from self._after_replacement(file_slice, place)
-        elif position + 1 < len(group.slices):
-            yield from self._not_merged(file_slice, group.slices[position + 1], place)
         else:
-            yield "it is the newest one of its file group"
+            yield from self._not_merged(file_slice, group.slices[position + 1], place)
 
     def _after_replacement(self, file_slice: FileSlice, place: Group) -> Iterator[str]:
         replacement = self._facts.replaced[place]
