@@ -1,0 +1,320 @@
+"""A clean on a table: what is deleted and recorded, that it is finished after a crash at any change, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+
+import pytest
+
+from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.errors import CleanRefused, InstantExists, InvalidTable
+from bucketingest.hudi.timeline.clean_plan import CleanMetadata, CleanPlan, read_clean_plan
+from bucketingest.hudi.timeline.instant import CLEAN, State, format_time
+from bucketingest.hudi.timeline.ocf import write_record
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
+from bucketingest.services.clean import execute
+from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean.decisions import StoredDecisions
+from bucketingest.services.clean.execute import (
+    CleanOptions,
+    choose_now,
+    clean_table,
+    finish_pending,
+    request,
+    run,
+    withdraw,
+)
+from bucketingest.storage import StorageUnavailable
+from bucketingest.write.instants.records import CommitDecision
+from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.flaky_storage import FlakyStorage
+from support.tables.named_slices import FILE_ID, HOUR, NamedTable, ago
+from support.tables.stored_slices import StoredTable
+
+GROUPS = [("eu", FILE_ID), ("us", FILE_ID)]
+REPLACED = ("asia", FILE_ID)
+
+
+def three_slices() -> StoredTable:
+    """Two groups with slices of 300, 200 and 100 minutes ago, and a replaced one."""
+    table = NamedTable()
+    table.write(300, *GROUPS, REPLACED)
+    table.compact(200, *GROUPS)
+    table.write(150, *GROUPS)
+    table.compact(100, *GROUPS)
+    table.replace(90, REPLACED)
+    table.write(10, *GROUPS)
+    return StoredTable(table)
+
+
+def planned(table: StoredTable) -> set[str]:
+    plan = choose_now(table.storage, HOUR, table.options()).plan
+    return set() if plan is None else set(plan.paths)
+
+
+def pending_clean(table: StoredTable) -> str:
+    plan = choose_now(table.storage, HOUR, table.options()).plan
+    assert plan is not None
+    return request(table.storage, plan, table.options())
+
+
+def metadata(table: StoredTable) -> CleanMetadata:
+    (clean,) = table.cleans()
+    return CleanMetadata.decode(table.storage.get(path_of(clean)), "clean")
+
+
+def test_a_clean_deletes_what_it_planned_and_says_so() -> None:
+    table = three_slices()
+    before, gone = table.data(), planned(table)
+    assert len(gone) == 2 * 3 + 1
+    done = clean_table(table.storage, HOUR, table.options())
+    assert table.data() == before - gone
+    (clean,) = table.cleans()
+    (result,) = done.results
+    assert clean.is_completed
+    assert (result.request_time, result.completion_time, result.files) == (clean.request_time, clean.completion_time, 7)
+    plan = read_clean_plan(table.storage, clean.request_time)
+    assert plan is not None
+    assert plan == done.choice.plan
+    assert metadata(table) == CleanMetadata.of(plan, clean.request_time, metadata(table).time_taken_ms)
+    assert metadata(table).earliest == ago(10)
+
+
+def test_nothing_to_delete_leaves_nothing_on_the_timeline() -> None:
+    table = three_slices()
+    clean_table(table.storage, HOUR, table.options())
+    before = {info.path for info in table.storage.list()}
+    done = clean_table(table.storage, HOUR, table.options())
+    assert (done.results, done.choice.plan) == ((), None)
+    assert {info.path for info in table.storage.list()} == before
+
+
+def test_the_next_clean_goes_on_from_the_last_one() -> None:
+    table = three_slices()
+    clean_table(table.storage, HOUR, table.options())
+    choice = choose_now(table.storage, Retention(retain=timedelta(hours=9)), table.options())
+    assert choice.limit.instant is None
+    assert choice.limit.why.startswith(f"the last clean retained all from {ago(10)} on")
+
+
+def test_times_are_after_all_known_ones() -> None:
+    table = three_slices()
+    later = format_time(table.time + timedelta(minutes=1))
+    (result,) = clean_table(table.storage, HOUR, table.options(known_times=[later])).results
+    assert later < result.request_time < (result.completion_time or "")
+
+
+def test_a_time_that_another_writer_takes_is_left_to_it() -> None:
+    table = three_slices()
+    plan = choose_now(table.storage, HOUR, table.options()).plan
+    assert plan is not None
+    moment = table.time
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        create_requested(table.storage, format_time(moment), CLEAN)
+        yield
+
+    time = request(table.storage, plan, table.options(clock=lambda: moment, lock=lock))
+    assert time == format_time(moment + timedelta(milliseconds=1))
+
+
+def test_without_a_free_time_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = three_slices()
+    plan = choose_now(table.storage, HOUR, table.options()).plan
+    assert plan is not None
+
+    def taken(*_: object) -> None:
+        raise InstantExists("taken")
+
+    monkeypatch.setattr(execute, "create_requested", taken)
+    with pytest.raises(InstantExists, match="no free time"):
+        request(table.storage, plan, table.options())
+
+
+@pytest.mark.parametrize("after_effect", [False, True])
+def test_after_a_crash_at_any_change_the_next_one_finishes_it(
+    after_effect: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execute, "BATCH", 2)
+    for dies_at in range(1000):
+        table = three_slices()
+        before, gone = table.data(), planned(table)
+        crashing = CrashingStorage(table.storage, dies_at, after_effect=after_effect)
+        with suppress(Crash):
+            clean_table(crashing, HOUR, table.options())
+        assert before - table.data() <= gone
+        results = clean_table(table.storage, HOUR, table.options()).results
+        assert table.data() == before - gone, dies_at
+        (clean,) = table.cleans()
+        assert clean.is_completed
+        assert len(table.completed_clean_files()) == 1
+        decision = StoredDecisions(table.storage).decided(clean.request_time)
+        assert decision is not None
+        assert decision.completion_time == clean.completion_time
+        assert set(metadata(table).files) == {"asia", "eu", "us"}
+        if not crashing.dead:
+            assert results == ()
+            assert dies_at > 10
+            return
+    pytest.fail("it never ended")
+
+
+@pytest.mark.parametrize("after_effect", [False, True])
+def test_after_a_failed_change_the_next_call_finishes_it(after_effect: bool) -> None:
+    """The process lives on, and does not know whether the change was made."""
+    for fails_at in range(1000):
+        table = three_slices()
+        before, gone = table.data(), planned(table)
+        numbers = iter(range(10**6))
+        flaky = FlakyStorage(table.storage, lambda _: next(numbers) == fails_at, after_effect=after_effect)  # noqa: B023
+        with suppress(StorageUnavailable):
+            clean_table(flaky, HOUR, table.options())
+        clean_table(flaky, HOUR, table.options())
+        assert table.data() == before - gone, fails_at
+        assert len(table.completed_clean_files()) == 1
+        if not flaky.failures:
+            return
+    pytest.fail("it never ended")
+
+
+class Overtaken(StoredDecisions):
+    """Another executor of the same clean runs to its end just before this one decides."""
+
+    def __init__(self, table: StoredTable, other: Callable[[], object]) -> None:
+        super().__init__(table.storage)
+        self._other = other
+
+    def decide(self, clean: str, wanted: CommitDecision) -> CommitDecision:
+        self._other()
+        return super().decide(clean, wanted)
+
+
+def test_of_two_executors_both_complete_it_at_the_same_time() -> None:
+    table = three_slices()
+    clean = pending_clean(table)
+    others = []
+    decisions = Overtaken(table, lambda: others.append(run(table.storage, clean, table.options())))
+    result = run(table.storage, clean, table.options(decisions=decisions))
+    assert [result] == others
+    assert len(table.completed_clean_files()) == 1
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_what_another_process_has_completed_is_left_alone(archived: bool) -> None:
+    """Hudi's own executor knows no decision; where it has archived the clean, its file must not come back."""
+    table = three_slices()
+    clean = pending_clean(table)
+    calls = iter(range(100))
+
+    def check() -> None:
+        if next(calls) == 1:  # under the lock, before the completed file
+            complete(table.storage, clean, format_time(table.clock()), b"Hudi's", CLEAN)
+            for instant in table.cleans() if archived else ():
+                for state in State:
+                    name = path_of(instant) if state is State.COMPLETED else f"{clean}.clean.{state.lower()}"
+                    table.storage.delete(name if "/" in name else f".hoodie/timeline/{name}")
+
+    result = run(table.storage, clean, table.options(check=check))
+    assert result.files == 0
+    assert (result.completion_time is None) is archived
+    assert len(table.completed_clean_files()) == (0 if archived else 1)
+
+
+def test_one_that_is_not_on_the_timeline_is_not_run() -> None:
+    table = three_slices()
+    before = table.data()
+    assert run(table.storage, ago(1), table.options()).completion_time is None
+    assert table.data() == before
+
+
+def test_a_check_that_fails_stops_before_the_next_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "BATCH", 2)
+    table = three_slices()
+    before, calls = table.data(), iter(range(100))
+
+    def check() -> None:
+        if next(calls) == 3:  # the request's, two batches'
+            raise BucketIngestError("fenced out")
+
+    with pytest.raises(BucketIngestError, match="fenced out"):
+        clean_table(table.storage, HOUR, table.options(check=check))
+    assert len(before - table.data()) == 4
+    (clean,) = table.cleans()
+    assert clean.state is State.INFLIGHT
+    finish_pending(table.storage, table.options())
+    assert len(before - table.data()) == 7
+
+
+def test_files_that_are_gone_already_count_as_deleted() -> None:
+    table = three_slices()
+    clean = pending_clean(table)
+    table.storage.delete_many(sorted(planned(table))[:3])
+    assert run(table.storage, clean, table.options()).files == 7
+    assert sum(map(len, metadata(table).files.values())) == 7
+
+
+def test_hudis_plan_is_carried_out_but_no_partition_is_deleted() -> None:
+    table = three_slices()
+    gone = planned(table)
+    files: dict[str, list[dict[str, object]]] = {"asia": [], "africa": []}
+    for path in gone:
+        record = {"filePath": f"s3a://bucket/{path}", "isBootstrapBaseFile": False}
+        files.setdefault(path.rpartition("/")[0], []).append(record)
+    plan = {
+        "earliestInstantToRetain": {"timestamp": ago(10), "action": "deltacommit", "state": "COMPLETED"},
+        "lastCompletedCommitTimestamp": ago(10),
+        "policy": "KEEP_LATEST_COMMITS",
+        "version": 2,
+        "filePathsToBeDeletedPerPartition": files,
+        "partitionsToBeDeleted": ["africa"],
+        "extraMetadata": {"theirs": "stays"},
+    }
+    time = format_time(table.clock())
+    create_requested(table.storage, time, CLEAN, write_record("HoodieCleanerPlan", plan))
+    create_inflight(table.storage, time, CLEAN)
+    table.storage.create("africa/.hoodie_partition_metadata", b"")
+    before = table.data()
+    done = clean_table(table.storage, HOUR, table.options())
+    assert [result.request_time for result in done.results] == [time]
+    assert table.data() == before - gone
+    assert (metadata(table).policy, metadata(table).extra_metadata) == ("KEEP_LATEST_COMMITS", {"theirs": "stays"})
+    assert metadata(table).files["africa"] == ()
+
+
+def test_a_clean_without_a_plan_is_refused() -> None:
+    table = three_slices()
+    create_inflight(table.storage, ago(1), CLEAN)
+    with pytest.raises(InvalidTable, match="pending without a plan"):
+        clean_table(table.storage, HOUR, table.options())
+
+
+def test_one_with_files_outside_the_table_is_refused() -> None:
+    table = three_slices()
+    files = {"eu": [{"filePath": "/elsewhere/x", "isBootstrapBaseFile": True}]}
+    plan = {"policy": "", "version": 2, "filePathsToBeDeletedPerPartition": files}
+    create_requested(table.storage, ago(1), CLEAN, write_record("HoodieCleanerPlan", plan))
+    with pytest.raises(CleanRefused, match="bootstrap"):
+        clean_table(table.storage, HOUR, table.options())
+
+
+def test_a_refused_clean_can_be_taken_back_until_it_is_decided() -> None:
+    table = three_slices()
+    clean = pending_clean(table)
+    create_inflight(table.storage, clean, CLEAN)
+    assert withdraw(table.storage, clean, table.options())
+    assert table.cleans() == []
+    assert not withdraw(table.storage, clean, table.options())
+    clean = pending_clean(table)
+    StoredDecisions(table.storage).decide(clean, CommitDecision(format_time(table.clock()), b""))
+    assert not withdraw(table.storage, clean, table.options())
+    assert len(table.cleans()) == 1
+
+
+def test_lock_and_check_are_optional() -> None:
+    plan = CleanPlan({}, None, "")
+    table = three_slices()
+    time = request(table.storage, plan, CleanOptions())
+    assert run(table.storage, time).files == 0
