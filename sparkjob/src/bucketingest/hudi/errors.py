@@ -59,10 +59,6 @@ class RollbackError(HudiError):
     """The instant must not be rolled back, or cannot be rolled back now."""
 
 
-class CleanRefused(HudiError):
-    """A clean must not delete its files now: a reader, a savepoint or a restore may need them."""
-
-
 class CorruptLog(HudiError):
     """A log file's bytes are not a sequence of whole blocks."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import timedelta
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
 
 import pytest
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.hudi.errors import CleanRefused, InstantExists, InvalidTable
+from bucketingest.hudi.errors import InstantExists, InvalidTable
 from bucketingest.hudi.timeline.clean_plan import CleanMetadata, CleanPlan, read_clean_plan
 from bucketingest.hudi.timeline.instant import CLEAN, State, format_time
 from bucketingest.hudi.timeline.ocf import write_record
@@ -26,6 +26,7 @@ from bucketingest.services.clean.execute import (
     run,
     withdraw,
 )
+from bucketingest.services.errors import CleanRefused
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.instants.records import CommitDecision
 from support.storage.crashing_storage import Crash, CrashingStorage
@@ -80,6 +81,7 @@ def test_a_clean_deletes_what_it_planned_and_says_so() -> None:
     assert plan == done.choice.plan
     assert metadata(table) == CleanMetadata.of(plan, clean.request_time, metadata(table).time_taken_ms)
     assert metadata(table).earliest == ago(10)
+    assert table.own_objects() == {f"clean/{clean.request_time}/{name}" for name in ("decision", "done")}
 
 
 def test_nothing_to_delete_leaves_nothing_on_the_timeline() -> None:
@@ -112,12 +114,12 @@ def test_a_time_that_another_writer_takes_is_left_to_it() -> None:
     assert plan is not None
     moment = table.time
 
-    @contextmanager
-    def lock() -> Iterator[None]:
-        create_requested(table.storage, format_time(moment), CLEAN)
-        yield
+    def clock() -> datetime:  # asked after the timeline was loaded
+        with suppress(InstantExists):
+            create_requested(table.storage, format_time(moment), CLEAN)
+        return moment
 
-    time = request(table.storage, plan, table.options(clock=lambda: moment, lock=lock))
+    time = request(table.storage, plan, table.options(clock=clock))
     assert time == format_time(moment + timedelta(milliseconds=1))
 
 
@@ -246,6 +248,22 @@ def test_a_check_that_fails_stops_before_the_next_batch(monkeypatch: pytest.Monk
     assert clean.state is State.INFLIGHT
     finish_pending(table.storage, table.options())
     assert len(before - table.data()) == 7
+
+
+def test_what_comes_between_two_batches_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "BATCH", 2)
+    table = three_slices()
+    clean = pending_clean(table)
+    before, last, calls = table.data(), max(planned(table)), iter(range(100))
+
+    def check() -> None:
+        if next(calls) == 1:
+            table.storage.create(f".hoodie/timeline/{ago(2)}.restore.inflight", b"")
+
+    with pytest.raises(CleanRefused, match="restore"):
+        run(table.storage, clean, table.options(check=check))
+    assert len(before - table.data()) == 2
+    assert last in table.data()
 
 
 def test_files_that_are_gone_already_count_as_deleted() -> None:

@@ -12,9 +12,10 @@ import pytest
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.rollback.plan import RollbackPlan
+from bucketingest.hudi.timeline.clean_plan import CleanMetadata
 from bucketingest.hudi.timeline.compaction_plan import CompactionOperation, CompactionPlan
-from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, REPLACE_COMMIT, ROLLBACK
-from bucketingest.hudi.timeline.timeline import create_inflight, create_requested, path_of
+from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION, REPLACE_COMMIT, ROLLBACK, format_time
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.clean.execute import choose_now, clean_table
 from bucketingest.services.clean.facts import CleanFacts, PendingPlan, Superseder, load_clean_facts
 from bucketingest.storage import open_storage
@@ -174,6 +175,9 @@ def test_the_last_clean_says_where_to_go_on() -> None:
     assert facts(table).last_earliest == ""
     clean_table(table.storage, HOUR, table.options())
     assert facts(table).last_earliest == ago(10)
+    newer = CleanMetadata("", {}, ago(5), "").encode()
+    complete(table.storage, format_time(table.clock()), format_time(table.clock()), newer, CLEAN)
+    assert facts(table).last_earliest == ago(5)
 
 
 def test_hudis_clean_does_too(tmp_path: object) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from bucketingest.hudi.errors import CleanRefused
 from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.rollback.plan import RollbackPlan
 from bucketingest.hudi.timeline.clean_plan import SAVEPOINTS, CleanPlan
@@ -15,6 +14,7 @@ from bucketingest.hudi.timeline.timeline import create_requested, path_of
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.execute import choose_now, run
 from bucketingest.services.clean.guard import Guard
+from bucketingest.services.errors import CleanRefused
 from support.tables.named_slices import FILE_ID, GROUP, HOUR, NamedTable, ago
 from support.tables.stored_slices import StoredTable
 
@@ -71,6 +71,14 @@ def test_what_happens_meanwhile_stops_it(happens: Callable[[StoredTable], None],
     happens(table)
     with pytest.raises(CleanRefused, match=reason):
         made.check()
+
+
+def test_a_restore_that_was_pending_before_stops_it_too() -> None:
+    table = two_slices()
+    plan = choose_now(table.storage, HOUR, table.options()).plan
+    create_requested(table.storage, ago(1), RESTORE)
+    with pytest.raises(CleanRefused, match=f"restore {ago(1)} takes the table back"):
+        guard(table, plan).check()
 
 
 def test_savepoints_that_do_not_need_the_files_let_it_pass() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from bucketingest.hudi.errors import CleanRefused, InstantExists, InvalidTable
+from bucketingest.hudi.errors import InstantExists, InvalidTable
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.file_view import load_file_view
@@ -22,6 +22,7 @@ from bucketingest.services.clean.choose import Choice, Retention, choose
 from bucketingest.services.clean.decisions import Decisions, StoredDecisions
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.clean.guard import Guard
+from bucketingest.services.errors import CleanRefused
 from bucketingest.storage.interface import Storage
 from bucketingest.write.instants.records import CommitDecision
 
@@ -105,17 +106,15 @@ def finish_pending(storage: Storage, options: CleanOptions = _DEFAULT_OPTIONS) -
 def request(storage: Storage, plan: CleanPlan, options: CleanOptions = _DEFAULT_OPTIONS) -> str:
     """Put the plan onto the timeline; its request time. Raises `InstantExists` if other writers take every time."""
     content = plan.encode(storage.absolute)
-    taken: set[str] = set()
     with options.lock():
         options.check()
         for _ in range(_REQUEST_ATTEMPTS_MAX):
-            clean = _next_time(storage, Timeline.load(storage), options, *taken)
+            clean = _next_time(storage, Timeline.load(storage), options)
             try:
                 create_requested(storage, clean, CLEAN, content)
             except InstantExists:
-                taken.add(clean)
-            else:
-                return clean
+                continue
+            return clean
     raise InstantExists(
         f"{storage.url}: no free time for a clean in {_REQUEST_ATTEMPTS_MAX} attempts: other writers write without the "
         "table's lock; stop them"
@@ -197,6 +196,6 @@ def _batches(paths: Sequence[str]) -> Iterator[Sequence[str]]:
     return (paths[start : start + BATCH] for start in range(0, len(paths), BATCH))
 
 
-def _next_time(storage: Storage, timeline: Timeline, options: CleanOptions, *taken: str) -> str:
-    known = (*timeline.times, *archived_times(storage), *options.known_times, *taken)
+def _next_time(storage: Storage, timeline: Timeline, options: CleanOptions) -> str:
+    known = (*timeline.times, *archived_times(storage), *options.known_times)
     return next_instant_time(options.clock(), known)
