@@ -12,7 +12,7 @@ from bucketingest.hudi.timeline.clean_plan import SAVEPOINTS, CleanPlan
 from bucketingest.hudi.timeline.instant import COMMIT, RESTORE, ROLLBACK
 from bucketingest.hudi.timeline.timeline import create_requested, path_of
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean.execute import choose_now, run
+from bucketingest.services.clean.execute import choose_now, request, run
 from bucketingest.services.clean.guard import Guard
 from bucketingest.services.errors import CleanRefused
 from support.tables.named_slices import FILE_ID, GROUP, HOUR, NamedTable, ago
@@ -33,7 +33,7 @@ def guard(table: StoredTable, plan: CleanPlan | None = None) -> Guard:
     plan = plan or choose_now(table.storage, Retention(versions=1), table.options()).plan
     assert plan is not None
     assert list(plan.paths) == [OLD]
-    return Guard(table.storage, ago(1), plan)
+    return Guard(table.storage, plan, "it")
 
 
 def take_back_compaction(table: StoredTable) -> None:
@@ -91,6 +91,16 @@ def test_savepoints_that_do_not_need_the_files_let_it_pass() -> None:
     guard(table, known).check()
 
 
+def test_a_pending_savepoint_of_a_retained_moment_lets_it_pass() -> None:
+    table = two_slices()
+    plan = choose_now(table.storage, HOUR, table.options()).plan
+    table.savepoint(ago(10), [], pending=True)
+    guard(table, plan).check()
+    table.savepoint(ago(200), [], pending=True)
+    with pytest.raises(CleanRefused, match=f"savepoint {ago(200)} is pending"):
+        guard(table, plan).check()
+
+
 def test_a_restore_that_is_over_lets_a_plan_pass_that_still_holds() -> None:
     table = two_slices()
     table.storage.create(f".hoodie/timeline/{ago(2)}_{ago(1)}.restore", b"")
@@ -110,7 +120,7 @@ def test_a_plan_that_would_lose_rows_is_refused_at_once(file: BaseFileName | Log
     table = two_slices()
     table.storage.put(f"eu/{file}", b"")
     with pytest.raises(CleanRefused, match=reason):
-        Guard(table.storage, ago(1), CleanPlan({"eu": (str(file),)}, None, ""))
+        Guard(table.storage, CleanPlan({"eu": (str(file),)}, None, ""), "it")
 
 
 def test_a_replaced_group_may_go_with_its_newest_slice() -> None:
@@ -118,6 +128,17 @@ def test_a_replaced_group_may_go_with_its_newest_slice() -> None:
     named.write(300)
     named.replace(200, GROUP)
     guard(StoredTable(named)).check()
+
+
+def test_a_plan_that_is_refused_is_not_requested() -> None:
+    """On the timeline Hudi's next clean would carry it out unchecked."""
+    table = two_slices()
+    options = table.options()
+    plan = choose_now(table.storage, HOUR, options).plan
+    assert plan is not None
+    with pytest.raises(CleanRefused, match=f"a new clean is not carried out now: savepoint {ago(300)}"):
+        request(table.storage, plan, table.options(check=lambda: table.savepoint(ago(300), [OLD])))
+    assert table.cleans() == []
 
 
 def test_nothing_is_deleted_once_it_is_refused() -> None:

@@ -104,10 +104,16 @@ def finish_pending(storage: Storage, options: CleanOptions = _DEFAULT_OPTIONS) -
 
 
 def request(storage: Storage, plan: CleanPlan, options: CleanOptions = _DEFAULT_OPTIONS) -> str:
-    """Put the plan onto the timeline; its request time. Raises `InstantExists` if other writers take every time."""
+    """Put the plan onto the timeline; its request time. From then on Hudi's next clean would carry it out unchecked.
+
+    Raises `CleanRefused` if its files may be needed since it was made, `InstantExists` if other writers take every
+    time, and what `options.check` raises.
+    """
     content = plan.encode(storage.absolute)
+    guard = Guard(storage, plan, "a new clean")
     with options.lock():
         options.check()
+        guard.check()
         for _ in range(_REQUEST_ATTEMPTS_MAX):
             clean = _next_time(storage, Timeline.load(storage), options)
             try:
@@ -185,7 +191,7 @@ def _plan(storage: Storage, clean: str) -> CleanPlan:
 
 
 def _delete(storage: Storage, clean: str, plan: CleanPlan, options: CleanOptions) -> None:
-    guard = Guard(storage, clean, plan)
+    guard = Guard(storage, plan, f"clean {clean}")
     for batch in _batches(list(plan.paths)):
         options.check()
         guard.check()

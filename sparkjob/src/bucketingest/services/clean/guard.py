@@ -17,13 +17,16 @@ from bucketingest.storage.interface import Storage
 
 
 class Guard:
-    """Looks at the table before each batch of deletions. Make one whenever a plan is begun or resumed."""
+    """Looks at the table before a plan is requested, and before each batch of deletions."""
 
-    def __init__(self, storage: Storage, clean: str, plan: CleanPlan) -> None:
-        """Lists the plan's partitions. Raises CleanRefused if a file is not one that a completed instant superseded."""
+    def __init__(self, storage: Storage, plan: CleanPlan, name: str) -> None:
+        """Lists the plan's partitions: make one whenever a plan is requested, begun or resumed. `name`: of the clean.
+
+        Raises CleanRefused if a file is not one that a completed instant superseded.
+        """
         self._storage = storage
-        self._clean = clean
         self._plan = plan
+        self._name = name
         self._files = frozenset(plan.paths)
         timeline = Timeline.load(storage)
         view = load_file_view(storage, timeline, sorted(plan.files))
@@ -59,7 +62,8 @@ class Guard:
     def _of_savepoint(self, savepoint: Instant) -> Iterator[str]:
         time = savepoint.request_time
         if not savepoint.is_completed:
-            if time not in self._plan.savepoints:
+            earliest = self._plan.earliest
+            if time not in self._plan.savepoints and (earliest is None or time < earliest.request_time):
                 yield f"savepoint {time} is pending: its files are not known yet"
             return
         if time not in self._savepoints:
@@ -72,10 +76,7 @@ class Guard:
             yield f"savepoint {time} keeps {min(kept)} of its plan"
 
     def _refused(self, reason: str) -> CleanRefused:
-        return CleanRefused(
-            f"{self._storage.url}: clean {self._clean} is not carried out now: {reason}; until then no other clean "
-            "is planned"
-        )
+        return CleanRefused(f"{self._storage.url}: {self._name} is not carried out now: {reason}")
 
 
 def superseders(view: FileView, replaced: Mapping[tuple[str, str], Instant], files: frozenset[str]) -> frozenset[str]:
