@@ -192,3 +192,24 @@ def test_our_pending_clean_is_finished_by_hudi(hudi: HudiOracle, table: Table) -
     assert read_clean_plan(table.storage, clean) == plan
     table.judge(hudi, first=3)
     assert clean_table(table.storage, *table.since(3)).results == ()
+
+
+def test_hudis_savepoint_keeps_its_files(hudi: HudiOracle, table: Table) -> None:
+    time = table.instant(2).request_time
+    hudi.sql(f"call create_savepoint(path => '{table.path}', commit_time => '{time}')", THEIRS.session_conf())
+    before = table.data()
+    done = clean_table(table.storage, *table.since(3))
+    deleted = before - table.data()
+    assert {each.why for each in done.choice.kept} == {f"savepoint {time} keeps it"}
+    first = table.instant(1).request_time
+    assert deleted
+    assert {path for path in deleted if first not in path} == set()
+    assert done.choice.plan is not None
+    assert done.choice.plan.savepoints == {time}
+
+    hudi.sql(f"call delete_savepoint(path => '{table.path}', instant_time => '{time}')", THEIRS.session_conf())
+    table.commit(6, "eu")
+    before = table.data()
+    hudi.clean(table.path, THEIRS)  # sees in ours that the savepoint is gone, and looks at its partitions again
+    assert {path.split("/")[0] for path in before - table.data()} == {"eu", "us"}
+    assert_read_alike(hudi, table.path, table.expected.table(), KEY)
