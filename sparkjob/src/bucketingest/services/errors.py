@@ -26,6 +26,10 @@ class RoundEnded(ServiceError):
     """The round was closed or decided, or its compaction is no longer pending: its executor stops."""
 
 
+class CleanRefused(ServiceError):
+    """A pending clean must not delete its files now: a reader, a savepoint or a restore may need them."""
+
+
 class WorkerDied(ServiceError):
     """The process beside the job was killed, or cannot be started."""
 

@@ -106,12 +106,13 @@ class FileView:
         )
 
 
-def load_file_view(storage: Storage, timeline: Timeline) -> FileView:
-    """View of the whole table: one recursive listing of every top-level directory except `.hoodie`.
+def load_file_view(storage: Storage, timeline: Timeline, partitions: Sequence[str] | None = None) -> FileView:
+    """View of the whole table: one recursive listing of every top-level directory except `.hoodie`; or of some
+    partitions: one listing each.
 
     The timeline must be loaded before the listing: then no file can count as committed too early.
     """
-    objects = list(list_data(storage))
+    objects = list(list_data(storage, partitions))
     archived = {name.instant for name in _names(objects) if timeline.is_archived(name.instant)}
     # Only the history says when an archived instant completed, and only beside base files does it matter.
     has_bases = any(isinstance(name, BaseFileName) for name in _names(objects))

@@ -47,9 +47,9 @@ class CompactionOperation:
         """
         return self.base_instant if self.base_file else ""
 
-    def loses(self, log_file: str, completion_time: str) -> bool:
-        """Whether the compaction supersedes a log file of the group without merging it."""
-        return self.supersedes_from <= completion_time and log_file not in self.log_files
+    def loses(self, file: str, completion_time: str) -> bool:
+        """Whether the compaction supersedes a log file of the group, or another one's base file, without merging it."""
+        return self.supersedes_from <= completion_time and file not in self.log_files and file != self.base_file
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> Self:

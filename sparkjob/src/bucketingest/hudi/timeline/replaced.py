@@ -18,11 +18,23 @@ def replaced_file_groups(storage: Storage, timeline: Timeline, before: str | Non
 
     Replaced files are cleaned before their instant is archived. Opens a file per replacecommit. Raises `InvalidTable`.
     """
-    replaced: set[tuple[str, str]] = set()
-    for instant in timeline.completed:
-        if instant.action == REPLACE_COMMIT and (before is None or (instant.completion_time or "") < before):
-            replaced |= replaced_by(storage, instant)
-    return frozenset(replaced)
+    found = replacements(storage, timeline)
+    return frozenset(
+        group for group, instant in found.items() if before is None or (instant.completion_time or "") < before
+    )
+
+
+def replacements(storage: Storage, timeline: Timeline) -> dict[tuple[str, str], Instant]:
+    """(partition path, file id) of every replaced file group -> the completed instant that replaced it, the first one.
+
+    Opens a file per replacecommit. Raises `InvalidTable`.
+    """
+    replaced: dict[tuple[str, str], Instant] = {}
+    for instant in timeline.completed_commits:
+        if instant.action == REPLACE_COMMIT:
+            for group in replaced_by(storage, instant):
+                replaced.setdefault(group, instant)
+    return replaced
 
 
 def replaced_by(storage: Storage, instant: Instant) -> frozenset[tuple[str, str]]:

@@ -1,0 +1,90 @@
+"""How two executors of one clean agree about its completed file: both may find the clean pending, and the name of the
+file has its completion time, so without an agreement both could write one.
+
+    .hoodie/.bucketingest/services/clean/<request time>/decision   completion time and bytes of the completed file
+    .hoodie/.bucketingest/services/clean/<request time>/done       it has been carried out
+
+Both are created if absent, where neither readers nor Hudi's writers look.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from bucketingest.hudi.naming import OWN_DIRECTORY
+from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.storage import AlreadyExists, NotFound, Storage
+from bucketingest.write.instants.records import CommitDecision, decision_bytes, decision_of
+
+_ROOT: Final = f"{OWN_DIRECTORY}/services/clean"
+KEPT_CLEANS: Final = 3
+"""Newest cleans whose objects stay, however old."""
+KEPT_FOR: Final = timedelta(hours=24)
+"""Age up to which a clean's objects stay: a paused executor must still find the decision. It is longer than any
+executor runs.
+"""
+
+
+class Decisions(Protocol):
+    """What the executor asks. `clean` is a request time."""
+
+    def decided(self, clean: str) -> CommitDecision | None:
+        """What was decided; None until then."""
+        ...
+
+    def decide(self, clean: str, wanted: CommitDecision) -> CommitDecision:
+        """Decide, or read what was decided before. The answer is final."""
+        ...
+
+    def mark_done(self, clean: str) -> None:
+        """Nothing is left to do for the clean. It may be repeated."""
+        ...
+
+
+class StoredDecisions:
+    """Decisions as objects in the table's storage."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def decided(self, clean: str) -> CommitDecision | None:
+        """What was decided; None until then."""
+        try:
+            return _commit_of(self._storage.get(_path(clean, "decision")))
+        except NotFound:
+            return None
+
+    def decide(self, clean: str, wanted: CommitDecision) -> CommitDecision:
+        """Decide, or read what was decided before. The answer is final."""
+        path = _path(clean, "decision")
+        try:
+            self._storage.create(path, decision_bytes(wanted))
+        except AlreadyExists:
+            return _commit_of(self._storage.get(path))
+        return wanted
+
+    def mark_done(self, clean: str) -> None:
+        """Nothing is left to do for the clean. It may be repeated."""
+        with suppress(AlreadyExists):
+            self._storage.create(_path(clean, "done"), b"")
+
+    def forget(self, now: datetime) -> None:
+        """Delete the objects of old cleans that are done; `done` last, as without it the clean would count as open."""
+        directories = self._storage.list_level(_ROOT).directories
+        cleans = sorted(path.rpartition("/")[2] for path in directories)
+        for clean in cleans[:-KEPT_CLEANS]:
+            if clean < format_time(now - KEPT_FOR) and self._storage.exists(_path(clean, "done")):
+                self._storage.delete(_path(clean, "decision"))
+                self._storage.delete(_path(clean, "done"))
+
+
+def _path(clean: str, name: str) -> str:
+    return f"{_ROOT}/{clean}/{name}"
+
+
+def _commit_of(content: bytes) -> CommitDecision:
+    decision = decision_of(content)
+    assert isinstance(decision, CommitDecision), "a clean is never aborted: what it deleted stays deleted"
+    return decision

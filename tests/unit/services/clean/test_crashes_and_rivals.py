@@ -1,0 +1,110 @@
+"""A clean is finished after a crash at any change, and completed once, whoever else works on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from bucketingest.hudi.timeline.instant import CLEAN, State, format_time
+from bucketingest.hudi.timeline.timeline import complete, path_of
+from bucketingest.services.clean import execute
+from bucketingest.services.clean.decisions import StoredDecisions
+from bucketingest.services.clean.execute import clean_table, run
+from bucketingest.storage import StorageUnavailable
+from bucketingest.write.instants.records import CommitDecision
+from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.flaky_storage import FlakyStorage
+from support.tables.cleanable import metadata, pending_clean, planned, three_slices
+from support.tables.named_slices import HOUR
+from support.tables.stored_slices import StoredTable
+
+
+@pytest.mark.parametrize("after_effect", [False, True])
+def test_after_a_crash_at_any_change_the_next_one_finishes_it(
+    after_effect: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execute, "BATCH", 2)
+    for dies_at in range(1000):
+        table = three_slices()
+        before, gone = table.data(), planned(table)
+        crashing = CrashingStorage(table.storage, dies_at, after_effect=after_effect)
+        with suppress(Crash):
+            clean_table(crashing, HOUR, table.options())
+        assert before - table.data() <= gone
+        results = clean_table(table.storage, HOUR, table.options()).results
+        assert table.data() == before - gone, dies_at
+        (clean,) = table.cleans()
+        assert clean.is_completed
+        assert len(table.completed_clean_files()) == 1
+        decision = StoredDecisions(table.storage).decided(clean.request_time)
+        assert decision is not None
+        assert decision.completion_time == clean.completion_time
+        assert set(metadata(table).files) == {"asia", "eu", "us"}
+        if not crashing.dead:
+            assert results == ()
+            assert dies_at > 10
+            return
+    pytest.fail("it never ended")
+
+
+@pytest.mark.parametrize("after_effect", [False, True])
+def test_after_a_failed_change_the_next_call_finishes_it(after_effect: bool) -> None:
+    """The process lives on, and does not know whether the change was made."""
+    for fails_at in range(1000):
+        table = three_slices()
+        before, gone = table.data(), planned(table)
+        numbers = iter(range(10**6))
+        flaky = FlakyStorage(table.storage, lambda _: next(numbers) == fails_at, after_effect=after_effect)  # noqa: B023
+        with suppress(StorageUnavailable):
+            clean_table(flaky, HOUR, table.options())
+        clean_table(flaky, HOUR, table.options())
+        assert table.data() == before - gone, fails_at
+        assert len(table.completed_clean_files()) == 1
+        if not flaky.failures:
+            return
+    pytest.fail("it never ended")
+
+
+class Overtaken(StoredDecisions):
+    """Another executor of the same clean runs to its end just before this one decides."""
+
+    def __init__(self, table: StoredTable, other: Callable[[], object]) -> None:
+        super().__init__(table.storage)
+        self._other = other
+
+    def decide(self, clean: str, wanted: CommitDecision) -> CommitDecision:
+        self._other()
+        return super().decide(clean, wanted)
+
+
+def test_of_two_executors_both_complete_it_at_the_same_time() -> None:
+    table = three_slices()
+    clean = pending_clean(table)
+    others = []
+    decisions = Overtaken(table, lambda: others.append(run(table.storage, clean, table.options())))
+    result = run(table.storage, clean, table.options(decisions=decisions))
+    assert [result] == others
+    assert len(table.completed_clean_files()) == 1
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_what_another_process_has_completed_is_left_alone(archived: bool) -> None:
+    """Hudi's own executor knows no decision; where it has archived the clean, its file must not come back."""
+    table = three_slices()
+    clean = pending_clean(table)
+    calls = iter(range(100))
+
+    def check() -> None:
+        if next(calls) == 1:  # under the lock, before the completed file
+            complete(table.storage, clean, format_time(table.clock()), b"Hudi's", CLEAN)
+            for instant in table.cleans() if archived else ():
+                for state in State:
+                    name = path_of(instant) if state is State.COMPLETED else f"{clean}.clean.{state.lower()}"
+                    table.storage.delete(name if "/" in name else f".hoodie/timeline/{name}")
+
+    result = run(table.storage, clean, table.options(check=check))
+    assert result.files == 0
+    assert (result.completion_time is None) is archived
+    assert len(table.completed_clean_files()) == (0 if archived else 1)

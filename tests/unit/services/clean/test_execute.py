@@ -1,0 +1,214 @@
+"""A clean on a table: what is deleted and recorded, and what stops it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import pytest
+
+from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.errors import InstantExists, InvalidTable
+from bucketingest.hudi.timeline.clean_plan import CleanMetadata, CleanPlan, read_clean_plan
+from bucketingest.hudi.timeline.instant import CLEAN, State, format_time
+from bucketingest.hudi.timeline.ocf import write_record
+from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
+from bucketingest.services.clean import execute
+from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean.decisions import StoredDecisions
+from bucketingest.services.clean.execute import (
+    CleanOptions,
+    choose_now,
+    clean_table,
+    finish_pending,
+    request,
+    run,
+    withdraw,
+)
+from bucketingest.services.errors import CleanRefused
+from bucketingest.write.instants.records import CommitDecision
+from support.tables.cleanable import metadata, pending_clean, planned, three_slices
+from support.tables.named_slices import HOUR, ago
+
+
+def test_a_clean_deletes_what_it_planned_and_says_so() -> None:
+    table = three_slices()
+    before, gone = table.data(), planned(table)
+    assert len(gone) == 2 * 3 + 1
+    done = clean_table(table.storage, HOUR, table.options())
+    assert table.data() == before - gone
+    (clean,) = table.cleans()
+    (result,) = done.results
+    assert clean.is_completed
+    assert (result.request_time, result.completion_time, result.files) == (clean.request_time, clean.completion_time, 7)
+    plan = read_clean_plan(table.storage, clean.request_time)
+    assert plan is not None
+    assert plan == done.choice.plan
+    assert metadata(table) == CleanMetadata.of(plan, clean.request_time, metadata(table).time_taken_ms)
+    assert metadata(table).earliest == ago(10)
+    assert table.own_objects() == {f"clean/{clean.request_time}/{name}" for name in ("decision", "done")}
+
+
+def test_nothing_to_delete_leaves_nothing_on_the_timeline() -> None:
+    table = three_slices()
+    clean_table(table.storage, HOUR, table.options())
+    before = {info.path for info in table.storage.list()}
+    done = clean_table(table.storage, HOUR, table.options())
+    assert (done.results, done.choice.plan) == ((), None)
+    assert {info.path for info in table.storage.list()} == before
+
+
+def test_the_next_clean_goes_on_from_the_last_one() -> None:
+    table = three_slices()
+    clean_table(table.storage, HOUR, table.options())
+    choice = choose_now(table.storage, Retention(retain=timedelta(hours=9)), table.options())
+    assert choice.limit.instant is None
+    assert choice.limit.why.startswith(f"the last clean retained all from {ago(10)} on")
+
+
+def test_times_are_after_all_known_ones() -> None:
+    table = three_slices()
+    later = format_time(table.time + timedelta(minutes=1))
+    (result,) = clean_table(table.storage, HOUR, table.options(known_times=[later])).results
+    assert later < result.request_time < (result.completion_time or "")
+
+
+def test_a_time_that_another_writer_takes_is_left_to_it() -> None:
+    table = three_slices()
+    plan = choose_now(table.storage, HOUR, table.options()).plan
+    assert plan is not None
+    moment = table.time
+
+    def clock() -> datetime:  # asked after the timeline was loaded
+        with suppress(InstantExists):
+            create_requested(table.storage, format_time(moment), CLEAN)
+        return moment
+
+    time = request(table.storage, plan, table.options(clock=clock))
+    assert time == format_time(moment + timedelta(milliseconds=1))
+
+
+def test_without_a_free_time_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = three_slices()
+    plan = choose_now(table.storage, HOUR, table.options()).plan
+    assert plan is not None
+
+    def taken(*_: object) -> None:
+        raise InstantExists("taken")
+
+    monkeypatch.setattr(execute, "create_requested", taken)
+    with pytest.raises(InstantExists, match="no free time"):
+        request(table.storage, plan, table.options())
+
+
+def test_one_that_is_not_on_the_timeline_is_not_run() -> None:
+    table = three_slices()
+    before = table.data()
+    assert run(table.storage, ago(1), table.options()).completion_time is None
+    assert table.data() == before
+
+
+def test_a_check_that_fails_stops_before_the_next_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "BATCH", 2)
+    table = three_slices()
+    before, calls = table.data(), iter(range(100))
+
+    def check() -> None:
+        if next(calls) == 3:  # the request's, two batches'
+            raise BucketIngestError("fenced out")
+
+    with pytest.raises(BucketIngestError, match="fenced out"):
+        clean_table(table.storage, HOUR, table.options(check=check))
+    assert len(before - table.data()) == 4
+    (clean,) = table.cleans()
+    assert clean.state is State.INFLIGHT
+    finish_pending(table.storage, table.options())
+    assert len(before - table.data()) == 7
+
+
+def test_what_comes_between_two_batches_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "BATCH", 2)
+    table = three_slices()
+    clean = pending_clean(table)
+    before, last, calls = table.data(), max(planned(table)), iter(range(100))
+
+    def check() -> None:
+        if next(calls) == 1:
+            table.storage.create(f".hoodie/timeline/{ago(2)}.restore.inflight", b"")
+
+    with pytest.raises(CleanRefused, match="restore"):
+        run(table.storage, clean, table.options(check=check))
+    assert len(before - table.data()) == 2
+    assert last in table.data()
+
+
+def test_files_that_are_gone_already_count_as_deleted() -> None:
+    table = three_slices()
+    clean = pending_clean(table)
+    table.storage.delete_many(sorted(planned(table))[:3])
+    assert run(table.storage, clean, table.options()).files == 7
+    assert sum(map(len, metadata(table).files.values())) == 7
+
+
+def test_hudis_plan_is_carried_out_but_no_partition_is_deleted() -> None:
+    table = three_slices()
+    gone = planned(table)
+    files: dict[str, list[dict[str, object]]] = {"asia": [], "africa": []}
+    for path in gone:
+        record = {"filePath": f"s3a://bucket/{path}", "isBootstrapBaseFile": False}
+        files.setdefault(path.rpartition("/")[0], []).append(record)
+    plan = {
+        "earliestInstantToRetain": {"timestamp": ago(10), "action": "deltacommit", "state": "COMPLETED"},
+        "lastCompletedCommitTimestamp": ago(10),
+        "policy": "KEEP_LATEST_COMMITS",
+        "version": 2,
+        "filePathsToBeDeletedPerPartition": files,
+        "partitionsToBeDeleted": ["africa"],
+        "extraMetadata": {"theirs": "stays"},
+    }
+    time = format_time(table.clock())
+    create_requested(table.storage, time, CLEAN, write_record("HoodieCleanerPlan", plan))
+    create_inflight(table.storage, time, CLEAN)
+    table.storage.create("africa/.hoodie_partition_metadata", b"")
+    before = table.data()
+    done = clean_table(table.storage, HOUR, table.options())
+    assert [result.request_time for result in done.results] == [time]
+    assert table.data() == before - gone
+    assert (metadata(table).policy, metadata(table).extra_metadata) == ("KEEP_LATEST_COMMITS", {"theirs": "stays"})
+    assert metadata(table).files["africa"] == ()
+
+
+def test_a_clean_without_a_plan_is_refused() -> None:
+    table = three_slices()
+    create_inflight(table.storage, ago(1), CLEAN)
+    with pytest.raises(InvalidTable, match="pending without a plan"):
+        clean_table(table.storage, HOUR, table.options())
+
+
+def test_one_with_files_outside_the_table_is_refused() -> None:
+    table = three_slices()
+    files = {"eu": [{"filePath": "/elsewhere/x", "isBootstrapBaseFile": True}]}
+    plan = {"policy": "", "version": 2, "filePathsToBeDeletedPerPartition": files}
+    create_requested(table.storage, ago(1), CLEAN, write_record("HoodieCleanerPlan", plan))
+    with pytest.raises(CleanRefused, match="bootstrap"):
+        clean_table(table.storage, HOUR, table.options())
+
+
+def test_a_refused_clean_can_be_taken_back_until_it_is_decided() -> None:
+    table = three_slices()
+    clean = pending_clean(table)
+    create_inflight(table.storage, clean, CLEAN)
+    assert withdraw(table.storage, clean, table.options())
+    assert table.cleans() == []
+    assert not withdraw(table.storage, clean, table.options())
+    clean = pending_clean(table)
+    StoredDecisions(table.storage).decide(clean, CommitDecision(format_time(table.clock()), b""))
+    assert not withdraw(table.storage, clean, table.options())
+    assert len(table.cleans()) == 1
+
+
+def test_lock_and_check_are_optional() -> None:
+    plan = CleanPlan({}, None, "")
+    table = three_slices()
+    time = request(table.storage, plan, CleanOptions())
+    assert run(table.storage, time).files == 0
