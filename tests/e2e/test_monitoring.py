@@ -31,6 +31,7 @@ CHANGES = {
     "commit": {"interval": "10s", "trigger": "1s"},
     "health": {"maxCommitLag": "30s", "maxInflightAge": "30s"},
     "slo": {"commitLatency": "30s", "freshness": "2m"},
+    "services": {"mode": "inline"},
 }
 _CHANGING = re.compile(r"kubectl .*\b(patch|annotate)\b")
 

@@ -20,6 +20,8 @@ def _limit(metric: str) -> str:
 
 
 _VERDICT: Final = 'max by (namespace, name, verdict) (bucketingest_job_info{verdict="%s"})'
+_COMPACTION: Final = f'max {_BY} ({{__name__=~"bucketingest_oldest_log_seconds|bucketingest_compaction_seconds"}})'
+"""A job that starts with a pending compaction does not look for log files before that has ended."""
 _PLANNED: Final = "SpecChanged|RestartAsked|Suspended|Deleted|Completed|TableTaken|SpecInvalid"
 """Planned ends of attempts."""
 
@@ -189,6 +191,28 @@ TABLE: Final = (
     ),
 )
 
+SERVICES: Final = (
+    Alert(
+        "BucketIngestCompactionLate",
+        Severity.WARNING,
+        f"{_COMPACTION} > on (namespace, name) clamp_min(1.5 * max {_BY} (bucketingest_log_age_limit_seconds), 600)",
+        "15m",
+        f"{_WHO}: the oldest log file has waited {{{{ $value | humanizeDuration }}}} for compaction",
+        "The oldest log file, or the pending compaction, is older than 1.5 times services.compaction.logAge. "
+        "Read-optimized queries show old rows, snapshot queries get slower. No row is lost.",
+    ),
+    Alert(
+        "BucketIngestServiceFailures",
+        Severity.WARNING,
+        f"sum {_BY} (increase(bucketingest_service_failures_total[3h])) > 4.5 and on (namespace, name) "
+        f"sum {_BY} (increase(bucketingest_service_failures_total[45m])) > 0.5",
+        "0s",
+        f"{_WHO}: table services have failed {{{{ $value | humanize }}}} times in 3 hours",
+        "Steps of table services fail again and again, so the table is not compacted. Ingestion continues. Queries get "
+        "slower with every log file.",
+    ),
+)
+
 OPERATOR: Final = (
     Alert(
         "BucketIngestOperatorDown",
@@ -216,6 +240,7 @@ GROUPS: Final = {
     "bucketingest.promises": PROMISES,
     "bucketingest.healing": HEALING,
     "bucketingest.table": TABLE,
+    "bucketingest.services": SERVICES,
     "bucketingest.operator": OPERATOR,
 }
 ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)

@@ -222,6 +222,46 @@ WRITERS: Final = Row(
     ),
 )
 
+SERVICES: Final = Row(
+    "Table services",
+    (
+        Panel(
+            "Log files not compacted",
+            "Log files that no compaction has merged. A snapshot query opens those of its partitions.",
+            (Query(_of("bucketingest_log_files"), "log files"),),
+        ),
+        Panel(
+            "Bytes not compacted",
+            "Bytes of these log files.",
+            (Query(_of("bucketingest_log_bytes"), "bytes"),),
+            unit="bytes",
+        ),
+        Panel(
+            "Oldest log file",
+            "Its age: a read-optimized query is so far behind. Its limit, if the job compacts the table.",
+            (
+                Query(_of("bucketingest_oldest_log_seconds"), "age"),
+                Query(_of("bucketingest_log_age_limit_seconds"), "services.compaction.logAge"),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Compactions per hour",
+            "Compactions that were completed, and steps that failed; each is tried again.",
+            (
+                Query(f"sum(increase(bucketingest_compactions_total{{{_WHO}}}[1h]))", "compactions"),
+                Query(f"sum(increase(bucketingest_service_failures_total{{{_WHO}}}[1h]))", "failed steps"),
+            ),
+        ),
+        Panel(
+            "Pending compaction",
+            "Time since this job first worked on it; 0 without one.",
+            (Query(_of("bucketingest_compaction_seconds"), "age"),),
+            unit="s",
+        ),
+    ),
+)
+
 ATTEMPTS: Final = Row(
     "Attempts",
     (
@@ -247,10 +287,10 @@ ATTEMPTS: Final = Row(
 RESOURCE: Final = Board(
     RESOURCE_UID,
     "bucketingest: one resource",
-    "One BucketIngest: commits, input, writers, attempts.",
+    "One BucketIngest: commits, input, writers, table services, attempts.",
     {
         "namespace": f"label_values({{{_EITHER}}}, namespace)",
         "name": f'label_values({{{_EITHER}, namespace="$namespace"}}, name)',
     },
-    (NOW, COMMITS, INPUT, WRITERS, ATTEMPTS),
+    (NOW, COMMITS, INPUT, WRITERS, SERVICES, ATTEMPTS),
 )

@@ -98,6 +98,7 @@ def pipeline(kafka_broker: KafkaBroker, tmp_path: Path) -> Path:
             "index": {"buckets": 4},
         },
         "commit": {"interval": "2s", "trigger": "1s"},
+        "services": {"mode": "inline"},
         "slo": {"commitLatency": "60s", "freshness": "5m"},
     }
     document = {
