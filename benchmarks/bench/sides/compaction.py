@@ -17,9 +17,10 @@ from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.compaction_plan import read_compaction_plan
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.compaction.execute import compact_group, compaction_commit
-from bucketingest.services.compaction.merge_rules import MergeRules, merge_rules
-from bucketingest.services.compaction.slice_merge import SliceInput, merge_slice
+from bucketingest.services.compaction.commit import compaction_commit
+from bucketingest.services.merge.merge_group import compact_group
+from bucketingest.services.merge.merge_rules import MergeRules, merge_rules
+from bucketingest.services.merge.slice_merge import SliceInput, merge_slice
 from bucketingest.storage import open_storage
 from bucketingest.write.open_table import stored_schema
 

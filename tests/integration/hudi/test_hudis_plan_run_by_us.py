@@ -18,8 +18,8 @@ from bucketingest.hudi.timeline.compaction_plan import read_compaction_plan
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, format_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, path_of
 from bucketingest.services.compaction.commit import compaction_commit
-from bucketingest.services.compaction.execute import compact_group
-from bucketingest.services.compaction.merge_rules import merge_rules
+from bucketingest.services.merge.merge_group import compact_group
+from bucketingest.services.merge.merge_rules import merge_rules
 from bucketingest.storage import open_storage
 from bucketingest.write.open_table import stored_schema
 from support.oracle.client import HudiOracle

@@ -167,3 +167,22 @@ def test_hudis_multi_writer_leaves_ours_alone_while_its_heart_beats(hudi: HudiOr
     assert ended is not None
     assert not isinstance(ended, Work)
     table.judge()
+
+
+def test_the_commands_keep_a_table_small_and_hudi_reads_it(hudi: HudiOracle, table: Table) -> None:
+    for at in range(4, 7):
+        table.commit(rows(at, at, 30))
+        assert call(["compact", "--all", str(table.path)]) == 0
+        table.expected.compact()
+    before = sum(path.is_file() for path in table.path.glob("*/*"))
+    assert call(["clean", "--retain", "1s", "--dry-run", str(table.path)]) == 0
+    assert sum(path.is_file() for path in table.path.glob("*/*")) == before
+    assert call(["clean", "--retain", "0s", str(table.path)]) == 0
+    assert sum(path.is_file() for path in table.path.glob("*/*")) < before
+    assert call(["archive", str(table.path)]) == 0
+    table.judge(compacted=True)
+    table.commit(rows(9, 0, 10))
+    hudi.compact(table.path, THEIRS)
+    table.expected.compact()
+    hudi.clean(table.path, THEIRS)
+    table.judge(compacted=True)

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from bucketingest.hudi.timeline.instant import COMMIT
-from bucketingest.lease.record import LeaseLost
+from bucketingest.hudi.lock.hudi_lock import LockSettings
+from bucketingest.hudi.timeline.instant import CLEAN, COMMIT
+from bucketingest.lease.record import LeaseLost, LeaseOwner
+from bucketingest.lease.table_lease import TableLease
+from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.errors import WorkerDied
-from bucketingest.services.inline import LOOK_EVERY, InlineServices
-from bucketingest.services.worker import Execute, Propose
+from bucketingest.services.inline import LOOK_EVERY, TIDY_EVERY, InlineServices, ServicesState
+from bucketingest.services.worker import Execute, Propose, Request, Tidy
 from support.storage.flaky_storage import FlakyStorage
 from support.tables.other_writers import schedule_compaction
 from support.tables.snapshot import snapshot
@@ -29,7 +33,7 @@ ALL = CompactionTriggers(log_files=1)
 class Worker:
     """Carries the request out in this process, at once; or dies at an operation."""
 
-    request: Propose | Execute
+    request: Request
     dies_at: int | None = None
     operation: int | None = None
     pid: int = -1
@@ -67,8 +71,11 @@ class Job:
 
     table: TestTable = field(default_factory=TestTable)
     now: float = 1000.0
-    requests: list[Propose | Execute] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     dies_at: int | None = None
+    tidies: bool = False
+    lease_id: str = "another job's"
+    reports: list[ServicesState] = field(default_factory=list)
     check_lease: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -79,9 +86,18 @@ class Job:
     def services(self, triggers: CompactionTriggers | None = ALL, storage: Any = None) -> InlineServices:
         storage = storage or self.table.storage
         holder = CompactionHolder(storage, nullcontext, self.check_lease)
-        return InlineServices(storage, holder, triggers, forward=lambda: self.now, start=self._start)
+        tidy = Tidy(self.table.storage, Retention(retain=timedelta(0)), LockSettings("none"), self.lease_id)
+        return InlineServices(
+            storage,
+            holder,
+            triggers,
+            forward=lambda: self.now,
+            start=self._start,
+            tidy=tidy if self.tidies else None,
+            report=self.reports.append,
+        )
 
-    def _start(self, request: Propose | Execute) -> Any:
+    def _start(self, request: Request) -> Any:
         self.requests.append(request)
         return Worker(request, self.dies_at)
 
@@ -179,3 +195,29 @@ def test_stopping_ends_the_process_beside_the_job() -> None:
     services.stop()
     assert services.pid is None
     assert not services.is_due()
+
+
+def write_and_compact(job: Job, services: InlineServices) -> None:
+    for number in range(3):
+        job.attempt.run(offsets(2 + number, 3 + number), [row("k0", region="eu", at=9 + number)])
+        job.now += TIDY_EVERY.total_seconds()
+        job.pass_time(services, looks=2)
+
+
+def test_the_table_is_cleaned_now_and_then() -> None:
+    job = Job(tidies=True)
+    with TableLease.acquire(job.table.storage, LeaseOwner("shop/orders"), wait=timedelta(0)) as lease:
+        job.lease_id = lease.lease_id
+        write_and_compact(job, job.services())
+    assert job.compactions == 3
+    assert job.reports[-1].cleaned_files > 0
+    assert [each.action for each in job.table.timeline().completed if each.action == CLEAN]
+    assert snapshot(job.table.storage).keys() == job.rows.keys()
+
+
+def test_a_clean_whose_job_has_lost_the_table_changes_nothing_and_ends_the_job() -> None:
+    job = Job(tidies=True)
+    services = job.services()
+    with pytest.raises(LeaseLost):  # as soon as there is something to delete
+        write_and_compact(job, services)
+    assert not [each for each in job.table.timeline().instants if each.action == CLEAN]

@@ -24,6 +24,21 @@ from bucketingest.redaction import redacted
 # Base of every usage error. Typer bundles its own click and exports only this class of it.
 _WrongUsage: Any = typer.BadParameter.__mro__[1]
 
+_TableUrl = Annotated[
+    str, typer.Argument(help="Base path of a Hudi table: a directory, s3://, gs://, abfss://.", show_default=False)
+]
+_LockOption = Annotated[
+    str, typer.Option(help="Hudi's lock to take: auto, storage, fileSystem or none.", metavar="PROVIDER")
+]
+_StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        help="Setting of the storage, as region=eu-west-1; may be repeated. Put secrets into the environment.",
+        metavar="NAME=VALUE",
+    ),
+]
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -127,9 +142,7 @@ def validate(
 
 @app.command()
 def inspect(
-    table_url: Annotated[
-        str, typer.Argument(help="Base path of a Hudi table: a directory, s3://, gs://, abfss://.", show_default=False)
-    ],
+    table_url: _TableUrl,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as one JSON object.")] = False,
     instants: Annotated[int, typer.Option(min=1, max=1000, help="How many of the newest instants to show.")] = 10,
     pending_limit: Annotated[
@@ -144,9 +157,7 @@ def inspect(
 
 @app.command()
 def rollback(
-    table_url: Annotated[
-        str, typer.Argument(help="Base path of a Hudi table: a directory, s3://, gs://, abfss://.", show_default=False)
-    ],
+    table_url: _TableUrl,
     *,
     instants: Annotated[
         list[str] | None,
@@ -157,17 +168,8 @@ def rollback(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print plan and results as one JSON object.")] = False,
-    lock: Annotated[
-        str, typer.Option(help="Hudi's lock to take: auto, storage, fileSystem or none.", metavar="PROVIDER")
-    ] = "auto",
-    storage_options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--storage-option",
-            help="Setting of the storage, as region=eu-west-1; may be repeated. Put secrets into the environment.",
-            metavar="NAME=VALUE",
-        ),
-    ] = None,
+    lock: _LockOption = "auto",
+    storage_options: _StorageOptions = None,
 ) -> None:
     """Roll back what failed attempts left: instants of bucketingest that never completed, and unfinished rollbacks.
 
@@ -191,26 +193,15 @@ def rollback(
 
 @app.command()
 def compact(
-    table_url: Annotated[
-        str, typer.Argument(help="Base path of a Hudi table: a directory, s3://, gs://, abfss://.", show_default=False)
-    ],
+    table_url: _TableUrl,
     *,
     everything: Annotated[
         bool, typer.Option("--all", help="Every file group that has log files, not only those that are due.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what is due; change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
-    lock: Annotated[
-        str, typer.Option(help="Hudi's lock to take: auto, storage, fileSystem or none.", metavar="PROVIDER")
-    ] = "auto",
-    storage_options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--storage-option",
-            help="Setting of the storage, as region=eu-west-1; may be repeated. Put secrets into the environment.",
-            metavar="NAME=VALUE",
-        ),
-    ] = None,
+    lock: _LockOption = "auto",
+    storage_options: _StorageOptions = None,
 ) -> None:
     """Merge the log files of file groups into base files, so that reads are fast: a Hudi compaction, without Java.
 
@@ -223,6 +214,50 @@ def compact(
 
     choice = TableChoice(table_url, lock, tuple(storage_options or ()))
     compact_table(choice, EVERYTHING if everything else CompactionTriggers(), dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def clean(
+    table_url: _TableUrl,
+    *,
+    retain: Annotated[
+        str, typer.Option(help="Time for which superseded files stay: longer than any query.", metavar="DURATION")
+    ] = "24h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    lock: _LockOption = "auto",
+    storage_options: _StorageOptions = None,
+) -> None:
+    """Delete files that a compaction has superseded: a Hudi clean, without Java. Savepoints are respected.
+
+    A pending clean, also Hudi's, is finished first. The command may be repeated, and ends if a job holds the table.
+    """
+    from bucketingest.cli.options import duration
+    from bucketingest.cli.services.held_table import TableChoice
+    from bucketingest.cli.services.tidy import clean_table
+
+    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
+    clean_table(choice, duration("--retain", retain), dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def archive(
+    table_url: _TableUrl,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    lock: _LockOption = "auto",
+    storage_options: _StorageOptions = None,
+) -> None:
+    """Move old instants from the active timeline into Hudi's archived history, without Java: listings stay short.
+
+    The newest 20 commits stay, and those of the last hour. The command ends if a job holds the table.
+    """
+    from bucketingest.cli.services.held_table import TableChoice
+    from bucketingest.cli.services.tidy import archive_table
+
+    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
+    archive_table(choice, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()

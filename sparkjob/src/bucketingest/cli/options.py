@@ -1,4 +1,4 @@
-"""The options of `bucketingest run`, as text from flags or the environment."""
+"""Options of commands, as text from flags or the environment."""
 
 from __future__ import annotations
 
@@ -40,11 +40,15 @@ class RunOptions:
     @classmethod
     def of(cls, *, once: bool, grace: str, listen: str | None, termination_log: Path | None) -> Self:
         """From text. Raises BadOption."""
-        try:
-            duration = parse_duration(grace)
-        except ValueError as error:
-            raise BadOption(f"--grace: {error}") from error
-        return cls(once, duration, None if listen is None else parse_address(listen), termination_log)
+        return cls(once, duration("--grace", grace), None if listen is None else parse_address(listen), termination_log)
+
+
+def duration(option: str, text: str) -> timedelta:
+    """The length of time that an option gives. Raises BadOption."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise BadOption(f"{option}: {error}") from error
 
 
 def parse_address(text: str) -> Address:

@@ -117,6 +117,11 @@ class TableLease:
         """Number of our newest lease object."""
         return self._held.number
 
+    @property
+    def lease_id(self) -> str:
+        """The same in all renewals of this lease, and in no other lease."""
+        return self._record.lease_id
+
     def set_epoch(self, epoch: int) -> None:
         """Have later renewals name the epoch that this attempt has claimed."""
         self._owner = replace(self._owner, epoch=epoch)

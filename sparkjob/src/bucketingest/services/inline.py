@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import HudiError
@@ -18,7 +18,7 @@ from bucketingest.services.compaction.holder import CompactionHolder, Ended, Wor
 from bucketingest.services.compaction.propose import LogBacklog, Look
 from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import NewerFormat, PlanOutdated, RoundEnded, WorkerDied
-from bucketingest.services.worker import Execute, Propose
+from bucketingest.services.worker import Execute, Propose, Request, Tidy
 from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.storage import Storage
 from bucketingest.write.errors import FencedOut
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY: Final = timedelta(minutes=1)
 """Time between two looks at the table."""
+TIDY_EVERY: Final = timedelta(minutes=30)
+"""Time between two cleans."""
 _PAUSE_MAX: Final = timedelta(minutes=30)
 """Longest pause after failures."""
 _DEATHS_MAX: Final = 3
@@ -34,7 +36,7 @@ _DEATHS_MAX: Final = 3
 _FAILED_REST: Final = timedelta(hours=24)
 """Time for which a file group that could not be merged is left as it is."""
 
-Start = Callable[[Propose | Execute], WorkerProcess]
+Start = Callable[[Request], WorkerProcess]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ class ServicesState:
     """Request time of the compaction that is pending."""
     compactions: int = 0
     """Compactions that were completed."""
+    cleaned_files: int = 0
+    """Files that cleans deleted."""
+    archived_instants: int = 0
+    """Instants that were taken off the active timeline."""
     failures: int = 0
     """Steps that failed, each tried again."""
 
@@ -62,16 +68,20 @@ class InlineServices:
         *,
         forward: Callable[[], float] = forward_seconds,
         start: Start = WorkerProcess,
+        tidy: Tidy | None = None,
         report: Callable[[ServicesState], None] = lambda _: None,
     ) -> None:
         """`triggers` None: nothing new is started, what is pending is finished. `forward`: seconds by a clock that
-        cannot be set. `start`: starts the process beside the job. `report` is told every change.
+        cannot be set. `start`: starts the process beside the job. `tidy`: cleans and archives; None:
+        neither is done. `report` is told every change.
         """
         self._storage = storage
         self._holder = holder
         self._triggers = triggers
         self._forward = forward
         self._start = start
+        self._tidy = tidy
+        self._next_tidy = forward()
         self._tell = report
         self._report = ServicesState()
         self._next_look: float | None = forward() + LOOK_EVERY.total_seconds()
@@ -82,6 +92,7 @@ class InlineServices:
         self._given_up: dict[int, str] = {}
         self._failed: dict[Group, float] = {}
         self._swept = False
+        self._tidying = False
 
     @property
     def pid(self) -> int | None:
@@ -129,6 +140,7 @@ class InlineServices:
             self._look()
             return
         worker, work = self._worker, self._work
+        tidied, self._tidying = self._tidying, False
         self._worker = self._work = None
         try:
             answer = worker.answer()
@@ -140,6 +152,13 @@ class InlineServices:
             self._note(backlog=answer.backlog)
         if isinstance(answer, Look) and answer.proposal is not None:
             self._holder.request(answer.proposal)
+            self._look()
+        elif tidied:
+            files, instants = cast(tuple[int, int], answer)
+            before = self._report
+            self._note(
+                cleaned_files=before.cleaned_files + files, archived_instants=before.archived_instants + instants
+            )
             self._look()
         elif work is not None:
             self._look()
@@ -166,6 +185,10 @@ class InlineServices:
         if state is None and not is_open:
             if self._triggers is None:
                 self._next_look = None
+            elif self._tidy is not None and self._forward() >= self._next_tidy:
+                self._next_tidy = self._forward() + TIDY_EVERY.total_seconds()
+                self._tidying = True
+                self._worker = self._start(self._tidy)
             else:
                 self._worker = self._start(Propose(self._storage, self._triggers, self._skipped()))
         else:

@@ -19,12 +19,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
+from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.beating import beating
+from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers, Group
 from bucketingest.services.compaction.facts import HEARTBEAT
 from bucketingest.services.compaction.holder import Work
 from bucketingest.services.compaction.propose import Look, propose
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.tidy import Guarded, archive_old, clean, lease_check
 from bucketingest.storage import Storage
 
 _PRIORITY: Final = 10
@@ -60,6 +64,35 @@ class Execute:
             return executor.run(gives_up=self.gives_up, starts=starts)
 
 
+@dataclass(frozen=True, slots=True)
+class Tidy:
+    """Clean the table, and archive old instants; the answer is the number of files deleted and instants archived."""
+
+    storage: Storage
+    retention: Retention
+    lock: LockSettings
+    lease_id: str
+    """Of the job, which holds the table."""
+
+    def run(self, _: Callable[[int, int], None]) -> tuple[int, int]:
+        """Carry the request out."""
+        properties = load_table(self.storage).properties
+        lock = open_lock(self.storage, properties, self.lock, "bucketingest table services")
+        check_lease = lease_check(self.storage, self.lease_id)
+
+        def check() -> None:
+            check_lease()
+            lock.check()
+
+        table = Guarded(self.storage, lock.held, check)
+        cleaned = clean(table, self.retention)
+        archived = archive_old(table)
+        return sum(each.files for each in cleaned.results), sum(len(each.instants) for each in archived)
+
+
+Request = Propose | Execute | Tidy
+
+
 class _Forward(logging.Handler):
     """Hands log records to the job, which writes them as its own."""
 
@@ -85,7 +118,7 @@ def main() -> None:
 
     logging.basicConfig(level=logging.INFO, handlers=[_Forward(send)])
     os.nice(_PRIORITY)
-    request: Propose | Execute = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the job that started this process
+    request: Request = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the job that started this process
     threading.Thread(target=_end_with_job, name="end-with-job", daemon=True).start()
     answer: object
     try:

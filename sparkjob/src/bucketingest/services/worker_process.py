@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from bucketingest.services.errors import WorkerDied
-from bucketingest.services.worker import Execute, Propose
+from bucketingest.services.worker import Request
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _STOP_WITHIN: Final = timedelta(seconds=5)
 class WorkerProcess:
     """One request, carried out in a process of its own."""
 
-    def __init__(self, request: Propose | Execute) -> None:
+    def __init__(self, request: Request) -> None:
         """Raises WorkerDied if the process cannot be started."""
         self.operation: int | None = None
         """Place of the operation that it has started last."""

@@ -18,9 +18,11 @@ from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.table.table import load_table
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
+from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.inline import InlineServices
 from bucketingest.services.metadata_table import MetadataTableDrop
+from bucketingest.services.worker import Tidy
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import TableBeginning
@@ -104,7 +106,7 @@ def _start(
         held = _HeldTable.of(pipeline, opened, lease, board)
         coordinator = _coordinator(pipeline, opened, held, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows))
         lease.set_epoch(coordinator.epoch)
-        services = _services(pipeline, held, board)
+        services = _services(pipeline, held, lease, board)
         function = MicroBatchFunction(pipeline, opened, shape, coordinator, board, tasks=tasks, services=services)
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
         starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)
@@ -197,9 +199,10 @@ def _coordinator(
     return InstantCoordinator(opened, settings)
 
 
-def _services(pipeline: Pipeline, held: _HeldTable, board: ProgressBoard) -> InlineServices:
+def _services(pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: ProgressBoard) -> InlineServices:
     holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
-    return InlineServices(held.storage, holder, pipeline.compaction, report=board.services)
+    tidy = Tidy(held.storage, Retention(retain=pipeline.clean_retain), pipeline.lock, lease.lease_id)
+    return InlineServices(held.storage, holder, pipeline.compaction, tidy=tidy, report=board.services)
 
 
 def _source_kind(resource: BucketIngest) -> SourceKind:

@@ -58,7 +58,9 @@ class Pipeline:
     lease_wait: timedelta = timedelta(minutes=2)
     """Longest wait for a table that another job holds."""
     compaction: CompactionTriggers | None = None
-    """When the job compacts the table; None: never."""
+    """When the job compacts the table; None: it carries no table service out."""
+    clean_retain: timedelta = timedelta(hours=24)
+    """How long superseded files stay."""
     max_commit_retries: int = 5
     work: str | None = None
     """All that the resource says about which rows are written, and how, as text. None: it is not known whether two
@@ -111,6 +113,7 @@ class Pipeline:
             commit_interval=spec.commit.interval if spec.commit.mode == "interval" else None,
             max_files=spec.commit.max_files,
             compaction=_triggers(spec.services),
+            clean_retain=spec.services.clean.retain,
             max_commit_retries=spec.commit.max_retries,
             work=spec.model_dump_json(include={"source", "format", "transform", "table"}),
         )

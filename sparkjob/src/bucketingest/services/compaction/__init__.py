@@ -1,1 +1,1 @@
-"""Compaction: the base file and the log files of a file slice become one new base file."""
+"""Compaction: which file slices are merged, and how that becomes a commit whatever else happens to the table."""

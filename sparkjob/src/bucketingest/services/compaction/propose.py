@@ -27,9 +27,9 @@ from bucketingest.hudi.timeline.instant import (
 from bucketingest.hudi.timeline.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.choose import CompactionTriggers, Due, Group, due_groups, plan_of
-from bucketingest.services.compaction.execute import MERGE_VERSION
-from bucketingest.services.compaction.merge_rules import merge_rules
 from bucketingest.services.compaction.records import OURS, PlanRecord
+from bucketingest.services.merge.merge_group import MERGE_VERSION
+from bucketingest.services.merge.merge_rules import merge_rules
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal, pipelines
 from bucketingest.write.open_table import stored_schema
@@ -64,9 +64,10 @@ class LogBacklog:
     """When the oldest instant with such a log file was requested; None without log files."""
 
     @classmethod
-    def of(cls, view: FileView) -> Self:
-        """Those of every file group."""
-        logs = [log for group in view.groups if group.latest is not None for log in group.latest.log_files]
+    def of(cls, view: FileView, replaced: Collection[Group]) -> Self:
+        """Those of every file group but the replaced ones, which nobody reads."""
+        slices = [each.latest for each in view.groups if (each.partition_path, each.file_id) not in replaced]
+        logs = [log for each in slices if each is not None for log in each.log_files]
         oldest = min((log.instant for log in logs), default=None)
         return cls(len(logs), sum(log.size for log in logs), None if oldest is None else parse_time(oldest))
 
@@ -97,10 +98,11 @@ def propose(storage: Storage, triggers: CompactionTriggers, now: datetime, *, sk
         return Look(LogBacklog(), None)
     merge_rules(table, avro_to_arrow(with_meta_columns(schema)))  # refuses the table early
     view = load_file_view(storage, timeline)
-    busy = frozenset((*skipped, *_busy(storage, timeline), *_unplaced(storage, timeline, view)))
+    replaced = replaced_file_groups(storage, timeline)
+    busy = frozenset((*skipped, *replaced, *_busy(storage, timeline), *_unplaced(storage, timeline, view)))
     due, left_out = due_groups(view, busy, triggers, now)
     chosen = _limited(due)
-    backlog = LogBacklog.of(view)
+    backlog = LogBacklog.of(view, replaced)
     if not chosen:
         return Look(backlog, None)
     beyond = due[len(chosen) :]
@@ -123,11 +125,7 @@ def _limited(due: list[Due]) -> list[Due]:
 
 
 def _busy(storage: Storage, timeline: Timeline) -> Iterator[Group]:
-    """File groups that are replaced, or in another table service that is pending.
-
-    Raises UnsupportedTable if it cannot be known which those are.
-    """
-    yield from replaced_file_groups(storage, timeline)
+    """File groups in another table service that is pending. Raises UnsupportedTable if it cannot be known which."""
     for instant in timeline.pending:
         if instant.action == CLUSTERING:
             why = f"clustering {instant.request_time} is pending: compaction waits for its end"

@@ -18,11 +18,11 @@ from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.compaction_plan import CompactionOperation
 from bucketingest.hudi.timeline.instant import COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.compaction.execute import MERGE_VERSION, compact_group
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.merge_rules import merge_rules
 from bucketingest.services.compaction.records import CHUNK, OperationResult, PlanRecord, Round
 from bucketingest.services.errors import RoundEnded
+from bucketingest.services.merge.merge_group import MERGE_VERSION, compact_group
+from bucketingest.services.merge.merge_rules import merge_rules
 from bucketingest.storage import NotFound, Storage
 
 log = logging.getLogger(__name__)

@@ -35,15 +35,26 @@ class Compaction(SpecModel):
     )
 
 
+class Clean(SpecModel):
+    """How long files stay that a compaction has superseded."""
+
+    retain: Annotated[timedelta, DurationText("1h", "8760h")] = Field(
+        default=timedelta(hours=24),
+        description="Time for which the files of an older version stay; 1h to 8760h. A query must not run longer, and "
+        "time travel reaches so far back.",
+    )
+
+
 class Services(SpecModel):
     """Table services: what Hudi's own jobs would otherwise do beside the pipeline."""
 
     mode: Literal["inline", "off"] | None = Field(
         default=None,
-        description="inline: the driver compacts the table in a process beside the query, at low priority. off (when "
-        "absent): nothing; use it where Hudi's own table services run.",
+        description="inline: the driver compacts, cleans and archives the table in a process beside the query, at low "
+        "priority. off (when absent): nothing; use it where Hudi's own table services run.",
     )
     compaction: Compaction = Field(default=Compaction(), description="When log files are merged into base files.")
+    clean: Clean = Field(default=Clean(), description="How long superseded files stay.")
 
     @property
     def runs_inline(self) -> bool:

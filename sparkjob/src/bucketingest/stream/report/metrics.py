@@ -47,6 +47,8 @@ _TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float]], ...]] = (
     ("rollbacks", "Instants rolled back after their micro-batch started.", lambda now: now.rollbacks),
     ("position_losses", "How often the table was rolled back behind this process.", lambda now: now.position_losses),
     ("compactions", "Compactions of the table that the job completed.", lambda now: _services(now).compactions),
+    ("cleaned_files", "Superseded files that cleans deleted.", lambda now: _services(now).cleaned_files),
+    ("archived_instants", "Instants moved to the history.", lambda now: _services(now).archived_instants),
     ("service_failures", "Steps of table services that failed.", lambda now: _services(now).failures),
     ("lock_wait_seconds", "Waited for the table's lock, which other writers held.", lambda now: now.lock_wait),
     ("lease_wait_seconds", "Waited for the table's lease, which another job held.", lambda now: now.lease_wait),

@@ -15,9 +15,9 @@ from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.hudi.timeline.compaction_plan import CompactionOperation
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.compaction.merge_rules import MergeRules
-from bucketingest.services.compaction.slice_merge import MergeStatistics, SliceInput, merge_slice, stored_merge
 from bucketingest.services.errors import RoundEnded
+from bucketingest.services.merge.merge_rules import MergeRules
+from bucketingest.services.merge.slice_merge import MergeStatistics, SliceInput, merge_slice, stored_merge
 from bucketingest.storage import AlreadyExists, Storage
 
 log = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from bucketingest.hudi.timeline.compaction_plan import CompactionOperation
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups
 from bucketingest.services.compaction.commit import compaction_commit
-from bucketingest.services.compaction.execute import compact_group
-from bucketingest.services.compaction.merge_rules import MergeRules, merge_rules
+from bucketingest.services.merge.merge_group import compact_group
+from bucketingest.services.merge.merge_rules import MergeRules, merge_rules
 from bucketingest.write.open_table import stored_schema
 from support.tables.other_writers import next_time
 from support.tables.table_runs import TestTable, offsets

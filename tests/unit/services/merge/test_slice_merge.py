@@ -18,10 +18,10 @@ from bucketingest.hudi.errors import CorruptLog, UnsupportedTable
 from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block, rollback_command_block
 from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
-from bucketingest.services.compaction.base_file import BaseFileWriter
-from bucketingest.services.compaction.limits import Limits
-from bucketingest.services.compaction.merge_rules import IS_DELETED, MergeRules
-from bucketingest.services.compaction.slice_merge import MergeStatistics, SliceInput, merge_slice
+from bucketingest.services.merge.base_file import BaseFileWriter
+from bucketingest.services.merge.limits import Limits
+from bucketingest.services.merge.merge_rules import IS_DELETED, MergeRules
+from bucketingest.services.merge.slice_merge import MergeStatistics, SliceInput, merge_slice
 from bucketingest.storage import open_storage
 from support.tables.java_merge import DEFAULT, Entry, merged
 

@@ -16,8 +16,8 @@ from bucketingest.hudi.errors import CorruptLog, UnsupportedTable
 from bucketingest.hudi.log.format import HEAD_BYTES, BlockType, HeaderKey, LogBlock, block_bytes, read_blocks
 from bucketingest.hudi.log.reader import Delete, LogContent, decode_block
 from bucketingest.hudi.table.ordering import comparable
-from bucketingest.services.compaction.merge_rules import DELETING_OPERATIONS, IS_DELETED, OPERATION, MergeRules
-from bucketingest.services.compaction.winners import Kind, Records
+from bucketingest.services.merge.merge_rules import DELETING_OPERATIONS, IS_DELETED, OPERATION, MergeRules
+from bucketingest.services.merge.winners import Kind, Records
 from bucketingest.storage.interface import Storage
 
 KEY: Final = "_hoodie_record_key"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.services.compaction.base_file import REPEATED
+from bucketingest.services.merge.base_file import REPEATED
 from bucketingest.storage.interface import Storage
 
 _BUFFER_BYTES = 1024**2

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.table.schema import META_COLUMNS
-from bucketingest.services.compaction.base_file import BaseFileWriter
-from bucketingest.services.compaction.base_reader import batches, open_base, read_footer
-from bucketingest.services.compaction.limits import DEFAULT_LIMITS, Limits
-from bucketingest.services.compaction.log_records import LogRecords
-from bucketingest.services.compaction.merge_rules import MergeRules
-from bucketingest.services.compaction.outcome import decide
+from bucketingest.services.merge.base_file import BaseFileWriter
+from bucketingest.services.merge.base_reader import batches, open_base, read_footer
+from bucketingest.services.merge.limits import DEFAULT_LIMITS, Limits
+from bucketingest.services.merge.log_records import LogRecords
+from bucketingest.services.merge.merge_rules import MergeRules
+from bucketingest.services.merge.outcome import decide
 from bucketingest.storage.interface import Storage
 
 _FILE_NAME: Final = META_COLUMNS[4]

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.index.bucket_hash import java_string_hash
-from bucketingest.services.compaction.base_reader import batches, open_base, read_footer
-from bucketingest.services.compaction.limits import Limits
-from bucketingest.services.compaction.log_records import KEY, LogRecords, ordering_values
-from bucketingest.services.compaction.winners import Kind, Records, WinnerFold
+from bucketingest.services.merge.base_reader import batches, open_base, read_footer
+from bucketingest.services.merge.limits import Limits
+from bucketingest.services.merge.log_records import KEY, LogRecords, ordering_values
+from bucketingest.services.merge.winners import Kind, Records, WinnerFold
 from bucketingest.storage.interface import Storage
 
 _HASHES: Final = 2**32

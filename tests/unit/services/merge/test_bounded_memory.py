@@ -12,12 +12,12 @@ import pytest
 from bucketingest.hudi.errors import CorruptLog
 from bucketingest.hudi.log.blocks import parquet_data_block
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
-from bucketingest.services.compaction.base_file import BaseFileWriter
-from bucketingest.services.compaction.base_reader import batches, open_base
-from bucketingest.services.compaction.limits import Limits
-from bucketingest.services.compaction.log_records import KEY, LogRecords
-from bucketingest.services.compaction.merge_rules import MergeRules
-from bucketingest.services.compaction.outcome import winners_in_passes
+from bucketingest.services.merge.base_file import BaseFileWriter
+from bucketingest.services.merge.base_reader import batches, open_base
+from bucketingest.services.merge.limits import Limits
+from bucketingest.services.merge.log_records import KEY, LogRecords
+from bucketingest.services.merge.merge_rules import MergeRules
+from bucketingest.services.merge.outcome import winners_in_passes
 from bucketingest.storage import open_storage
 
 SCHEMA = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), ("id", pa.string()), ("at", pa.int64())])

@@ -1,0 +1,87 @@
+"""`bucketingest clean` and `bucketingest archive`: keep a table small, by hand. They need neither Spark nor Java."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import chain
+
+import typer
+
+from bucketingest.cli.services.held_table import TableChoice, held
+from bucketingest.hudi.timeline.instant import Instant
+from bucketingest.services.archive.choose import Pin
+from bucketingest.services.clean.choose import Choice, Retention
+from bucketingest.services.clean.execute import choose_now
+from bucketingest.services.tidy import Guarded, archive_old, archive_plan, clean, clean_options
+
+
+def clean_table(choice: TableChoice, retain: timedelta, *, dry_run: bool, as_json: bool) -> None:
+    """Delete files that a compaction has superseded for longer than `retain`; report them, and what stays and why.
+
+    Raises TableLeased if a job holds the table, CleanRefused, UnsupportedTable, and what reading and writing raises.
+    """
+    retention = Retention(retain=retain)
+    if dry_run:
+        chosen = choose_now(storage := choice.open(), retention, clean_options(Guarded.to_read(storage)))
+        files = 0 if chosen.plan is None else sum(map(len, chosen.plan.files.values()))
+    else:
+        with held(choice) as owned:
+            cleaned = clean(Guarded(owned.storage, owned.lock, owned.check_lease), retention)
+        chosen, files = cleaned.choice, sum(each.files for each in cleaned.results)
+    _report_clean(choice.url, chosen, files, dry_run=dry_run, as_json=as_json)
+
+
+def _report_clean(url: str, chosen: Choice, files: int, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        record = {
+            "table": url,
+            "dry_run": dry_run,
+            "files": files,
+            "earliest_retained": chosen.limit.instant,
+            "limited_by": chosen.limit.why,
+            "kept": [
+                {"partition": each.partition_path, "file_id": each.file_id, "slice": each.base_instant, "why": each.why}
+                for each in chosen.kept
+            ],
+        }
+        typer.echo(json.dumps(record, indent=2, ensure_ascii=False))
+        return
+    typer.echo(f"{files} files {'would be deleted' if dry_run else 'deleted'}")
+    for why, count in Counter(each.why for each in chosen.kept).most_common():
+        typer.echo(f"{count} old file slices stay: {why}")
+
+
+def archive_table(choice: TableChoice, *, dry_run: bool, as_json: bool) -> None:
+    """Take old instants off the active timeline; report them, and what keeps others there.
+
+    Raises TableLeased if a job holds the table, UnsupportedTable, and what reading and writing a table raises.
+    """
+    instants: Sequence[Instant]
+    if dry_run:
+        planned = archive_plan(Guarded.to_read(choice.open()))
+        instants, pins = planned.instants, planned.pins
+    else:
+        with held(choice) as owned:
+            results = archive_old(Guarded(owned.storage, owned.lock, owned.check_lease))
+        instants, pins = list(chain.from_iterable(each.instants for each in results)), results[-1].pins
+    _report_archive(choice.url, instants, pins, dry_run=dry_run, as_json=as_json)
+
+
+def _report_archive(
+    url: str, instants: Sequence[Instant], pins: Sequence[Pin], *, dry_run: bool, as_json: bool
+) -> None:
+    if as_json:
+        record = {
+            "table": url,
+            "dry_run": dry_run,
+            "instants": [each.file_name for each in instants],
+            "kept_by": [{"instant": each.instant, "why": each.why, "group": each.group} for each in pins],
+        }
+        typer.echo(json.dumps(record, indent=2, ensure_ascii=False))
+        return
+    typer.echo(f"{len(instants)} instants {'would be archived' if dry_run else 'archived'}")
+    for pin in pins:
+        typer.echo(f"instants from {pin.first_kept} on stay: {pin.instant}: {pin.why}")

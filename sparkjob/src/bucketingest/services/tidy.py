@@ -1,0 +1,144 @@
+"""Keeps a table small: deletes files that no reader needs any more, and takes old instants off the active timeline."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Self
+
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.naming import join
+from bucketingest.hudi.rollback.plan import rolled_back_instants
+from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.timeline.instant import ROLLBACK
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.lease.objects import newest_lease
+from bucketingest.lease.record import LeaseLost
+from bucketingest.services.archive.choose import ArchiveChoice, ArchiveRules, Held, choose, old_writes
+from bucketingest.services.archive.execute import ArchiveResult, archive
+from bucketingest.services.archive.facts import read_facts
+from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean.decisions import StoredDecisions
+from bucketingest.services.clean.execute import Cleaned, CleanOptions, clean_table
+from bucketingest.services.clean.facts import load_clean_facts
+from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.storage import Storage
+from bucketingest.write.instants.journal import Journal, pipelines
+
+log = logging.getLogger(__name__)
+
+_RUNS_MAX = 100
+"""Archivals at once: each moves at most a hundred instants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A table, and what guards each change of it."""
+
+    storage: Storage
+    lock: Lock
+    """Makes a context that holds Hudi's lock of the table."""
+    check: Callable[[], None]
+    """Raises if the lease or the lock was lost."""
+    clock: Callable[[], datetime] = utc_now
+
+    @classmethod
+    def to_read(cls, storage: Storage) -> Self:
+        """A table that is only looked at."""
+        return cls(storage, nullcontext, lambda: None)
+
+
+def clean(table: Guarded, retention: Retention) -> Cleaned:
+    """Finish pending cleans, then delete what the retention does not keep. May be repeated after a failure.
+
+    Raises CleanRefused, UnsupportedTable for a table with Hudi's metadata table, and what `clean_table` raises.
+    """
+    refuse_metadata_table(table.storage)
+    decisions = StoredDecisions(table.storage)
+    cleaned = clean_table(table.storage, retention, clean_options(table))
+    decisions.forget(table.clock())
+    for result in cleaned.results:
+        log.info("cleaned", extra={"clean": result.request_time, "files": result.files})
+    return cleaned
+
+
+def clean_options(table: Guarded) -> CleanOptions:
+    """How the table is cleaned. Log files that a round of a compaction added to its plan count as merged."""
+    return CleanOptions(table.lock, table.check, clock=table.clock, also_merged=tuple(_added(table.storage)))
+
+
+def archive_old(table: Guarded, rules: ArchiveRules | None = None) -> list[ArchiveResult]:
+    """Take every instant off the active timeline that is old enough and that nothing keeps there.
+
+    Raises UnsupportedTable for a table with Hudi's metadata table, and what `archive` raises.
+    """
+    refuse_metadata_table(table.storage)
+    results: list[ArchiveResult] = []
+    while len(results) < _RUNS_MAX:
+        held = held_back(table.storage)
+        results.append(archive(table.storage, held, lock=table.lock, check=table.check, rules=rules, clock=table.clock))
+        if not results[-1].instants:
+            break
+    return results
+
+
+def archive_plan(table: Guarded) -> ArchiveChoice:
+    """What the next archival would take off the timeline, and what keeps others there. Changes nothing."""
+    rules, timeline, now = ArchiveRules(), Timeline.load(table.storage), table.clock()
+    held = held_back(table.storage)
+    facts = read_facts(table.storage, timeline, old_writes(timeline, rules, now)[: rules.instants_max], held.retired)
+    return choose(timeline, facts, held, rules, now)
+
+
+def held_back(storage: Storage) -> Held:
+    """What must stay on the timeline beyond what timeline and files show: unfinished work of the pipelines."""
+    timeline, facts = load_clean_facts(storage)
+    rollbacks = {
+        instant.request_time: rolled_back_instants(storage.get(path_of(instant)), path_of(instant))
+        for instant in timeline.completed
+        if instant.action == ROLLBACK
+    }
+    kept: dict[str, str] = {}
+    for pipeline in pipelines(storage):
+        kept |= dict(_kept(Journal(storage, pipeline), timeline, rollbacks))
+    return Held(facts.last_earliest or None, kept)
+
+
+def _kept(journal: Journal, timeline: Timeline, rollbacks: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
+    objects_by_instant = journal.objects_by_instant()
+    for instant, objects in objects_by_instant.items():
+        if "done" not in objects:
+            yield instant, f"{journal.pipeline} has not finished it"
+        elif "aborted" in objects or "overtaken" in objects:
+            yield instant, f"its rows are ingested again by {journal.pipeline}"
+    for rollback, named in rollbacks.items():
+        unmarked = [time for time in named if not {"aborted", "overtaken"} & objects_by_instant.get(time, {"aborted"})]
+        if unmarked:
+            yield rollback, f"{journal.pipeline} has not seen that it rolls {unmarked[0]} back"
+    if objects_by_instant:
+        for compaction in timeline.compactions - journal.audited():
+            yield compaction, f"{journal.pipeline} has not checked its plan"
+
+
+def _added(storage: Storage) -> Iterator[str]:
+    journal = CompactionJournal(storage)
+    for number in journal.numbers():
+        _, opened = journal.newest_round(number)
+        for (partition_path, _), names in (opened.added if opened is not None else {}).items():
+            yield from (join(partition_path, name) for name in names)
+
+
+def lease_check(storage: Storage, lease_id: str) -> Callable[[], None]:
+    """Raises LeaseLost if the table's newest lease is not this one: for a process beside the one that renews it."""
+    return partial(_check_lease, storage, lease_id)
+
+
+def _check_lease(storage: Storage, lease_id: str) -> None:
+    _, newest = newest_lease(storage)
+    if newest is None or newest.lease_id != lease_id or newest.released:
+        raise LeaseLost(f"{storage.url}: the job that started this service no longer holds the table's lease")

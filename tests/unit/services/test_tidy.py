@@ -1,0 +1,113 @@
+"""Clean and archive as a whole, and what keeps an instant on the timeline: unfinished work of a pipeline."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from datetime import timedelta
+
+import pytest
+
+from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.timeline.history import archived_instants
+from bucketingest.hudi.timeline.instant import CLEAN
+from bucketingest.lease.record import LeaseLost, LeaseOwner
+from bucketingest.lease.table_lease import TableLease
+from bucketingest.services.archive.choose import ArchiveRules
+from bucketingest.services.clean.choose import Retention
+from bucketingest.services.compaction.by_hand import compact_now
+from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.tidy import Guarded, archive_old, archive_plan, clean, held_back, lease_check
+from bucketingest.write.instants.journal import Journal
+from support.tables.other_writers import roll_back_completed, switch_on_metadata_table
+from support.tables.snapshot import snapshot
+from support.tables.table_runs import PIPELINE, TestTable, offsets
+from support.tables.write_plans import row
+
+ALL = CompactionTriggers(log_files=1)
+NOTHING = Retention(retain=timedelta(0))
+AT_ONCE = ArchiveRules(keep_min=2, min_age=timedelta(0))
+
+
+def guarded(table: TestTable) -> Guarded:
+    return Guarded(table.storage, nullcontext, lambda: None)
+
+
+def years(table: TestTable, commits: int = 12) -> None:
+    """Commits, a compaction after every third one."""
+    attempt = table.attempt()
+    for number in range(commits):
+        attempt.run(offsets(number, number + 1), [row(f"k{number % 4}", at=number)])
+        if number % 3 == 2:
+            compact_now(table.storage, CompactionHolder(table.storage, nullcontext, lambda: None), ALL, utc_now)
+
+
+def test_a_table_that_is_compacted_cleaned_and_archived_stays_small_and_whole() -> None:
+    table = TestTable()
+    years(table)
+    rows, before = snapshot(table.storage), len(table.timeline().instants)
+    assert clean(guarded(table), NOTHING).results[0].files > 10
+    assert [each for each in table.timeline().completed if each.action == CLEAN]
+    assert snapshot(table.storage) == rows
+    table.attempt()  # its start checks what it has not checked
+    archived = sum(len(each.instants) for each in archive_old(guarded(table), AT_ONCE))
+    assert archived > 0
+    assert len(table.timeline().instants) < before
+    assert len(archived_instants(table.storage)) == archived
+    assert snapshot(table.storage) == rows
+    attempt = table.attempt()
+    assert attempt.coordinator.position == offsets(11, 12)
+    attempt.run(offsets(12, 13), [row("new", at=50)])
+    assert snapshot(table.storage).keys() == {*rows, "new"}
+
+
+def test_what_a_pipeline_has_not_finished_stays() -> None:
+    table = TestTable()
+    years(table, 3)
+    journal = Journal(table.storage, PIPELINE)
+    first, second, third = journal.instants()
+    table.storage.delete(f".hoodie/.bucketingest/{PIPELINE.replace('/', '~')}/instants/{first}/done")
+    journal.mark_overtaken(second, "a test")
+    roll_back_completed(table, third)
+    kept = held_back(table.storage).kept
+    assert "has not finished it" in kept[first]
+    assert "ingested again" in kept[second]
+    (rollback,) = [each.request_time for each in table.timeline().instants if each.action == "rollback"]
+    assert "has not seen" in kept[rollback]
+    (compaction,) = table.timeline().compactions
+    assert "has not checked its plan" in kept[compaction]
+    table.attempt()
+    assert rollback not in held_back(table.storage).kept
+    assert compaction not in held_back(table.storage).kept
+
+
+def test_a_plan_changes_nothing() -> None:
+    table = TestTable()
+    years(table, 3)
+    before = {info.path for info in table.storage.list()}
+    assert archive_plan(guarded(table)).instants == ()
+    assert {info.path for info in table.storage.list()} == before
+
+
+def test_a_table_with_hudis_metadata_table_is_refused() -> None:
+    table = TestTable()
+    years(table, 3)
+    switch_on_metadata_table(table)
+    with pytest.raises(UnsupportedTable):
+        clean(guarded(table), NOTHING)
+    with pytest.raises(UnsupportedTable):
+        archive_old(guarded(table))
+
+
+def test_only_the_lease_of_the_job_counts() -> None:
+    table = TestTable()
+    with TableLease.acquire(table.storage, LeaseOwner(PIPELINE), wait=timedelta(0)) as lease:
+        check = lease_check(table.storage, lease.lease_id)
+        check()
+        lease.renew()
+        check()
+        with pytest.raises(LeaseLost):
+            lease_check(table.storage, "another")()
+    with pytest.raises(LeaseLost):
+        check()
