@@ -108,7 +108,7 @@ def test_the_limit_can_be_chosen(command: Command, storage: Storage) -> None:
 def test_a_pending_compaction_is_hudis_business(command: Command, storage: Storage) -> None:
     create_requested(storage, OLD, "compaction")
     (pending,) = report_of(command, storage)["pending"]
-    assert "never touches it" in pending["advice"]
+    assert "bucketingest compact finishes it" in pending["advice"]
 
 
 def test_leftovers_files_being_written_and_unmarked_partitions_are_reported(command: Command, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def findings(report: TableReport, view: FileView, replaced: Collection[tuple[str
     if files.file_groups and files.log_files / files.file_groups > _LOG_FILES_MAX:
         found.append(
             f"{files.log_files / files.file_groups:.0f} log files per file group: snapshot reads merge all of them; "
-            "run Hudi's compaction, or commit less often"
+            "compact it (services.mode: inline, or bucketingest compact), or commit less often"
         )
     return tuple(found)
 

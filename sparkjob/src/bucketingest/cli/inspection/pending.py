@@ -9,7 +9,7 @@ from bucketingest.cli.inspection.report import PendingInstant
 from bucketingest.cli.inspection.snapshot import TableSnapshot
 from bucketingest.hudi.errors import InvalidName
 from bucketingest.hudi.timeline.heartbeat import is_expired
-from bucketingest.hudi.timeline.instant import DELTA_COMMIT, ROLLBACK, Instant, parse_time
+from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, DELTA_COMMIT, ROLLBACK, Instant, parse_time
 from bucketingest.write.instants.commit_content import EPOCH
 from bucketingest.write.recovery.decide import Policy, Step, decide
 from bucketingest.write.recovery.facts import Facts
@@ -20,7 +20,12 @@ _DOES: Final = {
     Step.CLOSE: "closes the instant",
     Step.ROLL_BACK: "rolls the instant back and ingests its rows again",
 }
-_TABLE_SERVICES: Final = frozenset({"compaction", "logcompaction", "clustering", "clean", "indexing", "replacecommit"})
+_FINISHED_BY: Final = {
+    COMPACTION: "if a job or command of bucketingest planned it, the job or bucketingest compact finishes it; if Hudi "
+    "did, run it again with Hudi, or have Hudi roll it back",
+    CLEAN: "the job, if it carries out table services, or bucketingest clean finishes it; Hudi's next clean does, too",
+}
+_TABLE_SERVICES: Final = frozenset({"logcompaction", "clustering", "indexing", "replacecommit"})
 
 
 def pending_instants(snapshot: TableSnapshot, limit: timedelta) -> tuple[PendingInstant, ...]:
@@ -59,6 +64,8 @@ def _age(time: str, snapshot: TableSnapshot) -> timedelta:
 def _advice(instant: Instant, found: Facts | None, *, hangs: bool, alive: bool) -> str:
     if not hangs:
         return "nothing: it is young, its writer is probably active"
+    if instant.action in _FINISHED_BY:
+        return _FINISHED_BY[instant.action]
     if instant.action in _TABLE_SERVICES:
         return (
             f"a {instant.action} of Hudi's table services: bucketingest never touches it; run it again with Hudi, or "
