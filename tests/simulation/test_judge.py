@@ -21,10 +21,9 @@ from bucketingest.write.instants.shared_table import SharedTable
 from bucketingest.write.recovery import execute, facts, start
 from bucketingest.write.recovery.letters import InstantLetters
 from bucketingest.write.rows import adoption, append_handle, bucket_writer
-from support.simulation.features import Features
+from support.simulation.features import Features, features_of
 from support.simulation.job import process
 from support.simulation.runs import run_quietly
-from support.simulation.schedule import features_of
 
 SCHEDULES_MAX = 60
 

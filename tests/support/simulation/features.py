@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from support.simulation.spec import EDITS, Edit
@@ -30,11 +30,13 @@ class Features:
     """How often a person stops the pipeline at a bad moment and starts it again."""
     clocks_are_set: bool = False
     topic_made_anew: bool = False
+    serves: bool = False
+    """Whether the pipeline compacts the table itself."""
 
     @property
     def compacts(self) -> bool:
         """Whether base files come to be, and deletions are forgotten."""
-        return "compact" in self.services
+        return "compact" in self.services or self.serves
 
     @property
     def archives(self) -> bool:
@@ -83,6 +85,18 @@ def draw_features(rng: random.Random) -> Features:
         clocks_are_set=rng.random() < 0.3,
         topic_made_anew=rng.random() < 0.15,
     )
+
+
+def features_of(seed: int) -> Features:
+    """The features of a schedule's seed."""
+    return with_services(draw_features(random.Random(seed)), seed)
+
+
+def with_services(features: Features, seed: int) -> Features:
+    """The features, perhaps with table services of the pipeline's own. They have random numbers of their own."""
+    # What a former name of the pipeline deleted is forgotten by a compaction, and its rows come again elsewhere.
+    serves = "name" not in features.edits and random.Random(f"services {seed}").random() < 0.4
+    return replace(features, serves=serves)
 
 
 def _draw_edits(rng: random.Random) -> tuple[Edit, ...]:

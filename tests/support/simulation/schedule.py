@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from bucketingest.write.errors import PositionLost, RangeConflict
-from support.simulation.features import Features, draw_features
+from support.simulation.features import draw_features, with_services
 from support.simulation.job.new_topic import NewTopicProcess
 from support.simulation.job.process import SKEWS, Limits, Process
 from support.simulation.job.surroundings import Surroundings
@@ -53,6 +53,8 @@ _COUNTED: Final = (
     "leaps",
     "edits",
     "schedules",
+    "requests",
+    "ends",
     "compacts",
     "cleans",
     "archives",
@@ -91,18 +93,13 @@ def run_schedule(seed: int, *, steps_shown: int = 60) -> Verdict:
     return Schedule(seed).run(steps_shown)
 
 
-def features_of(seed: int) -> Features:
-    """The events in the schedule of a seed."""
-    return draw_features(random.Random(seed))
-
-
 class Schedule:
     """Processes of the pipeline run, other writers visit, until the input is in the table; then it is judged."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         rng = random.Random(seed)
-        self._features = features = draw_features(rng)
+        self._features = features = with_services(draw_features(rng), seed)
         self._kind = rng.choice(list(_KINDS))
         self._world = World(f"schedule {seed}", _KINDS[self._kind], faults=rng.randint(1, _FAULTS_MAX))
         rows = draw_rows(rng, rng.randint(8, 30), growing=features.compacts)
@@ -238,6 +235,7 @@ class Schedule:
             locks=self._locks,
             commit_interval=None if self._interval_ms is None else timedelta(milliseconds=self._interval_ms),
             clock_is_set=clocks,
+            serves=self._features.serves,
         )
 
     def _look(self) -> None:
@@ -293,5 +291,6 @@ class Schedule:
             pipeline=self._spec.pipeline,
             letters_place=self._spec.dead_letters,
             foreign_rows_may_hide=features.schedules_without_lock,
+            serves=features.serves,
             doubles_allowed=features.archives and features.compacts,
         )

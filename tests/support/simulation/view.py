@@ -21,7 +21,7 @@ _STALE_STEPS: Final = 40
 """Greatest age of a change that a stale listing does not show."""
 
 _DANGEROUS: Final = re.compile(
-    r"/(decision|intent/\d+|ledger/\d+|\d+_\d+\.deltacommit|\.[^/]+\.log\.\d+_0-0-0"
+    r"/(decision|go|opened|plan|intent/\d+|ledger/\d+|\d+_\d+\.(?:deltacommit|commit)|\.[^/]+\.log\.\d+_0-0-0"
     r"|\d+\.(deltacommit|rollback|compaction)\.(requested|inflight))$"
 )
 _ON_TIMELINE: Final = re.compile(r"\.hoodie/timeline/(\d{17})")
@@ -31,7 +31,10 @@ _CONSISTENT: Final = (".hoodie/timeline", ".hoodie/.bucketingest")
 class View:
     """The store as one actor sees it. Dies with its actor: after that every call raises Killed."""
 
-    def __init__(self, objects: Objects, world: World, actor: Actor, *, lands_late: bool = True) -> None:
+    def __init__(
+        self, objects: Objects, world: World, actor: Actor, *, lands_late: bool = True, lists_stale: bool = True
+    ) -> None:
+        self._lists_stale = lists_stale
         self._objects = objects
         self._world = world
         self._actor = actor
@@ -113,7 +116,7 @@ class View:
 
     def _may_be_stale(self, prefix: str) -> bool:
         """Listings of the timeline and of our own objects are consistent on every store that is accepted."""
-        return self._world.chances.stale_list > 0 and not prefix.startswith(_CONSISTENT)
+        return self._lists_stale and self._world.chances.stale_list > 0 and not prefix.startswith(_CONSISTENT)
 
     def _stale(self) -> dict[str, StoredObject]:
         rng, since = self._world.rng, self._world.steps - _STALE_STEPS

@@ -20,6 +20,7 @@ from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.rows.write_status import WriteStatus
 from support.simulation.job.engine import Engine
+from support.simulation.job.services import OwnServices
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes
 from support.simulation.source import DEFINITION, SCHEMA, offset_of, source_range
@@ -33,6 +34,8 @@ _IDLE: Final = 0.3
 """How often the source has nothing for a while after a micro-batch."""
 _STOPPED: Final = 0.04
 """How often the process gets a stop request after a micro-batch."""
+_SERVED: Final = 0.7
+"""How often table services have their step after a micro-batch."""
 _CLOCK_SET: Final = 0.15
 """How often the wall clock is set after a micro-batch, where clocks are."""
 SKEWS: Final = (-120_000, -5_000, 0, 0, 3_000, 120_000)
@@ -55,6 +58,8 @@ class Limits:
     """None: an instant per micro-batch."""
     locks: bool
     """Whether it holds the table's lock while it changes the timeline: then no other actor has a turn."""
+    serves: bool = False
+    """Whether it compacts the table."""
     clock_is_set: bool = False
     """Whether its wall clock goes back and forth while it runs."""
 
@@ -78,6 +83,7 @@ class Process:
         self._engine = Engine(
             self, around, routes, map_tasks=limits.map_tasks, write_tasks=limits.write_tasks, twins=limits.twins
         )
+        self._services: OwnServices | None = None
         self._fingerprint = repr((self.spec, limits.map_tasks, limits.write_tasks))
         self._assignment: Assignment | None = None
         around.pipeline = self.spec.pipeline
@@ -114,6 +120,8 @@ class Process:
             work=self._fingerprint,
             open_letters=lambda url: around.open_letters(url, actor, self._routes.views),
         )
+        if limits.serves:
+            self._services = OwnServices(self.name, around, settings.lock, spec.pipeline, self._clock)
         coordinator = InstantCoordinator(opened, settings)
         self._world.note(self.name, "claimed", f"epoch {coordinator.epoch}")
         for starts_left in reversed(range(_STARTS_MAX)):
@@ -141,6 +149,8 @@ class Process:
             if self._limits.clock_is_set and rng.random() < _CLOCK_SET:
                 self._skew = timedelta(milliseconds=rng.choice(SKEWS))
                 self._world.note(self.name, "clock is", f"wrong by {self._skew}")
+            if self._services is not None and rng.random() < _SERVED:
+                self._services.step(actor)
             if rng.random() < _IDLE:
                 coordinator.commit_if_due()
             if rng.random() < _STOPPED:  # gracefully, as by SIGTERM
@@ -148,6 +158,8 @@ class Process:
                 self._world.note(self.name, "stopped")
                 return
         coordinator.commit_open()
+        if self._services is not None:
+            self._services.step(actor, to_the_end=True)
         self.finished = True
         self._world.note(self.name, "finished")
 

@@ -58,9 +58,8 @@ def run_pending(visit: Visit, actor: Actor, storage: View) -> None:
 def _run(visit: Visit, actor: Actor, storage: View, time: str, operations: Sequence[Mapping[str, Any]]) -> None:
     table = visit.look(storage)
     inflight = f"{TIMELINE}{time}.compaction.inflight"
-    if inflight in table.objects:  # an executor died: its files are rolled back
-        storage.delete_many([file.path for file in table.files if file.is_base and file.instant == time])
-        storage.delete(inflight)
+    if inflight in table.objects:  # an executor died, or seems to have: its files are rolled back
+        _roll_back(visit, storage, table, time)
     visit.create(storage, f"{time}.compaction.inflight")
     stats: dict[str, list[dict[str, Any]]] = {}
     token = f"{visit.world.steps}-0-1"
@@ -90,6 +89,44 @@ def _run(visit: Visit, actor: Actor, storage: View, time: str, operations: Seque
         }
         visit.create(storage, f"{time}_{visit.next_time(storage)}.commit", container("HoodieCommitMetadata", metadata))
     visit.world.note(visit.name, "compacts", time)
+
+
+def _roll_back(visit: Visit, storage: View, table: Snapshot, time: str) -> None:
+    """In Hudi's steps, as its single writer does without a look at any heartbeat; it may die between any two."""
+    doomed = [file for file in table.files if file.is_base and file.instant == time]
+    target = {"commitTime": time, "action": "compaction"}
+
+    def plan(_: str) -> dict[str, Any]:
+        requests = [
+            {
+                "partitionPath": file.partition,
+                "fileId": file.file_id,
+                "latestBaseInstant": time,
+                "filesToBeDeleted": [storage.absolute(file.path)],
+                "logBlocksToBeDeleted": {},
+            }
+            for file in doomed
+        ]
+        return {"instantToRollback": target, "RollbackRequests": requests, "version": 1}
+
+    rollback = visit.request(storage, "rollback", "HoodieRollbackPlan", plan)
+    if rollback is None:
+        return
+    visit.create(storage, f"{rollback}.rollback.inflight")
+    storage.delete_many([file.path for file in doomed])
+    storage.delete(f"{TIMELINE}{time}.compaction.inflight")
+    metadata = {
+        "startRollbackTime": rollback,
+        "timeTakenInMillis": 1,
+        "totalFilesDeleted": len(doomed),
+        "commitsRollback": [time],
+        "partitionMetadata": {},
+        "version": 1,
+        "instantsRollback": [target],
+    }
+    visit.create(
+        storage, f"{rollback}_{visit.next_time(storage)}.rollback", container("HoodieRollbackMetadata", metadata)
+    )
 
 
 def _merged(
