@@ -95,8 +95,13 @@ def features_of(seed: int) -> Features:
 def with_services(features: Features, seed: int) -> Features:
     """The features, perhaps with table services of the pipeline's own. They have random numbers of their own."""
     # What a former name of the pipeline deleted is forgotten by a compaction, and its rows come again elsewhere.
-    serves = "name" not in features.edits and random.Random(f"services {seed}").random() < 0.4
-    return replace(features, serves=serves)
+    rng = random.Random(f"services {seed}")
+    if "name" in features.edits or rng.random() >= 0.4:
+        return features
+    if "compact" in features.services or rng.random() < 0.4:
+        return replace(features, serves=True)
+    # Somebody who takes its compactions for dead, and carries them out.
+    return replace(features, serves=True, services=(*features.services, "compact"), visits=max(features.visits, 8))
 
 
 def _draw_edits(rng: random.Random) -> tuple[Edit, ...]:

@@ -15,6 +15,8 @@ EXECUTOR_CONTAINER: Final = "spark-kubernetes-executor"
 
 MIB: Final = 1024**2
 _JVM_OVERHEAD_MIN_MIB: Final = 384
+_SERVICES_MIB: Final = 1024
+"""What the process beside the driver may need that carries table services out."""
 _WORKER_MIB: Final = 256
 """A Python worker that has imported its packages and holds a batch, without the budget of its buffers."""
 _DRIVER_PYTHON_MIB: Final = 768
@@ -75,6 +77,7 @@ def executor_overhead_mib(wanted: BucketIngest) -> int:
 
 
 def driver_pod_mib(wanted: BucketIngest) -> int:
-    """Memory of the driver's pod: the JVM's heap and overhead, and Python."""
+    """Memory of the driver's pod: the JVM's heap and overhead, Python, and the process of table services."""
     heap = wanted.spec.spark.driver.memory // MIB
-    return heap + max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + _DRIVER_PYTHON_MIB
+    services = _SERVICES_MIB if wanted.spec.services.runs_inline else 0
+    return heap + max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + _DRIVER_PYTHON_MIB + services

@@ -180,9 +180,10 @@ class InlineServices:
         if isinstance(state, Ended):
             self._note(compactions=self._report.compactions + (state.end is End.COMPLETED))
             self._failed |= dict.fromkeys(state.failed, self._forward())
-        if not (is_open := self._holder.is_open()):
-            self._note(compacting=None)
-        if state is None and not is_open:
+        pending = self._holder.open_compaction()
+        if pending != self._report.compacting:
+            self._note(compacting=pending)
+        if state is None and pending is None:
             if self._triggers is None:
                 self._next_look = None
             elif self._tidy is not None and self._forward() >= self._next_tidy:

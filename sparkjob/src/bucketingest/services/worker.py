@@ -15,8 +15,10 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
@@ -118,6 +120,8 @@ def main() -> None:
 
     logging.basicConfig(level=logging.INFO, handlers=[_Forward(send)])
     os.nice(_PRIORITY)
+    with suppress(OSError):  # if memory runs out, the kernel ends this process, not the job's JVM
+        Path("/proc/self/oom_score_adj").write_text("900", "ascii")
     request: Request = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the job that started this process
     threading.Thread(target=_end_with_job, name="end-with-job", daemon=True).start()
     answer: object

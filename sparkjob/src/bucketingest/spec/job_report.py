@@ -61,7 +61,7 @@ class ServicesReport(_Report):
     log_bytes: int = Field(description="Their bytes.")
     oldest_log_seconds: float | None = Field(description="Age of the oldest of them; null without log files.")
     compacting: str | None = Field(description="Request time of the compaction that is pending.")
-    compacting_seconds: float | None = Field(description="Since this process saw it first.")
+    compacting_seconds: float | None = Field(description="Since its request time.")
     compactions: int
     failures: int
 

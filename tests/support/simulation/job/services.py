@@ -64,14 +64,14 @@ class OwnServices:
         if isinstance(state, Work):
             self._execute(view, state, alone=not plans)
             return True
-        if state is None and plans and not holder.is_open():
+        if state is None and plans and holder.open_compaction() is None:
             triggers = CompactionTriggers(log_files=self._world.rng.choice((1, 2)))
             if (proposal := propose(view, triggers, self._clock()).proposal) is not None:
                 number = holder.request(proposal)
                 self._world.note(self._name, "requests", f"compaction {number} at {proposal.record.compaction}")
         if state is not None:
             self._world.note(self._name, "ends", f"compaction {state.compaction}: {state.end}")
-        return holder.is_open()
+        return holder.open_compaction() is not None
 
     def _execute(self, view: View, work: Work, *, alone: bool) -> None:
         """In this process, or in one of its own, which may stall and continue when the round has long ended."""

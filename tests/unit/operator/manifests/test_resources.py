@@ -135,6 +135,15 @@ def test_the_driver_pod_has_room_for_its_heap() -> None:
     assert int(limits["memory"].removesuffix("Mi")) > 2048
 
 
+def test_the_driver_pod_has_room_for_table_services_where_they_run() -> None:
+    def memory(spec: dict[str, Any]) -> int:
+        made = manifests(spec)
+        pod = made.driver_pod(1, input_of(made.wanted))["spec"]
+        return int(pod["containers"][0]["resources"]["limits"]["memory"].removesuffix("Mi"))
+
+    assert memory({"services": {"mode": "inline"}}) == memory({}) + 1024
+
+
 def test_everything_is_owned_by_the_resource_alone() -> None:
     made = manifests()
     for each in [*made.attempt(1, input_of(made.wanted)), made.rollback_job(1)]:

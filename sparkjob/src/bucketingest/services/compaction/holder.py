@@ -90,7 +90,7 @@ class CompactionHolder:
         with self._lock():
             timeline = Timeline.load(self._storage)
             why = self._refusal(timeline, proposal)
-            if why is None and self.is_open():
+            if why is None and self.open_compaction() is not None:
                 why = "the one before has not ended"
             if why is not None:
                 raise PlanOutdated(f"{self._storage.url}: compaction not requested: {why}")
@@ -127,10 +127,13 @@ class CompactionHolder:
             return "its time is taken"
         return undecided(self._storage, timeline)
 
-    def is_open(self) -> bool:
-        """Whether a compaction of ours has not ended."""
+    def open_compaction(self) -> str | None:
+        """Request time of our compaction that has not ended; None if there is none. Raises NewerFormat."""
         numbers = self._journal.numbers()
-        return bool(numbers) and self._journal.done(numbers[-1]) is None
+        if not numbers or self._journal.done(numbers[-1]) is not None:
+            return None
+        record = self._journal.plan(numbers[-1])
+        return "" if record is None else record.compaction
 
     def advance(self) -> Work | Ended | None:
         """Take every step of the newest compaction up to the next one that takes long.

@@ -53,7 +53,6 @@ class ProgressBoard:
         self._batch_started: float | None = None
         self._is_running = False
         self._committing: float | None = None
-        self._compacting_since: float | None = None
         self._end: Phase | None = None
         self._committed_at: float | None = None
         self._opened_at: float | None = None
@@ -203,9 +202,6 @@ class ProgressBoard:
     def services(self, report: ServicesState) -> None:
         """What table services see and do now."""
         with self._lock:
-            before = self._progress.services
-            if before is None or before.compacting != report.compacting:
-                self._compacting_since = None if report.compacting is None else self._forward()
             self._progress = replace(self._progress, services=report)
 
     def executors(self, count: int) -> None:
@@ -238,7 +234,7 @@ class ProgressBoard:
                 lag_offsets=self._backlog.offsets,
                 lag_seconds=max(known) if known else None,
                 oldest_log_age=self._oldest_log_age(),
-                compacting_for=None if self._compacting_since is None else now - self._compacting_since,
+                compacting_for=self._compacting_for(),
                 committing_for=None if self._committing is None else now - self._committing,
                 last_report_age=None if self._reported_at is None else now - self._reported_at,
             )
@@ -252,6 +248,10 @@ class ProgressBoard:
         services = self._progress.services
         oldest_at = services.backlog.oldest_at if services is not None and services.backlog is not None else None
         return None if oldest_at is None else max(self._clock() - oldest_at, timedelta()).total_seconds()
+
+    def _compacting_for(self) -> float | None:
+        compacting = self._progress.services.compacting if self._progress.services is not None else None
+        return None if not compacting else max(self._clock() - parse_time(compacting), timedelta()).total_seconds()
 
     def _phase(self) -> Phase:
         if self._end is not None:

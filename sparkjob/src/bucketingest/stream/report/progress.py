@@ -99,7 +99,7 @@ class Progress:
     oldest_log_age: float | None = None
     """Of the oldest log file that no compaction has merged; None before the first look, and without log files."""
     compacting_for: float | None = None
-    """Since the pending compaction was seen first; None without one."""
+    """Since the request time of the pending compaction, which is up to a minute in the past; None without one."""
     rollbacks: int = 0
     """Instants that were rolled back after their micro-batch started, and written again."""
     position_losses: int = 0
