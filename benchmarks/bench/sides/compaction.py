@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from bench.sides.process_tree import peak_rss_bytes
 from bench.sides.protocol import Answer, serve, stay_on_core
 from bucketingest.hudi.errors import InvalidTable
+from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import load_table
-from bucketingest.hudi.timeline.compaction_plan import read_compaction_plan
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.commit import compaction_commit
 from bucketingest.services.merge.merge_group import compact_group

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
+from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.hudi.table.table import TableDefinition
-from bucketingest.hudi.timeline.history import archived_instants
 from bucketingest.storage import open_storage
 from bucketingest.write.instants.commit_content import PIPELINE
 from support.oracle import hudi_rs

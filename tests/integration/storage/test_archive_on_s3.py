@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from bucketingest.hudi.timeline.history import archived_instants
-from bucketingest.hudi.timeline.history_manifest import VERSION_PATH, load_manifest, manifest_path
-from bucketingest.hudi.timeline.history_writer import publish_version
+from bucketingest.hudi.history.archived import archived_instants
+from bucketingest.hudi.history.manifest import VERSION_PATH, load_manifest, manifest_path
+from bucketingest.hudi.history.writer import publish_version
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import ConditionalStorage, Storage, open_storage
 from devservers.s3 import S3Server
-from support.tables.archivals import RULES, SERVICES, WRITES, all_instants, run
-from support.tables.old_timelines import old_table
+from support.tables.services.archivals import RULES, SERVICES, WRITES, all_instants, run
+from support.tables.services.old_timelines import old_table
 
 pytestmark = pytest.mark.s3
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bucketingest.hudi.history.archived import history_files
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
 from bucketingest.hudi.rollback.plan import rolled_back_instants
-from bucketingest.hudi.timeline.history import history_files
 from bucketingest.hudi.timeline.instant import ROLLBACK, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage

@@ -22,7 +22,7 @@ from bucketingest.services.inline import LOOK_EVERY, TIDY_EVERY, InlineServices,
 from bucketingest.services.worker import Execute, Propose, Request, Tidy
 from support.storage.flaky_storage import FlakyStorage
 from support.tables.other_writers import schedule_compaction
-from support.tables.snapshot import snapshot
+from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 

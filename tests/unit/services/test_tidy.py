@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.hudi.timeline.history import archived_instants
 from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.lease.record import LeaseLost, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
@@ -21,7 +21,7 @@ from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.tidy import Guarded, archive_old, archive_plan, clean, held_back, lease_check
 from bucketingest.write.instants.journal import Journal
 from support.tables.other_writers import roll_back_completed, switch_on_metadata_table
-from support.tables.snapshot import snapshot
+from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
 

@@ -18,26 +18,13 @@ from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, Ru
 from bucketingest.cli.plugins import add_commands
 from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.cli.process.termination_message import Termination, termination_path
+from bucketingest.cli.services import commands as services
+from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl
 from bucketingest.errors import BucketIngestError
 from bucketingest.redaction import redacted
 
 # Base of every usage error. Typer bundles its own click and exports only this class of it.
 _WrongUsage: Any = typer.BadParameter.__mro__[1]
-
-_TableUrl = Annotated[
-    str, typer.Argument(help="Base path of a Hudi table: a directory, s3://, gs://, abfss://.", show_default=False)
-]
-_LockOption = Annotated[
-    str, typer.Option(help="Hudi's lock to take: auto, storage, fileSystem or none.", metavar="PROVIDER")
-]
-_StorageOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--storage-option",
-        help="Setting of the storage, as region=eu-west-1; may be repeated. Put secrets into the environment.",
-        metavar="NAME=VALUE",
-    ),
-]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -142,7 +129,7 @@ def validate(
 
 @app.command()
 def inspect(
-    table_url: _TableUrl,
+    table_url: TableUrl,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as one JSON object.")] = False,
     instants: Annotated[int, typer.Option(min=1, max=1000, help="How many of the newest instants to show.")] = 10,
     pending_limit: Annotated[
@@ -157,7 +144,7 @@ def inspect(
 
 @app.command()
 def rollback(
-    table_url: _TableUrl,
+    table_url: TableUrl,
     *,
     instants: Annotated[
         list[str] | None,
@@ -168,8 +155,8 @@ def rollback(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print plan and results as one JSON object.")] = False,
-    lock: _LockOption = "auto",
-    storage_options: _StorageOptions = None,
+    lock: LockOption = "auto",
+    storage_options: StorageOptions = None,
 ) -> None:
     """Roll back what failed attempts left: instants of bucketingest that never completed, and unfinished rollbacks.
 
@@ -192,75 +179,6 @@ def rollback(
 
 
 @app.command()
-def compact(
-    table_url: _TableUrl,
-    *,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Every file group that has log files, not only those that are due.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
-    lock: _LockOption = "auto",
-    storage_options: _StorageOptions = None,
-) -> None:
-    """Merge the log files of file groups into base files, so that reads are fast: a Hudi compaction, without Java.
-
-    Due is a file group with many, large or old log files. The command may be repeated, also after a crash. It holds the
-    table's lease: a running job is not disturbed, the command ends instead.
-    """
-    from bucketingest.cli.services.compact import EVERYTHING, compact_table
-    from bucketingest.cli.services.held_table import TableChoice
-    from bucketingest.services.compaction.choose import CompactionTriggers
-
-    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
-    compact_table(choice, EVERYTHING if everything else CompactionTriggers(), dry_run=dry_run, as_json=as_json)
-
-
-@app.command()
-def clean(
-    table_url: _TableUrl,
-    *,
-    retain: Annotated[
-        str, typer.Option(help="Time for which superseded files stay: longer than any query.", metavar="DURATION")
-    ] = "24h",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
-    lock: _LockOption = "auto",
-    storage_options: _StorageOptions = None,
-) -> None:
-    """Delete files that a compaction has superseded: a Hudi clean, without Java. Savepoints are respected.
-
-    A pending clean, also Hudi's, is finished first. The command may be repeated, and ends if a job holds the table.
-    """
-    from bucketingest.cli.options import duration
-    from bucketingest.cli.services.held_table import TableChoice
-    from bucketingest.cli.services.tidy import clean_table
-
-    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
-    clean_table(choice, duration("--retain", retain), dry_run=dry_run, as_json=as_json)
-
-
-@app.command()
-def archive(
-    table_url: _TableUrl,
-    *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
-    lock: _LockOption = "auto",
-    storage_options: _StorageOptions = None,
-) -> None:
-    """Move old instants from the active timeline into Hudi's archived history, without Java: listings stay short.
-
-    The newest 20 commits stay, and those of the last hour. The command ends if a job holds the table.
-    """
-    from bucketingest.cli.services.held_table import TableChoice
-    from bucketingest.cli.services.tidy import archive_table
-
-    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
-    archive_table(choice, dry_run=dry_run, as_json=as_json)
-
-
-@app.command()
 def demo(
     kafka: Annotated[
         bool, typer.Option("--kafka", help="Ingest from a Kafka topic, which the demo makes and fills.")
@@ -279,6 +197,10 @@ def demo(
     from bucketingest.cli.demo.command import DemoOptions, run_demo
 
     run_demo(DemoOptions(seconds, rows, directory, bootstrap_servers), kafka=kafka)
+
+
+for command in (services.compact, services.clean, services.archive):
+    app.command()(command)
 
 
 def main() -> None:

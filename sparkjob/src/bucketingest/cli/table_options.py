@@ -1,13 +1,28 @@
-"""Options that every command has that changes a table: Hudi's lock, and the settings of the storage."""
+"""Options of every command that changes a table: which one, Hudi's lock, and the settings of the storage."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast, get_args
+from typing import Annotated, cast, get_args
 
 import typer
 
 from bucketingest.hudi.lock.hudi_lock import Provider
+
+TableUrl = Annotated[
+    str, typer.Argument(help="Base path of a Hudi table: a directory, s3://, gs://, abfss://.", show_default=False)
+]
+LockOption = Annotated[
+    str, typer.Option(help="Hudi's lock to take: auto, storage, fileSystem or none.", metavar="PROVIDER")
+]
+StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        help="Setting of the storage, as region=eu-west-1; may be repeated. Put secrets into the environment.",
+        metavar="NAME=VALUE",
+    ),
+]
 
 
 def lock_provider(text: str) -> Provider:

@@ -6,12 +6,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import HudiError
 from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.hudi.timeline.instant import parse_time
 from bucketingest.lease.record import LeaseError
 from bucketingest.services.compaction.choose import CompactionTriggers, Group
 from bucketingest.services.compaction.holder import CompactionHolder, Ended, Work
@@ -55,6 +56,15 @@ class ServicesState:
     """Instants that were taken off the active timeline."""
     failures: int = 0
     """Steps that failed, each tried again."""
+
+    def oldest_log_age(self, now: datetime) -> float | None:
+        """Seconds since the request of the oldest log file's instant; None without log files."""
+        oldest_at = None if self.backlog is None else self.backlog.oldest_at
+        return None if oldest_at is None else max(now - oldest_at, timedelta()).total_seconds()
+
+    def compacting_for(self, now: datetime) -> float | None:
+        """Seconds since the request time of the pending compaction; None without one."""
+        return max(now - parse_time(self.compacting), timedelta()).total_seconds() if self.compacting else None
 
 
 class InlineServices:

@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
+from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.checks import check_table
 from bucketingest.hudi.table.file_view import FileView, load_file_view
 from bucketingest.hudi.table.key_sample import sample_record_keys
@@ -19,7 +20,6 @@ from bucketingest.hudi.table.schema import AvroSchema, arrow_to_avro, avro_to_ar
 from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.table.table import HoodieTable, TableDefinition, create_table, load_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.index.bucket_index import BucketIndex
 from bucketingest.index.layout_check import verify_bucket_layout

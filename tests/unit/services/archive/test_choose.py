@@ -13,7 +13,7 @@ from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, REPLACE_COMMIT, RO
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.choose import ArchiveChoice, ArchiveFacts, ArchiveRules, Held, choose
 from bucketingest.storage.interface import ObjectInfo
-from support.tables.old_timelines import NOW, at, done, finished
+from support.tables.services.old_timelines import NOW, at, done, finished
 
 RULES = ArchiveRules(keep_min=2)
 FILE_ID = "00000000-0000-0000-0000-000000000000-0"

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from bucketingest.hudi.timeline.history import archived_instants
-from bucketingest.hudi.timeline.history_manifest import load_manifest
-from bucketingest.hudi.timeline.history_writer import publish, write_history_file
+from bucketingest.hudi.history.archived import archived_instants
+from bucketingest.hudi.history.manifest import load_manifest
+from bucketingest.hudi.history.writer import publish, write_history_file
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive import execute
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.passing_storage import PassingStorage
 from support.storage.swapping_storage import Swapping
-from support.tables.archivals import (
+from support.tables.services.archivals import (
     SERVICES,
     WRITES,
     all_instants,
@@ -24,7 +24,7 @@ from support.tables.archivals import (
     table,
     unchecked,
 )
-from support.tables.old_timelines import at, finish, history_files_of, timeline_files
+from support.tables.services.old_timelines import at, finish, history_files_of, timeline_files
 
 
 class FencedOut(Exception):

@@ -10,10 +10,10 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.hudi.errors import TimelineError
+from bucketingest.hudi.history.archived import archived_instants
+from bucketingest.hudi.history.manifest import VERSION_PATH, load_manifest
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, LogFileName
 from bucketingest.hudi.rollback.markers import create_marker
-from bucketingest.hudi.timeline.history import archived_instants
-from bucketingest.hudi.timeline.history_manifest import VERSION_PATH, load_manifest
 from bucketingest.hudi.timeline.instant import COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive import execute
@@ -23,7 +23,7 @@ from bucketingest.services.archive.horizon import read_horizon
 from bucketingest.storage import Data
 from bucketingest.write.instants.commit_content import PIPELINE, RANGES
 from support.storage.passing_storage import PassingStorage
-from support.tables.archivals import (
+from support.tables.services.archivals import (
     RULES,
     SERVICES,
     WRITES,
@@ -34,7 +34,7 @@ from support.tables.archivals import (
     table,
     unchecked,
 )
-from support.tables.old_timelines import NOW, at, finish, finished, old_table, timeline_files
+from support.tables.services.old_timelines import NOW, at, finish, finished, old_table, timeline_files
 
 
 def test_what_is_archived_leaves_the_timeline_with_all_of_its_files() -> None:

@@ -11,8 +11,8 @@ from bucketingest.services.archive.facts import read_facts
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.commit_content import PIPELINE, RANGES
 from support.storage.passing_storage import PassingStorage
-from support.tables.old_timelines import at, finish, finished, old_table
 from support.tables.other_writers import replace_file_groups
+from support.tables.services.old_timelines import at, finish, finished, old_table
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 

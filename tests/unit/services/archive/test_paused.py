@@ -10,12 +10,12 @@ from functools import partial
 import pytest
 
 from bucketingest.hudi.errors import TimelineError
-from bucketingest.hudi.timeline.history_manifest import load_manifest
+from bucketingest.hudi.history.manifest import load_manifest
 from bucketingest.storage import Storage
 from support.storage.passing_storage import PassingStorage
 from support.storage.swapping_storage import Swapping
-from support.tables.archivals import RULES, WRITES, all_instants, first_archived, run
-from support.tables.old_timelines import timeline_files
+from support.tables.services.archivals import RULES, WRITES, all_instants, first_archived, run
+from support.tables.services.old_timelines import timeline_files
 
 
 class Paused(PassingStorage):

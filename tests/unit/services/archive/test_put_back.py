@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from bucketingest.hudi.history.manifest import VERSION_PATH
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
-from bucketingest.hudi.timeline.history_manifest import VERSION_PATH
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.execute import put_back
 from bucketingest.services.archive.horizon import HORIZONS, raise_horizon, read_horizon
-from support.tables.archivals import (
+from support.tables.services.archivals import (
     WRITES,
     paths,
     run,
     table,
     unchecked,
 )
-from support.tables.old_timelines import at, done, finished, timeline_files
+from support.tables.services.old_timelines import at, done, finished, timeline_files
 
 
 def test_a_completed_file_that_a_paused_process_puts_back_is_removed() -> None:

@@ -8,10 +8,19 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.hudi.naming import BaseFileName, LogFileName
-from bucketingest.hudi.timeline.clean_plan import BY_HOURS, BY_VERSIONS, Earliest
+from bucketingest.hudi.plans.clean_plan import BY_HOURS, BY_VERSIONS, Earliest
 from bucketingest.services.clean.choose import Retention, plan_clean
 from bucketingest.services.clean.facts import PendingPlan, Superseder
-from support.tables.named_slices import FILE_ID, GROUP, HOUR, NOW, NamedTable, ago, deleted_instants, times_by_partition
+from support.tables.services.named_slices import (
+    FILE_ID,
+    GROUP,
+    HOUR,
+    NOW,
+    NamedTable,
+    ago,
+    deleted_instants,
+    times_by_partition,
+)
 
 OTHER = ("us", FILE_ID)
 LOG = LogFileName(FILE_ID, ago(300), 1)

@@ -16,9 +16,9 @@ from bucketingest.storage import StorageUnavailable
 from bucketingest.write.instants.records import CommitDecision
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
-from support.tables.cleanable import metadata, pending_clean, planned, three_slices
-from support.tables.named_slices import HOUR
-from support.tables.stored_slices import StoredTable
+from support.tables.services.cleanable import metadata, pending_clean, planned, three_slices
+from support.tables.services.named_slices import HOUR
+from support.tables.services.stored_slices import StoredTable
 
 
 @pytest.mark.parametrize("after_effect", [False, True])

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from bucketingest.services.clean.decisions import KEPT_CLEANS, KEPT_FOR, StoredDecisions
 from bucketingest.write.instants.records import CommitDecision
-from support.tables.named_slices import NOW, NamedTable, ago
-from support.tables.stored_slices import StoredTable
+from support.tables.services.named_slices import NOW, NamedTable, ago
+from support.tables.services.stored_slices import StoredTable
 
 FIRST, SECOND = CommitDecision("1", b"first\n\x00"), CommitDecision("2", b"second")
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.services.clean.earliest import Limit, earliest_to_retain
-from support.tables.named_slices import NOW, NamedTable, ago
+from support.tables.services.named_slices import NOW, NamedTable, ago
 
 
 def limit(table: NamedTable, retain: float = 60, last: str = "") -> Limit:

@@ -9,7 +9,7 @@ import pytest
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import InstantExists, InvalidTable
-from bucketingest.hudi.timeline.clean_plan import CleanMetadata, CleanPlan, read_clean_plan
+from bucketingest.hudi.plans.clean_plan import CleanMetadata, CleanPlan, read_clean_plan
 from bucketingest.hudi.timeline.instant import CLEAN, State, format_time
 from bucketingest.hudi.timeline.ocf import write_record
 from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
@@ -27,8 +27,8 @@ from bucketingest.services.clean.execute import (
 )
 from bucketingest.services.errors import CleanRefused
 from bucketingest.write.instants.records import CommitDecision
-from support.tables.cleanable import metadata, pending_clean, planned, three_slices
-from support.tables.named_slices import HOUR, ago
+from support.tables.services.cleanable import metadata, pending_clean, planned, three_slices
+from support.tables.services.named_slices import HOUR, ago
 
 
 def test_a_clean_deletes_what_it_planned_and_says_so() -> None:

@@ -11,17 +11,17 @@ import pytest
 
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.naming import BaseFileName, LogFileName
+from bucketingest.hudi.plans.clean_plan import CleanMetadata
+from bucketingest.hudi.plans.compaction_plan import CompactionOperation, CompactionPlan
 from bucketingest.hudi.rollback.plan import RollbackPlan
-from bucketingest.hudi.timeline.clean_plan import CleanMetadata
-from bucketingest.hudi.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION, REPLACE_COMMIT, ROLLBACK, format_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.clean.execute import choose_now, clean_table
 from bucketingest.services.clean.facts import CleanFacts, PendingPlan, Superseder, load_clean_facts
 from bucketingest.storage import open_storage
 from support.tables.fixtures import unpack_fixture
-from support.tables.named_slices import FILE_ID, GROUP, HOUR, NOW, NamedTable, ago
-from support.tables.stored_slices import StoredTable
+from support.tables.services.named_slices import FILE_ID, GROUP, HOUR, NOW, NamedTable, ago
+from support.tables.services.stored_slices import StoredTable
 
 SLICE: dict[str, Any] = {
     "type": "record",

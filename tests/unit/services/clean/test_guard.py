@@ -7,16 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from bucketingest.hudi.naming import BaseFileName, LogFileName
+from bucketingest.hudi.plans.clean_plan import SAVEPOINTS, CleanPlan
 from bucketingest.hudi.rollback.plan import RollbackPlan
-from bucketingest.hudi.timeline.clean_plan import SAVEPOINTS, CleanPlan
 from bucketingest.hudi.timeline.instant import COMMIT, RESTORE, ROLLBACK
 from bucketingest.hudi.timeline.timeline import create_requested, path_of
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.execute import choose_now, request, run
 from bucketingest.services.clean.guard import Guard
 from bucketingest.services.errors import CleanRefused
-from support.tables.named_slices import FILE_ID, GROUP, HOUR, NamedTable, ago
-from support.tables.stored_slices import StoredTable
+from support.tables.services.named_slices import FILE_ID, GROUP, HOUR, NamedTable, ago
+from support.tables.services.stored_slices import StoredTable
 
 OLD = f"eu/{LogFileName(FILE_ID, ago(300), 1)}"
 

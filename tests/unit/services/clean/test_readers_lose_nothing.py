@@ -11,7 +11,7 @@ import pytest
 
 from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.services.clean.choose import Retention
-from support.tables.named_slices import FILE_ID, NamedTable, ago
+from support.tables.services.named_slices import FILE_ID, NamedTable, ago
 
 RETAIN = 60.0
 LENGTH = 300.0

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi.errors import InvalidTable
+from bucketingest.hudi.plans.compaction_plan import CompactionOperation
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import load_table
-from bucketingest.hudi.timeline.compaction_plan import CompactionOperation
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups
 from bucketingest.services.compaction.commit import compaction_commit

@@ -23,7 +23,7 @@ from bucketingest.services.merge.limits import Limits
 from bucketingest.services.merge.merge_rules import IS_DELETED, MergeRules
 from bucketingest.services.merge.slice_merge import MergeStatistics, SliceInput, merge_slice
 from bucketingest.storage import open_storage
-from support.tables.java_merge import DEFAULT, Entry, merged
+from support.tables.services.java_merge import DEFAULT, Entry, merged
 
 PARTITION = "eu"
 FEW = Limits(fold_records=5, batch_rows=4, key_rows=5, row_group_rows=6)

@@ -10,13 +10,13 @@ from typing import Final
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
+from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileView, load_file_view
 from bucketingest.hudi.table.table import HoodieTable, load_table
 from bucketingest.hudi.table.time_zone import offset_from_utc
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
-from bucketingest.hudi.timeline.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.commit_content import PIPELINE

@@ -1,1 +1,1 @@
-"""Commands that carry a table service out by hand: compact."""
+"""Commands that carry a table service out by hand: compact, clean, archive."""

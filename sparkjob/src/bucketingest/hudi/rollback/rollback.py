@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bucketingest.hudi.errors import InstantExists, RollbackError
+from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.markers import delete_markers, marked_files
 from bucketingest.hudi.rollback.pending import pending_rollbacks, read_rollback
@@ -21,7 +22,6 @@ from bucketingest.hudi.rollback.plan import (
 )
 from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.history import archived_instants
 from bucketingest.hudi.timeline.instant import (
     COMPACTION,
     DELTA_COMMIT,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from bucketingest.hudi.history.archived import archived_completion_times
 from bucketingest.hudi.naming import (
     HOODIE_DIRECTORY,
     PARTITION_METADATA_NAME,
@@ -16,7 +17,6 @@ from bucketingest.hudi.naming import (
     parse_data_file_name,
     version_of,
 )
-from bucketingest.hudi.timeline.history import archived_completion_times
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import ObjectInfo, Storage
 

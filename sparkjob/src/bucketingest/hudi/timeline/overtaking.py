@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
+from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata, WrittenFile
-from bucketingest.hudi.timeline.compaction_plan import read_compaction_plan
 from bucketingest.hudi.timeline.instant import (
     CLUSTERING,
     COMMIT,
@@ -23,7 +24,6 @@ from bucketingest.hudi.timeline.instant import (
     WRITE_ACTIONS,
     Instant,
 )
-from bucketingest.hudi.timeline.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 

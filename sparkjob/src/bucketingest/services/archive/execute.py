@@ -14,13 +14,13 @@ from datetime import datetime
 from typing import Final
 
 from bucketingest.hudi.errors import TimelineError
+from bucketingest.hudi.history.archived import archived_between, is_settled
+from bucketingest.hudi.history.levels import delete_obsolete, merge_level
+from bucketingest.hudi.history.writer import Check, HistoryRow, publish, read_row, settle, write_history_file
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import TEMP_DIRECTORY, TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import Lock
-from bucketingest.hudi.timeline.history import archived_between, is_settled
-from bucketingest.hudi.timeline.history_levels import delete_obsolete, merge_level
-from bucketingest.hudi.timeline.history_writer import Check, HistoryRow, publish, read_row, settle, write_history_file
 from bucketingest.hudi.timeline.instant import PENDING_STATES, SAVEPOINT, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveRules, Held, Pin, choose, old_writes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from bucketingest.hudi.plans.replaced import replaced_by
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, Instant
-from bucketingest.hudi.timeline.replaced import replaced_by
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveFacts
 from bucketingest.storage import Storage

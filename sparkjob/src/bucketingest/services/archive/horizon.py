@@ -8,8 +8,8 @@ import json
 from typing import Final
 
 from bucketingest.hudi.errors import InvalidTable, TimelineError
+from bucketingest.hudi.history.writer import Check
 from bucketingest.hudi.naming import OWN_DIRECTORY
-from bucketingest.hudi.timeline.history_writer import Check
 from bucketingest.storage import AlreadyExists, NotFound, Storage
 
 HORIZONS: Final = f"{OWN_DIRECTORY}/services/archive"

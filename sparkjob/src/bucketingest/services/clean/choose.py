@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from bucketingest.hudi.plans.clean_plan import BY_HOURS, BY_VERSIONS, SAVEPOINTS, CleanPlan, Earliest
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice, FileView
-from bucketingest.hudi.timeline.clean_plan import BY_HOURS, BY_VERSIONS, SAVEPOINTS, CleanPlan, Earliest
 from bucketingest.hudi.timeline.instant import RESTORE, WRITE_ACTIONS
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.clean.earliest import Limit, earliest_to_retain

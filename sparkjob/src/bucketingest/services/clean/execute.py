@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bucketingest.hudi.errors import InstantExists, InvalidTable
+from bucketingest.hudi.history.archived import archived_times
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.plans.clean_plan import CleanMetadata, CleanPlan, read_clean_plan
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.file_view import load_file_view
-from bucketingest.hudi.timeline.clean_plan import CleanMetadata, CleanPlan, read_clean_plan
-from bucketingest.hudi.timeline.history import archived_times
 from bucketingest.hudi.timeline.instant import CLEAN, PENDING_STATES, Instant, State, next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
 from bucketingest.services.clean.choose import Choice, Retention, choose

@@ -9,11 +9,13 @@ from functools import cache
 
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, join
+from bucketingest.hudi.plans.clean_plan import CleanMetadata
+from bucketingest.hudi.plans.clustering_plan import clustered_file_groups
+from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
+from bucketingest.hudi.plans.replaced import replacements
+from bucketingest.hudi.plans.savepoints import savepointed_files
 from bucketingest.hudi.rollback.pending import pending_rollbacks
-from bucketingest.hudi.timeline.clean_plan import CleanMetadata
-from bucketingest.hudi.timeline.clustering_plan import clustered_file_groups
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.compaction_plan import CompactionPlan, read_compaction_plan
 from bucketingest.hudi.timeline.instant import (
     CLEAN,
     CLUSTERING,
@@ -24,8 +26,6 @@ from bucketingest.hudi.timeline.instant import (
     REPLACE_COMMIT,
     Instant,
 )
-from bucketingest.hudi.timeline.replaced import replacements
-from bucketingest.hudi.timeline.savepoints import savepointed_files
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage

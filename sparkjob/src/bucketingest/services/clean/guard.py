@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from bucketingest.hudi.plans.clean_plan import CleanPlan
+from bucketingest.hudi.plans.replaced import replacements
+from bucketingest.hudi.plans.savepoints import files_of_savepoint
 from bucketingest.hudi.rollback.pending import pending_rollbacks
 from bucketingest.hudi.table.file_view import FileGroup, FileView, load_file_view
-from bucketingest.hudi.timeline.clean_plan import CleanPlan
 from bucketingest.hudi.timeline.instant import RESTORE, SAVEPOINT, Instant
-from bucketingest.hudi.timeline.replaced import replacements
-from bucketingest.hudi.timeline.savepoints import files_of_savepoint
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.errors import CleanRefused
 from bucketingest.storage.errors import NotFound

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from bucketingest.hudi.plans.compaction_plan import CompactionOperation
 from bucketingest.hudi.table.file_view import DataFile, FileGroup, FileSlice
-from bucketingest.hudi.timeline.compaction_plan import CompactionOperation
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.clean.facts import CleanFacts, Group
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from bucketingest.hudi.plans.compaction_plan import CompactionOperation, CompactionPlan, operation_metrics
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice, FileView
-from bucketingest.hudi.timeline.compaction_plan import CompactionOperation, CompactionPlan, operation_metrics
 from bucketingest.hudi.timeline.instant import parse_time
 
 Group = tuple[str, str]

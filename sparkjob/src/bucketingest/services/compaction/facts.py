@@ -6,12 +6,12 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 
+from bucketingest.hudi.history.archived import is_archived
 from bucketingest.hudi.naming import split
 from bucketingest.hudi.rollback.rollback import rollbacks_of
 from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.history import is_archived
 from bucketingest.hudi.timeline.instant import COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.decide import Facts

@@ -106,7 +106,7 @@ class CompactionHolder:
                     raise PlanOutdated(f"{self._storage.url}: another writer took time {record.compaction}") from None
             start = services_of(Timeline.load(self._storage)) == proposal.seen | {(record.compaction, COMMIT)}
             if self._journal.put_go(number, start=start):
-                _log_requested(number, proposal)
+                log.info("compaction requested", extra={"number": number, **proposal.summary()})
                 return number
             # A scheduler without a lock came between: two pending operations of a group make every reader fail.
             self._storage.delete(_requested(record.compaction))
@@ -286,16 +286,3 @@ def _added(facts: Facts) -> dict[tuple[str, str], tuple[str, ...]]:
 
 def _requested(compaction: str) -> str:
     return path_of(Instant(compaction, COMPACTION, State.REQUESTED))
-
-
-def _log_requested(number: int, proposal: Proposal) -> None:
-    oldest = max(proposal.due, key=lambda each: each.age)
-    extra = {
-        "compaction": proposal.record.compaction,
-        "number": number,
-        "file_groups": len(proposal.due),
-        "left_for_later": proposal.left_out,
-        "oldest_log_seconds": round(oldest.age.total_seconds()),
-        "why": oldest.why,
-    }
-    log.info("compaction requested", extra=extra)

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from typing import Final, Self
 
 from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.history.archived import archived_completion_times, archived_times
+from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
+from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileView, load_file_view
 from bucketingest.hudi.table.schema import avro_to_arrow, schema_json, with_meta_columns
 from bucketingest.hudi.table.table import load_table
-from bucketingest.hudi.timeline.compaction_plan import read_compaction_plan
-from bucketingest.hudi.timeline.history import archived_completion_times, archived_times
 from bucketingest.hudi.timeline.instant import (
     AHEAD_MAX,
     CLEAN,
@@ -24,7 +25,6 @@ from bucketingest.hudi.timeline.instant import (
     next_instant_time,
     parse_time,
 )
-from bucketingest.hudi.timeline.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.choose import CompactionTriggers, Due, Group, due_groups, plan_of
 from bucketingest.services.compaction.records import OURS, PlanRecord
@@ -52,6 +52,17 @@ class Proposal:
     """Due file groups beyond the limits of one plan: they come next."""
     seen: frozenset[tuple[str, str]]
     """What `services_of` found."""
+
+    def summary(self) -> dict[str, object]:
+        """What an operator of the table wants to know of it."""
+        oldest = max(self.due, key=lambda each: each.age)
+        return {
+            "compaction": self.record.compaction,
+            "file_groups": len(self.due),
+            "left_for_later": self.left_out,
+            "oldest_log_seconds": round(oldest.age.total_seconds()),
+            "why": oldest.why,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from bucketingest.hudi.errors import InvalidTable
-from bucketingest.hudi.timeline.compaction_plan import CompactionPlan
+from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.choose import Group
 from bucketingest.services.errors import NewerFormat

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from bucketingest.hudi.errors import HudiError
 from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.plans.compaction_plan import CompactionOperation
 from bucketingest.hudi.rollback.rollback import rollbacks_of
 from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import load_table
-from bucketingest.hudi.timeline.compaction_plan import CompactionOperation
 from bucketingest.hudi.timeline.instant import COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.journal import CompactionJournal

@@ -223,6 +223,7 @@ class ProgressBoard:
         """Progress now."""
         now = self._forward()
         with self._lock:
+            services = self._progress.services
             known = [each for each in (self._backlog.seconds(now), self._batches.seconds(now)) if each is not None]
             return replace(
                 self._progress,
@@ -233,8 +234,8 @@ class ProgressBoard:
                 inflight_age=None if self._opened_at is None else now - self._opened_at,
                 lag_offsets=self._backlog.offsets,
                 lag_seconds=max(known) if known else None,
-                oldest_log_age=self._oldest_log_age(),
-                compacting_for=self._compacting_for(),
+                oldest_log_age=None if services is None else services.oldest_log_age(self._clock()),
+                compacting_for=None if services is None else services.compacting_for(self._clock()),
                 committing_for=None if self._committing is None else now - self._committing,
                 last_report_age=None if self._reported_at is None else now - self._reported_at,
             )
@@ -243,15 +244,6 @@ class ProgressBoard:
         """Kafka: (topic, partition) → (next offset to commit, the partition's end as Spark last saw it)."""
         with self._lock:
             return self._backlog.partitions()
-
-    def _oldest_log_age(self) -> float | None:
-        services = self._progress.services
-        oldest_at = services.backlog.oldest_at if services is not None and services.backlog is not None else None
-        return None if oldest_at is None else max(self._clock() - oldest_at, timedelta()).total_seconds()
-
-    def _compacting_for(self) -> float | None:
-        compacting = self._progress.services.compacting if self._progress.services is not None else None
-        return None if not compacting else max(self._clock() - parse_time(compacting), timedelta()).total_seconds()
 
     def _phase(self) -> Phase:
         if self._end is not None:

@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bucketingest.hudi.errors import InstantExists
+from bucketingest.hudi.history.archived import archived_times
 from bucketingest.hudi.naming import join, version_of
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.rollback.rollback import pending_rollback, rollbacks_of
 from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.history import archived_times
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, State, next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
 from bucketingest.index.bucket_index import BucketIndex, FileIds

@@ -9,14 +9,14 @@ import logging
 from collections.abc import Collection
 
 from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.history.archived import is_archived
+from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.schema import AvroSchema
 from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.history import is_archived
 from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, ROLLBACK
 from bucketingest.hudi.timeline.overtaking import Committed, left_out
-from bucketingest.hudi.timeline.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.index.bucket_index import BucketIndex
 from bucketingest.write.errors import PositionLost

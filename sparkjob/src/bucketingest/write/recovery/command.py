@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bucketingest.hudi.errors import HudiError, UnsupportedTable
+from bucketingest.hudi.history.archived import archived_times
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.plan import refuse_unless_pending_deltacommit
 from bucketingest.hudi.rollback.rollback import Lock, RollbackOptions, RollbackResult, roll_back, sweep
 from bucketingest.hudi.table.checks import SUPPORTED_VERSIONS, metadata_table_refusals
 from bucketingest.hudi.table.table import HoodieTable
-from bucketingest.hudi.timeline.history import archived_times
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 from bucketingest.write.errors import PositionLost

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from bucketingest.hudi.errors import RollbackError
+from bucketingest.hudi.history.archived import archived_times, is_archived, is_settled
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import (
@@ -17,7 +18,6 @@ from bucketingest.hudi.rollback.rollback import (
     sweep,
 )
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.history import archived_times, is_archived, is_settled
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, PENDING_STATES, Instant
 from bucketingest.hudi.timeline.overtaking import came_too_late, overtaken_by
 from bucketingest.hudi.timeline.timeline import Timeline, complete, path_of

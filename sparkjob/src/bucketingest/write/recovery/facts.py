@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from bucketingest.hudi.history.archived import archived_times, is_archived
 from bucketingest.hudi.rollback.pending import PendingRollback, pending_rollbacks
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.history import archived_times, is_archived
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.timeline.overtaking import overtaken_by
 from bucketingest.hudi.timeline.timeline import Timeline, path_of

@@ -16,7 +16,7 @@ from bucketingest.services.clean.execute import CleanOptions
 from bucketingest.storage import Storage, open_storage
 from support.simulation.records import container
 from support.storage.dated_storage import DatedStorage
-from support.tables.named_slices import NOW, NamedTable
+from support.tables.services.named_slices import NOW, NamedTable
 
 
 @dataclass

@@ -11,16 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi.errors import InvalidTable, TimelineError
-from bucketingest.hudi.naming import HISTORY_DIRECTORY
-from bucketingest.hudi.timeline.history import archived_instants, is_settled
-from bucketingest.hudi.timeline.history_manifest import (
+from bucketingest.hudi.history.archived import archived_instants, is_settled
+from bucketingest.hudi.history.manifest import (
     VERSION_PATH,
     ManifestEntry,
     load_manifest,
     manifest_path,
     read_manifest,
 )
-from bucketingest.hudi.timeline.history_writer import (
+from bucketingest.hudi.history.writer import (
     HistoryRow,
     create_file,
     publish,
@@ -29,12 +28,13 @@ from bucketingest.hudi.timeline.history_writer import (
     settle,
     write_history_file,
 )
+from bucketingest.hudi.naming import HISTORY_DIRECTORY
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION, DELTA_COMMIT, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, create_requested, path_of
 from bucketingest.storage import ConditionalStorage, Data, Storage, Version, open_storage
 from support.storage.passing_storage import PassingStorage
 from support.tables.fixtures import unpack_fixture
-from support.tables.old_timelines import at, done, finish, history_files_of
+from support.tables.services.old_timelines import at, done, finish, history_files_of
 
 TIMES = [at(30), at(20), at(10)]
 

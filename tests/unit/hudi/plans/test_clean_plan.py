@@ -12,7 +12,7 @@ import fastavro
 import pytest
 
 from bucketingest.hudi.errors import InvalidTable
-from bucketingest.hudi.timeline.clean_plan import (
+from bucketingest.hudi.plans.clean_plan import (
     BY_HOURS,
     BY_VERSIONS,
     SAVEPOINTS,

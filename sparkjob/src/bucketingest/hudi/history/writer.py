@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.errors import TimelineError
-from bucketingest.hudi.naming import HISTORY_DIRECTORY
-from bucketingest.hudi.timeline.history_manifest import (
+from bucketingest.hudi.history.manifest import (
     VERSION_PATH,
     ManifestEntry,
     history_names,
@@ -25,6 +24,7 @@ from bucketingest.hudi.timeline.history_manifest import (
     manifest_numbers,
     manifest_path,
 )
+from bucketingest.hudi.naming import HISTORY_DIRECTORY
 from bucketingest.hudi.timeline.instant import (
     CLEAN,
     CLUSTERING,

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bucketingest.hudi.history.archived import archived_instants
+from bucketingest.hudi.history.levels import delete_obsolete, files_to_merge, merge_level
+from bucketingest.hudi.history.manifest import VERSION_PATH, ManifestEntry, load_manifest, manifest_path
+from bucketingest.hudi.history.writer import HistoryRow, publish, write_history_file
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
-from bucketingest.hudi.timeline.history import archived_instants
-from bucketingest.hudi.timeline.history_levels import delete_obsolete, files_to_merge, merge_level
-from bucketingest.hudi.timeline.history_manifest import VERSION_PATH, ManifestEntry, load_manifest, manifest_path
-from bucketingest.hudi.timeline.history_writer import HistoryRow, publish, write_history_file
 from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, Instant, State
 from bucketingest.storage import Storage, open_storage
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.dated_storage import DatedStorage
-from support.tables.old_timelines import NOW, at, done, history_files_of
+from support.tables.services.old_timelines import NOW, at, done, history_files_of
 
 
 def unchecked() -> None:

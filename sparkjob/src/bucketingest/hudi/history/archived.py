@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.naming import HISTORY_DIRECTORY
-from bucketingest.hudi.timeline.history_manifest import (
+from bucketingest.hudi.history.manifest import (
     VERSION_PATH,
     history_names,
     manifest_numbers,
     published_number,
     read_manifest,
 )
+from bucketingest.hudi.naming import HISTORY_DIRECTORY
 from bucketingest.hudi.timeline.instant import WRITE_ACTIONS, Instant, State
 from bucketingest.storage.interface import Storage
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.table import TableDefinition
-from bucketingest.hudi.timeline.compaction_plan import CompactionPlan, read_compaction_plan
 from bucketingest.hudi.timeline.instant import COMPACTION, format_time
 from bucketingest.hudi.timeline.timeline import Timeline, create_requested
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups, plan_of

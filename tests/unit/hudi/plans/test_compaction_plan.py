@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bucketingest.hudi.timeline.compaction_plan import CompactionOperation
+from bucketingest.hudi.plans.compaction_plan import CompactionOperation
 
 ON_BASE = CompactionOperation("eu", "f", "10", "base", ("log",))
 """The base file's compaction was requested at 10 and completed at 15."""

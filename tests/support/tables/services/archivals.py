@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pyarrow.parquet as pq
 
+from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.rollback import Lock
-from bucketingest.hudi.timeline.history import archived_instants
 from bucketingest.hudi.timeline.instant import CLEAN, ROLLBACK, Instant
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.choose import ArchiveRules, Held
 from bucketingest.services.archive.execute import ArchiveResult, archive
 from bucketingest.storage import Storage
-from support.tables.old_timelines import NOW, at, old_table
+from support.tables.services.old_timelines import NOW, at, old_table
 
 RULES = ArchiveRules(keep_min=2)
 WRITES = [at(minutes) for minutes in (200, 190, 180, 170, 160, 150)]

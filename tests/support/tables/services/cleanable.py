@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bucketingest.hudi.timeline.clean_plan import CleanMetadata
+from bucketingest.hudi.plans.clean_plan import CleanMetadata
 from bucketingest.hudi.timeline.timeline import path_of
 from bucketingest.services.clean.execute import choose_now, request
-from support.tables.named_slices import FILE_ID, HOUR, NamedTable
-from support.tables.stored_slices import StoredTable
+from support.tables.services.named_slices import FILE_ID, HOUR, NamedTable
+from support.tables.services.stored_slices import StoredTable
 
 GROUPS = [("eu", FILE_ID), ("us", FILE_ID)]
 REPLACED = ("asia", FILE_ID)

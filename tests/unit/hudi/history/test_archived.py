@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.hudi.errors import InvalidTable
-from bucketingest.hudi.timeline.history import archived_instants, archived_times
+from bucketingest.hudi.history.archived import archived_instants, archived_times
 from bucketingest.storage.factory import open_storage
 from support.tables.fixtures import unpack_fixture
 

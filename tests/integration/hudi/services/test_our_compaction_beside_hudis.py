@@ -29,7 +29,7 @@ from support.oracle.expected import ExpectedTable, MergeRules
 from support.oracle.readers import assert_read_alike
 from support.oracle.writer import HudiWriter
 from support.tables.local_writer import LocalWriter
-from support.tables.snapshot import doubled_base_files
+from support.tables.services.snapshot import doubled_base_files
 
 pytestmark = pytest.mark.hudi
 

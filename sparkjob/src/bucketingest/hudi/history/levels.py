@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.errors import InvalidTable
-from bucketingest.hudi.naming import HISTORY_DIRECTORY
-from bucketingest.hudi.timeline.history_manifest import (
+from bucketingest.hudi.history.manifest import (
     ManifestEntry,
     load_manifest,
     manifest_numbers,
     manifest_path,
     read_manifest,
 )
-from bucketingest.hudi.timeline.history_writer import ROWS, TEXTS, Check, create_file, publish, rows_writer
+from bucketingest.hudi.history.writer import ROWS, TEXTS, Check, create_file, publish, rows_writer
+from bucketingest.hudi.naming import HISTORY_DIRECTORY
 from bucketingest.storage import Storage
 
 log = logging.getLogger(__name__)

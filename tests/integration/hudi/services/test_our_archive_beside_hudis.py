@@ -12,10 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from bucketingest.hudi.history.archived import archived_instants
+from bucketingest.hudi.history.manifest import VERSION_PATH, load_manifest
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
 from bucketingest.hudi.table.table import TableDefinition
-from bucketingest.hudi.timeline.history import archived_instants
-from bucketingest.hudi.timeline.history_manifest import VERSION_PATH, load_manifest
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, DELTA_COMMIT
 from bucketingest.hudi.timeline.ocf import read_record
 from bucketingest.hudi.timeline.timeline import Timeline, path_of

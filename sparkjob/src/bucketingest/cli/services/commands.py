@@ -1,0 +1,75 @@
+"""The commands that carry table services out by hand, as the command line shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl
+
+
+def compact(
+    table_url: TableUrl,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every file group that has log files, not only those that are due.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    lock: LockOption = "auto",
+    storage_options: StorageOptions = None,
+) -> None:
+    """Merge the log files of file groups into base files, so that reads are fast: a Hudi compaction, without Java.
+
+    Due is a file group with many, large or old log files. The command may be repeated, also after a crash. It holds the
+    table's lease: a running job is not disturbed, the command ends instead.
+    """
+    from bucketingest.cli.services.compact import EVERYTHING, compact_table
+    from bucketingest.cli.services.held_table import TableChoice
+    from bucketingest.services.compaction.choose import CompactionTriggers
+
+    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
+    compact_table(choice, EVERYTHING if everything else CompactionTriggers(), dry_run=dry_run, as_json=as_json)
+
+
+def clean(
+    table_url: TableUrl,
+    *,
+    retain: Annotated[
+        str, typer.Option(help="Time for which superseded files stay: longer than any query.", metavar="DURATION")
+    ] = "24h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    lock: LockOption = "auto",
+    storage_options: StorageOptions = None,
+) -> None:
+    """Delete files that a compaction has superseded: a Hudi clean, without Java. Savepoints are respected.
+
+    A pending clean, also Hudi's, is finished first. The command may be repeated, and ends if a job holds the table.
+    """
+    from bucketingest.cli.options import duration
+    from bucketingest.cli.services.held_table import TableChoice
+    from bucketingest.cli.services.tidy import clean_table
+
+    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
+    clean_table(choice, duration("--retain", retain), dry_run=dry_run, as_json=as_json)
+
+
+def archive(
+    table_url: TableUrl,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    lock: LockOption = "auto",
+    storage_options: StorageOptions = None,
+) -> None:
+    """Move old instants from the active timeline into Hudi's archived history, without Java: listings stay short.
+
+    The newest 20 commits stay, and those of the last hour. The command ends if a job holds the table.
+    """
+    from bucketingest.cli.services.held_table import TableChoice
+    from bucketingest.cli.services.tidy import archive_table
+
+    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
+    archive_table(choice, dry_run=dry_run, as_json=as_json)

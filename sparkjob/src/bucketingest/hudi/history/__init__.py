@@ -1,0 +1,1 @@
+"""Hudi's archived history: instants that have left the active timeline."""

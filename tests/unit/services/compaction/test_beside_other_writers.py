@@ -1,0 +1,163 @@
+"""A compaction while others write, compact, restore and replace: one base file per file group, and an end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.naming import join
+from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
+from bucketingest.hudi.rollback.markers import marked_files
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State, format_time, parse_time
+from bucketingest.hudi.timeline.timeline import complete, path_of
+from bucketingest.hudi.timeline.write_stat import WriteStat
+from bucketingest.services.compaction.holder import KEPT_FOR, Work
+from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.records import End
+from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.errors import NewerFormat
+from support.tables.other_writers import add_column, next_time, replace_file_groups
+from support.tables.services.compactions import (
+    Written,
+    commit_at,
+    compact,
+    execute,
+    finish,
+    holder,
+    roll_back,
+    started,
+)
+from support.tables.services.snapshot import doubled_base_files, snapshot
+from support.tables.table_runs import offsets
+from support.tables.write_plans import row
+
+
+def test_a_log_file_that_completed_before_is_merged_by_a_new_round(given: Written) -> None:
+    """Its writer has no lock, or its clock is behind."""
+    soon = utc_now() + timedelta(minutes=3)
+    work = started(given.storage, soon)
+    execute(given.storage, work)
+    late = (work.compaction, timedelta(milliseconds=20)), (work.compaction, timedelta(milliseconds=10))
+    request, completion = (format_time(parse_time(time) - before) for time, before in late)
+    commit_at(given.table, request, completion, [row("k1", at=40), row("k2", region="us", at=40)])
+    rows = snapshot(given.storage)
+    assert rows["k1"] != given.rows["k1"]
+    assert finish(given.storage, soon) == [End.COMPLETED]
+    assert CompactionJournal(given.storage).newest_round(work.number)[0] == 2
+    given.rows = rows
+    given.unchanged()
+
+
+def test_another_writer_that_completes_it_is_obeyed(given: Written) -> None:
+    """Our base files of that compaction must not stay beside its own."""
+    work = started(given.storage)
+    execute(given.storage, work)
+    ours = marked_files(given.storage, work.compaction)
+    stats: dict[str, list[WriteStat]] = {}
+    for result in CompactionJournal(given.storage).results(work.number, work.round_number, 0):
+        assert result.stat is not None
+        assert result.stat.path is not None
+        theirs = result.stat.path.replace("_1-0-0_", "_7-3-9_")
+        given.storage.create(theirs, given.storage.get(result.stat.path))
+        stats.setdefault(result.stat.partition_path or "", []).append(replace(result.stat, path=theirs))
+    commit = CommitMetadata(stats, {}, "COMPACT")
+    complete(given.storage, work.compaction, next_time(given.table), commit.encode(), COMMIT)
+    assert finish(given.storage) == [End.COMPLETED]
+    assert not any(given.storage.exists(path) for path in ours)
+    given.unchanged()
+
+
+def test_another_writers_heartbeat_is_waited_for(given: Written) -> None:
+    work = started(given.storage)
+    heartbeat.beat(given.storage, work.compaction)
+    assert holder(given.storage).advance() is None
+    later = holder(given.storage, lambda: utc_now() + timedelta(minutes=5))
+    assert isinstance(later.advance(), Work)
+
+
+def test_one_that_a_restore_took_off_the_timeline_is_not_made_again(given: Written) -> None:
+    work = started(given.storage)
+    execute(given.storage, work)
+    for state in (State.INFLIGHT, State.REQUESTED):
+        given.storage.delete(path_of(Instant(work.compaction, COMPACTION, state)))
+    assert finish(given.storage) == [End.GONE]
+    given.unchanged()
+    given.goes_on()
+
+
+def test_a_base_file_that_comes_late_is_deleted(given: Written) -> None:
+    work = started(given.storage)
+    execute(given.storage, work)
+    (first, *_) = sorted(marked_files(given.storage, work.compaction))
+    content = given.storage.get(first)
+    roll_back(given, work, finished=True)
+    assert finish(given.storage) == [End.COMPLETED]
+    given.storage.create(first, content)
+    assert doubled_base_files(given.storage) != []
+    holder(given.storage).sweep_old()
+    given.unchanged()
+
+
+def test_a_file_group_that_was_replaced_meanwhile_is_left_out(given: Written) -> None:
+    work = started(given.storage)
+    execute(given.storage, work)
+    plan = read_compaction_plan(given.storage, work.compaction)
+    assert plan is not None
+    gone = plan.operations[0]
+    replace_file_groups(given.table, {gone.partition_path: [gone.file_id]})
+    assert finish(given.storage) == [End.COMPLETED]
+    found = given.table.timeline().find(work.compaction, COMMIT)
+    assert found is not None
+    committed = CommitMetadata.decode(given.storage.get(path_of(found)), "commit")
+    assert gone.file_id not in {stat.file_id for stats in committed.write_stats.values() for stat in stats}
+
+
+def test_a_column_that_was_added_meanwhile_stays(given: Written) -> None:
+    work = started(given.storage)
+    execute(given.storage, work)
+    add_column(given.table, "extra")
+    assert finish(given.storage) == [End.COMPLETED]
+    found = given.table.timeline().find(work.compaction, COMMIT)
+    assert found is not None
+    schema = CommitMetadata.decode_extra(given.storage.get(path_of(found)), "commit")["schema"]
+    assert '"extra"' in schema
+
+
+def test_a_corrupt_log_file_holds_up_only_its_file_group(given: Written) -> None:
+    work = started(given.storage)
+    plan = read_compaction_plan(given.storage, work.compaction)
+    assert plan is not None
+    broken = plan.operations[0]
+    path = join(broken.partition_path, broken.log_files[-1])
+    content = given.storage.get(path)
+    given.storage.put(path, content[:-7])
+    assert RoundExecutor(given.storage, work.number, work.round_number).run() == 1
+    assert finish(given.storage) == [End.COMPLETED]
+    given.storage.put(path, content)
+    given.unchanged()
+
+
+def test_a_newer_release_is_not_interfered_with(given: Written) -> None:
+    started(given.storage)
+    journal = CompactionJournal(given.storage)
+    path = journal.path(max(journal.numbers()), "plan")
+    given.storage.put(path, given.storage.get(path).replace(b'"version": 1', b'"version": 2', 1))
+    with pytest.raises(NewerFormat, match="newer release"):
+        holder(given.storage).advance()
+
+
+def test_objects_of_ended_compactions_are_deleted_after_a_day(given: Written) -> None:
+    for number in range(5):
+        given.table.attempt().run(offsets(9 + number, 10 + number), [row("k0", at=60 + number)])
+        assert compact(given.storage) == [End.COMPLETED]
+    journal = CompactionJournal(given.storage)
+    before = journal.numbers()
+    holder(given.storage).sweep_old()
+    assert journal.numbers() == before, "an executor may still be paused"
+    holder(given.storage, lambda: utc_now() + KEPT_FOR + timedelta(minutes=1)).sweep_old()
+    assert journal.numbers() == before[-3:]

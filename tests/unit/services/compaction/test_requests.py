@@ -1,0 +1,91 @@
+"""What comes between a plan and its request: then the plan is outdated, or void."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import COMPACTION, format_time, parse_time
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
+from bucketingest.services.compaction.propose import propose
+from bucketingest.services.compaction.records import End
+from bucketingest.storage import StorageUnavailable
+from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.flaky_storage import FlakyStorage
+from support.tables.decided_commits import is_completed_file
+from support.tables.other_writers import schedule_compaction
+from support.tables.services.compactions import (
+    ALL,
+    Written,
+    finish,
+    holder,
+    refused,
+)
+from support.tables.table_runs import offsets
+from support.tables.write_plans import row
+
+
+def test_a_scheduler_that_was_faster_makes_the_plan_void(given: Written) -> None:
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+    schedule_compaction(given.table)
+    refused(given.storage, proposal, "another table service")
+    assert propose(given.storage, ALL, utc_now()).proposal is None, "its file groups are taken"
+
+
+def test_a_scheduler_without_a_lock_that_comes_between_makes_the_plan_void(given: Written) -> None:
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+
+    class Between(CrashingStorage):
+        """Another writer requests a compaction just before ours."""
+
+        def _change(self, path: str, act: Callable[[], None]) -> None:
+            if path.endswith(".compaction.requested") and not given.table.timeline().pending:
+                schedule_compaction(given.table)
+            super()._change(path, act)
+
+    refused(Between(given.storage, -1, after_effect=False), proposal, "without the table's lock")
+    assert [each.action for each in given.table.timeline().pending] == [COMPACTION]
+    assert finish(given.storage) == [End.VOID]
+    (theirs,) = given.table.timeline().pending
+    assert theirs.request_time != proposal.record.compaction
+
+
+def test_a_requested_file_that_turns_up_after_the_plan_is_void_is_deleted(given: Written) -> None:
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+    crashing = CrashingStorage(given.storage, 1, after_effect=False)
+    with pytest.raises(Crash):
+        holder(crashing).request(proposal)
+    assert finish(given.storage) == [End.VOID]
+    create_requested(given.storage, proposal.record.compaction, COMPACTION, proposal.record.content)
+    holder(given.storage).sweep_old()
+    assert given.table.timeline().pending == ()
+    given.unchanged()
+    given.goes_on()
+
+
+def test_an_instant_that_completed_before_the_request_is_not_left_out(given: Written) -> None:
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+    request = format_time(parse_time(proposal.record.compaction) - timedelta(seconds=9))
+    create_requested(given.storage, request)
+    create_inflight(given.storage, request)
+    complete(given.storage, request, proposal.record.compaction, CommitMetadata().encode())
+    refused(given.storage, proposal, "completed before it")
+
+
+def test_a_decided_commit_is_waited_for(given: Written) -> None:
+    """Completed late, it would have an older time than the compaction."""
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+    with pytest.raises(StorageUnavailable):
+        given.table.attempt(FlakyStorage(given.storage, is_completed_file)).run(offsets(9, 10), [row("k9")])
+    refused(given.storage, proposal, "is decided and not complete")
+    given.table.attempt()
+    assert holder(given.storage).request(proposal)
