@@ -59,6 +59,9 @@ class Written:
         assert snapshot(self.storage) == self.rows
         assert doubled_base_files(self.storage) == []
         assert self.table.leftovers() == []
+        for path, content in self.table.completed().items():
+            named = CommitMetadata.decode(content, path).files if path.endswith(".commit") else ()
+            assert all(map(self.storage.exists, named)), "a commit without its base files"
 
     def goes_on(self) -> None:
         """The pipeline writes once more, and another compaction ends."""
