@@ -17,6 +17,7 @@ from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.errors import WorkerDied
 from bucketingest.services.inline import LOOK_EVERY, TIDY_EVERY, InlineServices, ServicesState
 from bucketingest.services.worker import Execute, Propose, Request, Tidy
@@ -202,6 +203,17 @@ def write_and_compact(job: Job, services: InlineServices) -> None:
         job.attempt.run(offsets(2 + number, 3 + number), [row("k0", region="eu", at=9 + number)])
         job.now += TIDY_EVERY.total_seconds()
         job.pass_time(services, looks=2)
+
+
+def test_the_records_of_old_compactions_go_while_the_job_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bucketingest.services.compaction.holder.KEPT_FOR", timedelta(0))
+    monkeypatch.setattr("bucketingest.services.compaction.holder.KEPT", 1)
+    job = Job(tidies=True)
+    with TableLease.acquire(job.table.storage, LeaseOwner("shop/orders"), wait=timedelta(0)) as lease:
+        job.lease_id = lease.lease_id
+        write_and_compact(job, job.services())
+        assert job.compactions == 3
+        assert len(CompactionJournal(job.table.storage).numbers()) < 3
 
 
 def test_the_table_is_cleaned_now_and_then() -> None:

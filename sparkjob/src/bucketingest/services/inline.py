@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import HudiError
@@ -19,7 +19,7 @@ from bucketingest.services.compaction.holder import CompactionHolder, Ended, Wor
 from bucketingest.services.compaction.propose import LogBacklog, Look
 from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import NewerFormat, PlanOutdated, RoundEnded, WorkerDied
-from bucketingest.services.worker import Execute, Propose, Request, Tidy
+from bucketingest.services.worker import Execute, Propose, Request, Tidied, Tidy
 from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.storage import Storage
 from bucketingest.write.errors import FencedOut
@@ -101,8 +101,6 @@ class InlineServices:
         self._deaths: Counter[int] = Counter()
         self._given_up: dict[int, str] = {}
         self._failed: dict[Group, float] = {}
-        self._swept = False
-        self._tidying = False
 
     @property
     def pid(self) -> int | None:
@@ -150,7 +148,6 @@ class InlineServices:
             self._look()
             return
         worker, work = self._worker, self._work
-        tidied, self._tidying = self._tidying, False
         self._worker = self._work = None
         try:
             answer = worker.answer()
@@ -163,11 +160,11 @@ class InlineServices:
         if isinstance(answer, Look) and answer.proposal is not None:
             self._holder.request(answer.proposal)
             self._look()
-        elif tidied:
-            files, instants = cast(tuple[int, int], answer)
+        elif isinstance(answer, Tidied):
             before = self._report
             self._note(
-                cleaned_files=before.cleaned_files + files, archived_instants=before.archived_instants + instants
+                cleaned_files=before.cleaned_files + answer.files,
+                archived_instants=before.archived_instants + answer.instants,
             )
             self._look()
         elif work is not None:
@@ -176,9 +173,6 @@ class InlineServices:
             self._look_again(LOOK_EVERY)
 
     def _look(self) -> None:
-        if not self._swept:
-            self._holder.sweep_old()
-            self._swept = True
         state = self._holder.advance()
         if isinstance(state, Work):
             self._note(compacting=state.compaction)
@@ -198,7 +192,6 @@ class InlineServices:
                 self._next_look = None
             elif self._tidy is not None and self._forward() >= self._next_tidy:
                 self._next_tidy = self._forward() + TIDY_EVERY.total_seconds()
-                self._tidying = True
                 self._worker = self._start(self._tidy)
             else:
                 self._worker = self._start(Propose(self._storage, self._triggers, self._skipped()))

@@ -27,7 +27,7 @@ from bucketingest.hudi.timeline.beating import beating
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers, Group
 from bucketingest.services.compaction.facts import HEARTBEAT
-from bucketingest.services.compaction.holder import Work
+from bucketingest.services.compaction.holder import CompactionHolder, Work
 from bucketingest.services.compaction.propose import Look, propose
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.tidy import Guarded, archive_old, clean, lease_check
@@ -67,8 +67,18 @@ class Execute:
 
 
 @dataclass(frozen=True, slots=True)
+class Tidied:
+    """The answer to `Tidy`."""
+
+    files: int
+    """Files that cleans deleted."""
+    instants: int
+    """Instants that were archived."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tidy:
-    """Clean the table, and archive old instants; the answer is the number of files deleted and instants archived."""
+    """Delete what compactions left, clean the table, and archive old instants."""
 
     storage: Storage
     retention: Retention
@@ -76,7 +86,7 @@ class Tidy:
     lease_id: str
     """Of the job, which holds the table."""
 
-    def run(self, _: Callable[[int, int], None]) -> tuple[int, int]:
+    def run(self, _: Callable[[int, int], None]) -> Tidied:
         """Carry the request out."""
         properties = load_table(self.storage).properties
         lock = open_lock(self.storage, properties, self.lock, "bucketingest table services")
@@ -86,10 +96,11 @@ class Tidy:
             check_lease()
             lock.check()
 
+        CompactionHolder(self.storage, lock.held, check).sweep_old()
         table = Guarded(self.storage, lock.held, check)
         cleaned = clean(table, self.retention)
         archived = archive_old(table)
-        return sum(each.files for each in cleaned.results), sum(len(each.instants) for each in archived)
+        return Tidied(sum(each.files for each in cleaned.results), sum(len(each.instants) for each in archived))
 
 
 Request = Propose | Execute | Tidy

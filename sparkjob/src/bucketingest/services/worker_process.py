@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
@@ -64,7 +65,8 @@ class WorkerProcess:
     def stop(self) -> None:
         """End it; what it has made is adopted by the next one."""
         self._process.kill()
-        self._process.wait(_STOP_WITHIN.total_seconds())
+        with suppress(subprocess.TimeoutExpired):  # it waits for a disk; the job's end must not wait for it
+            self._process.wait(_STOP_WITHIN.total_seconds())
         if self._process.stdin is not None:
             self._process.stdin.close()
 

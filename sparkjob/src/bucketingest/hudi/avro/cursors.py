@@ -84,7 +84,7 @@ class Cursors:
     def _long_varints(self, present: Mask) -> Words:
         words = self._words[self.at].view("<u8")
         stops = ~words & _EIGHTH_BITS
-        kept = stops ^ (stops - np.uint64(1))  # up to the first byte that does not go on; all if there is none
+        kept = stops ^ (stops - np.uint64(1))  # up to the last byte of the number; all if there is none
         values = words & kept & _SEVEN_BITS
         for upper, shift, lower in _JOIN:
             values = ((values & np.uint64(upper)) >> np.uint64(shift)) | (values & np.uint64(lower))

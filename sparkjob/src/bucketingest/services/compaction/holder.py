@@ -262,10 +262,11 @@ class CompactionHolder:
                 self._storage.delete(_requested(compaction))
 
     def sweep_old(self) -> None:
-        """At a start and hourly: delete what a paused process wrote late, and objects that nobody needs any more."""
+        """Now and then: delete what a paused process wrote late, and objects that nobody needs any more."""
         now = self._clock()
         numbers = self._journal.numbers()
         for number in numbers:
+            self._check_lease()
             record, end = self._journal.plan(number), self._journal.done(number)
             if end is None or record is None:
                 continue
