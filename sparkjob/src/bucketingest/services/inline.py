@@ -12,9 +12,10 @@ from typing import Any, Final
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import HudiError
 from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.instant import parse_time
 from bucketingest.lease.record import LeaseError
-from bucketingest.services.compaction.choose import CompactionTriggers, Group
+from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder, Ended, Work
 from bucketingest.services.compaction.propose import LogBacklog, Look
 from bucketingest.services.compaction.records import End

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
+from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.beating import beating
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.compaction.choose import CompactionTriggers, Group
+from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.facts import HEARTBEAT
 from bucketingest.services.compaction.holder import CompactionHolder, Work
 from bucketingest.services.compaction.propose import Look, propose

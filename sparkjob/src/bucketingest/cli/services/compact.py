@@ -33,7 +33,7 @@ def compact_table(choice: TableChoice, triggers: CompactionTriggers, *, dry_run:
         _report(choice.url, proposal, [], as_json=as_json, dry_run=True)
         return
     with held(choice) as table:
-        holder = CompactionHolder(table.storage, table.lock, table.check_lease)
+        holder = CompactionHolder(table.storage, table.lock, table.check)
         holder.sweep_old()
         ended = compact_now(table.storage, holder, triggers, utc_now)
     _report(choice.url, None, ended, as_json=as_json, dry_run=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,10 +10,10 @@ from typing import Final
 
 from bucketingest.cli.table_options import lock_provider, storage_options
 from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
-from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.table import load_table
 from bucketingest.lease.record import SERVICES_OWNER, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
+from bucketingest.services.tidy import Guarded
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.recovery.command import refuse_unsupported
 
@@ -37,18 +37,8 @@ class TableChoice:
         return storage
 
 
-@dataclass(frozen=True, slots=True)
-class HeldTable:
-    """A table whose lease this process holds."""
-
-    storage: Storage
-    lock: Lock
-    check_lease: Callable[[], None]
-    """Raises if the lease or the lock may be lost."""
-
-
 @contextmanager
-def held(choice: TableChoice) -> Iterator[HeldTable]:
+def held(choice: TableChoice) -> Iterator[Guarded]:
     """Hold the table's lease, so that no job writes to it. Raises TableLeased: it names the holder."""
     storage = choice.open()
     settings = LockSettings(lock_provider(choice.lock))
@@ -59,4 +49,4 @@ def held(choice: TableChoice) -> Iterator[HeldTable]:
             lease.check(_LEASE_MARGIN)
             lock.check()
 
-        yield HeldTable(storage, lock.held, check)
+        yield Guarded(storage, lock.held, check)

@@ -29,7 +29,7 @@ def clean_table(choice: TableChoice, retain: timedelta, *, dry_run: bool, as_jso
         files = 0 if chosen.plan is None else sum(map(len, chosen.plan.files.values()))
     else:
         with held(choice) as owned:
-            cleaned = clean(Guarded(owned.storage, owned.lock, owned.check_lease), retention)
+            cleaned = clean(owned, retention)
         chosen, files = cleaned.choice, sum(each.files for each in cleaned.results)
     _report_clean(choice.url, chosen, files, dry_run=dry_run, as_json=as_json)
 
@@ -65,7 +65,7 @@ def archive_table(choice: TableChoice, *, dry_run: bool, as_json: bool) -> None:
         instants, pins = planned.instants, planned.pins
     else:
         with held(choice) as owned:
-            results = archive_old(Guarded(owned.storage, owned.lock, owned.check_lease))
+            results = archive_old(owned)
         instants, pins = list(chain.from_iterable(each.instants for each in results)), results[-1].pins
     _report_archive(choice.url, instants, pins, dry_run=dry_run, as_json=as_json)
 

@@ -20,6 +20,9 @@ from bucketingest.hudi.naming import (
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import ObjectInfo, Storage
 
+Group = tuple[str, str]
+"""Partition path and file id."""
+
 
 @dataclass(frozen=True, slots=True)
 class DataFile:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import takewhile
 
-from bucketingest.hudi.table.file_view import FileView
+from bucketingest.hudi.table.file_view import FileView, Group
 from bucketingest.hudi.timeline.instant import (
     CLEAN,
     COMMIT,
@@ -25,9 +25,6 @@ from bucketingest.hudi.timeline.instant import (
     format_time,
 )
 from bucketingest.hudi.timeline.timeline import Timeline
-
-Group = tuple[str, str]
-"""Partition path and file id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compact
 from bucketingest.hudi.plans.replaced import replacements
 from bucketingest.hudi.plans.savepoints import savepointed_files
 from bucketingest.hudi.rollback.pending import pending_rollbacks
+from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import (
     CLEAN,
@@ -29,9 +30,6 @@ from bucketingest.hudi.timeline.instant import (
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
-
-Group = tuple[str, str]
-"""Partition path and file id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation
-from bucketingest.hudi.table.file_view import DataFile, FileGroup, FileSlice
+from bucketingest.hudi.table.file_view import DataFile, FileGroup, FileSlice, Group
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.clean.facts import CleanFacts, Group
+from bucketingest.services.clean.facts import CleanFacts
 
 
 class Reasons:

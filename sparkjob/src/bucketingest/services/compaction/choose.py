@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation, CompactionPlan, operation_metrics
-from bucketingest.hudi.table.file_view import FileGroup, FileSlice, FileView
+from bucketingest.hudi.table.file_view import FileGroup, FileSlice, FileView, Group
 from bucketingest.hudi.timeline.instant import parse_time
-
-Group = tuple[str, str]
-"""Partition path and file id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from bucketingest.hudi.history.archived import archived_times
 from bucketingest.hudi.naming import LogFileName, parse_data_file_name
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
+from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.table.schema import AvroSchema, schema_json
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from bucketingest.hudi.timeline.instant import next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.compaction.choose import Group
 from bucketingest.services.compaction.facts import sizes_of
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import (

@@ -13,10 +13,10 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.pending import pending_rollbacks
 from bucketingest.hudi.rollback.rollback import Lock, finish_compaction_rollback
 from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
-from bucketingest.services.compaction.choose import Group
 from bucketingest.services.compaction.commit import Ready, late_logs, ready_commit, undecided, wanted_decision
 from bucketingest.services.compaction.decide import Choice, Facts, Step, decide
 from bucketingest.services.compaction.facts import HEARTBEAT, read_facts

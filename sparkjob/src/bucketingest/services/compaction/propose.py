@@ -11,7 +11,7 @@ from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.history.archived import archived_completion_times, archived_times
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
-from bucketingest.hudi.table.file_view import FileView, load_file_view
+from bucketingest.hudi.table.file_view import FileView, Group, load_file_view
 from bucketingest.hudi.table.schema import avro_to_arrow, schema_json, with_meta_columns
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.instant import (
@@ -26,7 +26,7 @@ from bucketingest.hudi.timeline.instant import (
     parse_time,
 )
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.compaction.choose import CompactionTriggers, Due, Group, due_groups, plan_of
+from bucketingest.services.compaction.choose import CompactionTriggers, Due, due_groups, plan_of
 from bucketingest.services.compaction.records import OURS, PlanRecord
 from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.services.merge.merge_rules import merge_rules

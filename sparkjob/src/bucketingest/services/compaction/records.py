@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan
+from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.compaction.choose import Group
 from bucketingest.services.errors import NewerFormat
 
 FORMAT_VERSION: Final = 1
