@@ -136,7 +136,7 @@ bench-operator-copies: $(READY) ## how the operator follows pods, compared with 
 ##@ Change it
 
 .PHONY: pictures
-pictures: $(READY) java ## draw the README's pictures again, from a pipeline that runs
+pictures: $(READY) java prometheus ## draw the README's pictures again, from a pipeline that runs
 	PYTHONPATH=tools $(BIN)/python -m pictures
 
 .PHONY: venv

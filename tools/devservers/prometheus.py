@@ -64,6 +64,10 @@ class Prometheus(Server):
         """
         return self._api("query", query=expr)["result"]
 
+    def query_range(self, expr: str, start: float, end: float, step: float) -> list[dict[str, Any]]:
+        """Series of a range query, times in Unix seconds: `metric` (labels) and `values` (pairs of time and text)."""
+        return self._api("query_range", query=expr, start=f"{start}", end=f"{end}", step=f"{step}")["result"]
+
     def alerts(self) -> list[dict[str, Any]]:
         """Alerts that are pending or firing: `labels`, `annotations`, `state`."""
         return self._api("alerts")["alerts"]

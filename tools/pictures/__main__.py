@@ -1,9 +1,10 @@
-"""Runs the demo's pipeline for a while and draws its panel, and what `inspect` says of its table, as SVG files."""
+"""Runs the demo's pipeline for a while and draws its panel, its dashboard and its table, as SVG files."""
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -15,16 +16,35 @@ from bucketingest.cli.demo.resources import rate_yaml
 from bucketingest.cli.inspection.analysis import analyse
 from bucketingest.cli.inspection.render import show
 from bucketingest.cli.inspection.snapshot import read_snapshot
+from bucketingest.cli.options import Address
 from bucketingest.cli.panel import Latencies, panel
 from bucketingest.cli.run import run_resource
 from bucketingest.spec.reading.load import load_file
 from bucketingest.storage import open_storage
 from bucketingest.stream.report.progress import Progress
+from devservers.process import free_ports
+from devservers.prometheus import Prometheus
+from monitoring.resource_board import RESOURCE
+from pictures.dashboard import Data, draw
 
 IMAGES: Final = Path(__file__).parents[2] / "docs" / "images"
 ROWS_PER_SECOND: Final = 20_000
 INSTANTS: Final = 6
 PENDING_LIMIT: Final = timedelta(minutes=10)
+SERVICES: Final = "  services:\n    mode: inline\n    compaction:\n      logFiles: 20\n"
+"""So that the picture shows compactions."""
+PANELS: Final = (
+    "Commit latency",
+    "Commit duration",
+    "Commits",
+    "Rows per second",
+    "Bytes written",
+    "A micro-batch",
+    "Log files not compacted",
+    "Bytes not compacted",
+    "Compactions per hour",
+)
+"""Those of a job that runs without the operator."""
 
 SVG: Final = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -50,22 +70,30 @@ SVG: Final = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns=
 
 
 def main() -> None:
-    """Run, then write `panel.svg` and `inspect.svg`."""
+    """Run, then write `panel.svg`, `dashboard.svg` and `inspect.svg`."""
     parser = argparse.ArgumentParser(prog="pictures", description=__doc__)
-    parser.add_argument("--commits", type=int, default=10, help="how many commits to wait for")
+    parser.add_argument("--minutes", type=float, default=5, help="how long the pipeline runs after its first commit")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bucketingest-") as folder:
+    port = free_ports(1)[0]
+    with (
+        tempfile.TemporaryDirectory(prefix="bucketingest-") as folder,
+        Prometheus([f"127.0.0.1:{port}"]) as prometheus,
+    ):
         file = Path(folder) / "demo.yaml"
-        file.write_text(rate_yaml(Path(folder), ROWS_PER_SECOND), encoding="utf-8")
-        latencies, newest = Latencies(), Progress(0.0)
+        file.write_text(rate_yaml(Path(folder), ROWS_PER_SECOND) + SERVICES, encoding="utf-8")
+        latencies, newest, first = Latencies(), Progress(0.0), 0.0
 
         def enough(progress: Progress) -> bool:
-            nonlocal newest
+            nonlocal newest, first
             newest = progress
             latencies.observe(progress)
-            return progress.commits >= options.commits
+            if progress.commits and not first:
+                first = time.time()
+            return bool(first) and time.time() > first + options.minutes * 60
 
-        run_resource(load_file(file), stop_when=enough)
+        run_resource(load_file(file), stop_when=enough, listen=Address("127.0.0.1", port))
+        data = Data(prometheus, {"namespace": "", "name": "demo"}, first, first + options.minutes * 60)
+        draw(RESOURCE, PANELS, data, IMAGES / "dashboard.svg")
         table = f"{folder}/table"
         report = analyse(
             read_snapshot(open_storage(table), instants=INSTANTS), instants=INSTANTS, pending_limit=PENDING_LIMIT

@@ -16,7 +16,7 @@ from rich.live import Live
 from bucketingest.cli.errors import MissingDependency
 from bucketingest.cli.job import Job
 from bucketingest.cli.logs import without_routine
-from bucketingest.cli.options import RunOptions
+from bucketingest.cli.options import Address, RunOptions
 from bucketingest.cli.process.java import check_java
 from bucketingest.cli.process.orphans import reap_orphans
 from bucketingest.cli.process.signals import StoppedEarly
@@ -52,12 +52,12 @@ def run_file(file: Path, options: RunOptions) -> None:
         _run(resource, job)
 
 
-def run_resource(resource: BucketIngest, *, stop_when: StopWhen) -> Progress:
+def run_resource(resource: BucketIngest, *, stop_when: StopWhen, listen: Address | None = None) -> Progress:
     """Run the pipeline in a Spark of its own until `stop_when` says so; returns the last progress.
 
     No process is left behind. Raises MissingDependency, and every error family below `BucketIngestError`.
     """
-    job = Job(RunOptions())
+    job = Job(RunOptions(listen=listen))
     with job.ending():
         return _run(resource, job, stop_when)
 
