@@ -58,6 +58,7 @@ def _tell(report: Report) -> None:
     _say(
         f"writes of Hudi beside and between: {report.hudi_writes}, of which failed at first {len(report.hudi_failures)}"
     )
+    _say(f"compactions of the pipeline that were completed: {report.compactions}")
     if report.hudi_services:
         _say(f"  with {', '.join(f'{name}: {count}' for name, count in report.hudi_services.items())}")
     for line in summary(report.recoveries):

@@ -18,6 +18,8 @@ from soak.plan import Fault, Kind
 from soak.waiting import SoakFailed, reached, until
 
 MOMENT_SECONDS_MAX = 4.0
+SERVICES_SECONDS_MAX = 30.0
+"""After its start the job looks at the table; then a process beside it compacts."""
 STARTUP_SECONDS = 12.0
 """About how long an attempt takes to its first commit; a kill during a start comes within it."""
 ENDS_WITHIN_SECONDS = 90.0
@@ -46,6 +48,8 @@ class FaultCarrier:
                 self._inside(fault, Role.WORKER, every=fault.every)
             case Kind.EXECUTOR:
                 self._inside(fault, Role.EXECUTOR, every=False)
+            case Kind.SERVICES:
+                self._services(fault)
             case Kind.LATE:
                 self._late_workers(fault)
             case Kind.HUDI_BESIDE:
@@ -112,6 +116,15 @@ class FaultCarrier:
         killed = time.time()
         self._kill(attempt, found)
         self.pipeline.wait_for_commit(killed, str(fault), may_end=True)
+
+    def _services(self, fault: Fault) -> None:
+        """The moment is one in the life of what compacts, which is there only at times."""
+        attempt = self.pipeline.current
+        reached(lambda: bool(attempt.processes(Role.SERVICES)), within=SERVICES_SECONDS_MAX, poll=0.05)
+        time.sleep(fault.jitter)  # which moment it is, not a wait for anything
+        killed = time.time()
+        self._kill(attempt, attempt.processes(Role.SERVICES))
+        self.pipeline.wait_for_commit(killed, str(fault))
 
     def _late_workers(self, fault: Fault) -> None:
         """Python workers stand still, their executor dies, others do their tasks; then they go on where they were.

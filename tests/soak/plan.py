@@ -31,6 +31,8 @@ class Kind(StrEnum):
     """SIGTERM: a graceful end."""
     CHECKPOINT = "checkpoint"
     """As pod, and Spark's checkpoint is damaged before the next start."""
+    SERVICES = "services"
+    """SIGKILL to the process that compacts beside the job."""
     HUDI_BETWEEN = "hudi-between"
     """As pod, and Hudi's own writer upserts, rolling back what it finds inflight, before the next start."""
     HUDI_BESIDE = "hudi-beside"
@@ -101,7 +103,17 @@ class Fault:
 
 
 _OFTEN = (Kind.JVM, Kind.PYTHON, Kind.POD, Kind.POD, Kind.RECOVERY, Kind.WORKERS, Kind.WORKERS, Kind.EXECUTOR)
-_ONCE_A_DECK = (Kind.EXECUTOR, Kind.LATE, Kind.ZOMBIE, Kind.ZOMBIE, Kind.TERMINATE, Kind.CHECKPOINT, Kind.CHECKPOINT)
+_ONCE_A_DECK = (
+    Kind.EXECUTOR,
+    Kind.LATE,
+    Kind.ZOMBIE,
+    Kind.ZOMBIE,
+    Kind.TERMINATE,
+    Kind.CHECKPOINT,
+    Kind.CHECKPOINT,
+    Kind.SERVICES,
+    Kind.SERVICES,
+)
 _HUDI = (Kind.HUDI_BETWEEN, Kind.HUDI_BESIDE)
 _KILLS_PER_HUDI_WRITE = 5
 """Archival takes what earlier visits have compacted, so it takes several visits to have everything."""

@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.records import End as CompactionEnd
+from bucketingest.storage import open_storage
 from devservers.kafka import KafkaBroker
 from soak.damage import Checkpoints
 from soak.faults import FaultCarrier
@@ -63,6 +66,8 @@ class Report:
     hudi_writes: int = 0
     hudi_services: dict[str, int] = field(default_factory=dict)
     """How many of them had each service."""
+    compactions: int = 0
+    """Of the pipeline's own, those that were completed."""
     hudi_failures: list[str] = field(default_factory=list)
     recoveries: list[Recovery] = field(default_factory=list)
     unexpected_ends: list[End] = field(default_factory=list)
@@ -120,6 +125,7 @@ def soak(settings: Settings, folder: Path, say: Callable[[str], None]) -> Report
             report.sent = dict(traffic.counts)
             report.hudi_writes, report.hudi_failures = hudi.writes, hudi.failures
             report.hudi_services = dict(hudi.services)
+            report.compactions = _completed_compactions(places.table)
             report.unexpected_ends = [end for end in pipeline.ends if not end.expected]
             report.seconds = time.monotonic() - started
     return report
@@ -149,6 +155,11 @@ def _catch_up(traffic: Traffic, pipeline: Pipeline, say: Callable[[str], None]) 
     attempt.wait_until_gone("SIGTERM at the end")
     if attempt.code != 0:
         raise SoakFailed(f"SIGTERM at the end ended it with {attempt.code}; {attempt.tail()}")
+
+
+def _completed_compactions(table: Path) -> int:
+    journal = CompactionJournal(open_storage(str(table)))
+    return sum(journal.done(number) is CompactionEnd.COMPLETED for number in journal.numbers())
 
 
 def _stop(traffic: Traffic) -> None:

@@ -27,6 +27,7 @@ class Role(StrEnum):
     JVM = "driver's JVM"
     EXECUTOR = "executor"
     WORKER = "Python worker"
+    SERVICES = "table services"
     OTHER = "other"
 
 
@@ -94,4 +95,6 @@ def _role(command: str) -> Role:
         return Role.JVM
     if "pyspark.daemon" in command or "pyspark.worker" in command:
         return Role.WORKER
+    if "bucketingest.services.worker" in command:
+        return Role.SERVICES
     return Role.DRIVER if "bucketingest.cli.main" in command else Role.OTHER

@@ -15,6 +15,8 @@ from soak.traffic import DDL, TOPIC
 PIPELINE = "soak"
 BUCKETS = 2
 EXECUTORS = 2
+LOG_FILES = 6
+"""Of a file group: then the job compacts it."""
 _EXECUTOR_MIB = 512
 _OFFSETS_PER_MICRO_BATCH = 4000
 
@@ -80,6 +82,7 @@ def write_resource(places: Places, attempt: int, bootstrap_servers: str, *, inte
                 "trigger": "0s",
                 **({"interval": "2s"} if interval else {}),
             },
+            "services": {"mode": "inline", "compaction": {"logFiles": LOG_FILES}},
             "checkpoint": {"path": str(places.checkpoints)},
             "spark": {"driver": {"memory": "512Mi"}, "conf": _CONF},
         },

@@ -27,6 +27,8 @@ from bucketingest.write.errors import FencedOut
 
 log = logging.getLogger(__name__)
 
+FIRST_LOOK: Final = timedelta(seconds=10)
+"""Time from the start to the first look: a job that is often restarted compacts too."""
 LOOK_EVERY: Final = timedelta(minutes=1)
 """Time between two looks at the table."""
 TIDY_EVERY: Final = timedelta(minutes=30)
@@ -95,7 +97,7 @@ class InlineServices:
         self._next_tidy = forward()
         self._tell = report
         self._report = ServicesState()
-        self._next_look: float | None = forward() + LOOK_EVERY.total_seconds()
+        self._next_look: float | None = forward() + FIRST_LOOK.total_seconds()
         self._worker: WorkerProcess | None = None
         self._work: Work | None = None
         self._failures = 0
@@ -133,7 +135,7 @@ class InlineServices:
             self._failures += 1
             self._note(failures=self._report.failures + 1)
             rests = isinstance(error, NewerFormat | HudiError)
-            pause = _PAUSE_MAX if rests else min(LOOK_EVERY * 2**self._failures, _PAUSE_MAX)
+            pause = _PAUSE_MAX if rests else min(LOOK_EVERY * 2 ** (self._failures - 1), _PAUSE_MAX)
             extra = {"reason": str(error), "again_in_seconds": pause.total_seconds()}
             log.error("table service failed", extra=extra)  # noqa: TRY400
             self._look_again(pause)
