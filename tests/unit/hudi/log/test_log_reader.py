@@ -1,12 +1,13 @@
 import datetime as dt
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from bucketingest.hudi.errors import CorruptLog
-from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block
-from bucketingest.hudi.log.reader import Delete, LogContent, read_log
+from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block, read_blocks
+from bucketingest.hudi.log.reader import Delete, LogContent, decode_block, read_log
 from bucketingest.hudi.table.schema import META_COLUMNS
 from support.tables.log_files import DELETED_KEYS, JAVA_TABLES, KEYS_WITHOUT_TAGS, UPSERTED_KEYS_IN_LOGS, log_files
 
@@ -88,3 +89,24 @@ def test_content_that_is_not_what_the_block_says_is_corrupt(data: bytes, said: s
 def test_an_avro_block_is_read_with_the_schema_in_its_header() -> None:
     (content,) = read_log(framed(BlockType.AVRO_DATA, b"\0\0\0\3\0\0\0\2\0\0\0\1\2\0\0\0\1\3"))
     assert content.rows == pa.table({"n": [1, -2]}, schema=pa.schema([pa.field("n", pa.int64(), nullable=False)]))
+
+
+@pytest.mark.parametrize("table", JAVA_TABLES)
+def test_some_rows_of_a_block_are_those_of_all(table: str) -> None:
+    for content in contents(table):
+        if content.rows is None:
+            continue
+        count = content.rows.num_rows
+        for wanted in map(pa.array, (range(0), range(1), range(0, count, 2), range(count))):
+            some = decode_block(content.block, ["_hoodie_record_key"], wanted.cast(pa.int64()).to_numpy()).rows
+            assert some == content.rows.select(["_hoodie_record_key"]).take(wanted.cast(pa.int64()))
+
+
+def test_values_of_rows_that_are_not_wanted_are_not_decoded() -> None:
+    (content,) = read_log(framed(BlockType.AVRO_DATA, b"\0\0\0\3\0\0\0\2\0\0\0\1\2\0\0\0\1\3"))
+    broken = framed(BlockType.AVRO_DATA, b"\0\0\0\3\0\0\0\2\0\0\0\1\2\0\0\0\1\x83")
+    (block,) = read_blocks(broken)
+    assert content.rows is not None
+    assert decode_block(block, rows=np.array([0])).rows == content.rows.slice(0, 1)
+    with pytest.raises(CorruptLog, match="ends within a value"):
+        decode_block(block, rows=np.array([1]))

@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_] | None
 Places = npt.NDArray[np.int64]
 
 PADDING: Final = 16
-"""Zero bytes that must follow the last row: values are read a word at a time."""
+"""Bytes that must follow the last row, whatever they are: values are read a word at a time."""
 _SEVEN_BITS: Final = np.uint64(0x7F7F7F7F7F7F7F7F)
 _EIGHTH_BITS: Final = np.uint64(0x8080808080808080)
 _JOIN: Final = (

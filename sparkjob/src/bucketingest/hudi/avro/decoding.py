@@ -44,7 +44,7 @@ def decode_rows(
     if columns is not None:
         wanted = pa.schema([field for field in wanted if field.name in columns])
     batches = [
-        _decoded(content[first:end], starts[rows] - first, ends[rows] - first, schema, wanted)
+        _decoded(_padded(content, first, end), starts[rows] - first, ends[rows] - first, schema, wanted)
         for rows, first, end in _chunks(starts, ends)
     ]
     return pa.Table.from_batches(batches, wanted)
@@ -60,11 +60,16 @@ def _chunks(starts: Places, ends: Places) -> Iterator[tuple[slice, int, int]]:
         first = end
 
 
+def _padded(content: memoryview, first: int, end: int) -> npt.NDArray[np.uint8]:
+    """The bytes from `first` to `end`, and `PADDING` more: what follows them there, zeros where too little does."""
+    data = np.frombuffer(content, np.uint8)[first : end + PADDING]
+    missing = end + PADDING - first - len(data)
+    return np.append(data, np.zeros(missing, np.uint8)) if missing else data
+
+
 def _decoded(
-    content: memoryview, starts: Places, ends: Places, schema: AvroSchema, wanted: pa.Schema
+    data: npt.NDArray[np.uint8], starts: Places, ends: Places, schema: AvroSchema, wanted: pa.Schema
 ) -> pa.RecordBatch:
-    data = np.zeros(len(content) + PADDING, np.uint8)
-    data[: len(content)] = np.frombuffer(content, np.uint8)
     cursors = Cursors(data, starts, ends)
     left = set(wanted.names)
     found = {}
@@ -92,12 +97,12 @@ def _branch(cursors: Cursors, avro: Any, present: Mask) -> tuple[Any, Mask]:
         return avro, present
     tags = cursors.byte(present)
     value = next(index for index, branch in enumerate(avro) if branch != "null")
-    unknown = (tags > 2 * (len(avro) - 1)) | (tags & 1 != 0)
-    if (unknown if present is None else unknown & present).any():
-        raise ValueError("a union has a branch that its type lacks")
     is_value = tags == 2 * value
     if is_value.all():
         return avro[value], present
+    unknown = (tags > 2 * (len(avro) - 1)) | (tags & 1 != 0)
+    if (unknown if present is None else unknown & present).any():
+        raise ValueError("a union has a branch that its type lacks")
     return avro[value], is_value if present is None else is_value & present
 
 

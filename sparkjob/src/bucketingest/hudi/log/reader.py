@@ -13,17 +13,16 @@ from typing import Any, Final
 
 import fastavro
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.avro.decoding import NotVectorised, decode_rows
 from bucketingest.hudi.errors import CorruptLog
 from bucketingest.hudi.log.format import BlockType, Buffer, HeaderKey, LogBlock, read_blocks
+from bucketingest.hudi.log.frames import Places, row_frames
 from bucketingest.hudi.table.schema import AvroSchema, avro_to_arrow
 
 _CONTENT_HEAD: Final = struct.Struct(">ii")
-_LENGTH: Final = struct.Struct(">i")
 _VERSION: Final = 3
 """Version of data and delete block content that Hudi 1.2.0 writes for tables of version 6 to 9."""
 
@@ -60,31 +59,50 @@ def read_log(data: Buffer, *, source: str = "log file") -> Iterator[LogContent]:
         yield decode_block(block, source=source)
 
 
-def decode_block(block: LogBlock, columns: Sequence[str] | None = None, *, source: str = "log file") -> LogContent:
+def decode_block(
+    block: LogBlock,
+    columns: Sequence[str] | None = None,
+    rows: Places | None = None,
+    *,
+    source: str = "log file",
+) -> LogContent:
     """The content of one block. `columns`: the columns wanted, None for all; those that the block lacks are left out.
+    `rows`: the numbers of the rows wanted of a data block, ascending, None for all; values of others are not looked at
+    where the format allows it.
 
     Raises `CorruptLog` as `read_log` does.
     """
     where = f"{source}: the block at byte {block.offset}"
     try:
-        return _decoded(block, columns, where)
+        return _decoded(block, columns, rows, where)
     except (pa.ArrowInvalid, EOFError, struct.error, ValueError, KeyError, IndexError) as error:
         raise CorruptLog(f"{where} holds content that cannot be decoded: {error}") from error
 
 
-def _decoded(block: LogBlock, columns: Sequence[str] | None, where: str) -> LogContent:
+def _decoded(block: LogBlock, columns: Sequence[str] | None, rows: Places | None, where: str) -> LogContent:
     match block.type:
         case BlockType.PARQUET:
             # One thread: the caller decides how many cores it uses.
             content = pq.ParquetFile(pa.BufferReader(block.content), pre_buffer=False)
-            return LogContent(block, content.read(columns, use_threads=False), ())
+            table = content.read(columns, use_threads=False)
+            return LogContent(block, table if rows is None else taken(table, rows), ())
         case BlockType.AVRO_DATA:
-            return LogContent(block, _avro_rows(block, columns, where), ())
+            return LogContent(block, _avro_rows(block, columns, rows, where), ())
         case BlockType.DELETE:
             return LogContent(block, None, tuple(_deletes(block, where)))
         case BlockType.COMMAND:
             return LogContent(block, None, ())
     raise CorruptLog(f"{where} is of type {block.type.name}, which is not read here")
+
+
+def taken(table: pa.Table, rows: Places) -> pa.Table:
+    """The rows of these ascending numbers. Batch by batch: all strings of a column may have more than 2 GiB."""
+    chosen, first = [], 0
+    for batch in table.to_batches():
+        start, end = np.searchsorted(rows, (first, first + len(batch)))
+        chosen.append(batch.take(pa.array(rows[start:end] - first)))
+        first += len(batch)
+    return pa.Table.from_batches(chosen, table.schema)
 
 
 def _in_both(rows: pa.Table, columns: Sequence[str]) -> list[str]:
@@ -98,44 +116,20 @@ def _content_after_version(block: LogBlock, where: str) -> tuple[int, memoryview
     return number, block.content[_CONTENT_HEAD.size :]
 
 
-def _avro_rows(block: LogBlock, columns: Sequence[str] | None, where: str) -> pa.Table:
+def _avro_rows(block: LogBlock, columns: Sequence[str] | None, rows: Places | None, where: str) -> pa.Table:
     count, content = _content_after_version(block, where)
     schema = json.loads(block.headers[HeaderKey.SCHEMA])
-    starts, ends = _frames(content, count, where)
+    starts, ends = row_frames(content, count, where)
+    if rows is not None:
+        starts, ends = starts[rows], ends[rows]
     try:
         return decode_rows(content, starts, ends, schema, columns)
     except NotVectorised:
-        rows = _one_by_one(content, starts, ends, schema)
-        return rows if columns is None else rows.select(_in_both(rows, columns))
+        decoded = _one_by_one(content, starts, ends, schema)
+        return decoded if columns is None else decoded.select(_in_both(decoded, columns))
 
 
-def _frames(content: memoryview, count: int, where: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where each row starts and ends: each has its length in front."""
-    if count < 0 or count * _LENGTH.size > len(content):
-        raise CorruptLog(f"{where} says it has {count} rows, in {len(content)} bytes")
-    places = [0]
-    position, unpack = 0, _LENGTH.unpack_from
-    # As little as possible in the loop, which is a third of reading the keys; what it found is checked below.
-    for _ in range(count):
-        if position >= len(content):
-            break
-        position += _LENGTH.size + unpack(content, position)[0]
-        places.append(position)
-    ends = np.array(places, np.int64)
-    lengths = np.diff(ends) - _LENGTH.size
-    wrong = np.flatnonzero((lengths < 0) | (ends[1:] > len(content)))
-    if len(wrong) or len(lengths) < count:
-        row = int(wrong[0]) if len(wrong) else len(lengths)
-        said = f"has {lengths[row]} bytes" if len(wrong) else "is missing"
-        raise CorruptLog(f"{where} is cut short: its row {row} {said}")
-    if position != len(content):
-        raise CorruptLog(f"{where} has {len(content) - position} bytes after its {count} rows")
-    return ends[1:] - lengths, ends[1:]
-
-
-def _one_by_one(
-    content: memoryview, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], schema: AvroSchema
-) -> pa.Table:
+def _one_by_one(content: memoryview, starts: Places, ends: Places, schema: AvroSchema) -> pa.Table:
     parsed = fastavro.parse_schema(schema)
     rows: list[Any] = [
         fastavro.schemaless_reader(io.BytesIO(content[start:end]), parsed, None)

@@ -16,11 +16,13 @@ from bucketingest.hudi.errors import CorruptLog, UnsupportedTable
 from bucketingest.hudi.log.format import HEAD_BYTES, BlockType, HeaderKey, LogBlock, block_bytes, read_blocks
 from bucketingest.hudi.log.reader import Delete, LogContent, decode_block
 from bucketingest.hudi.table.ordering import comparable
+from bucketingest.hudi.table.schema import META_COLUMNS
 from bucketingest.services.merge.merge_rules import DELETING_OPERATIONS, IS_DELETED, OPERATION, MergeRules
 from bucketingest.services.merge.winners import Kind, Records
 from bucketingest.storage.interface import Storage
 
 KEY: Final = "_hoodie_record_key"
+_FILE_NAME: Final = META_COLUMNS[4]
 _INTEGERS: Final = (pa.int32(), pa.date32())
 """Types whose values are Integers to Java."""
 _REFUSED: Final = {
@@ -74,15 +76,18 @@ class LogRecords:
                 yield self._of_deletes(content, first, path)
 
     def rows(self, positions: npt.NDArray[np.int64]) -> Iterator[pa.Table]:
-        """The rows at these ascending positions, with all their columns: after `records` is exhausted."""
+        """The rows at these ascending positions, with the columns that a base file takes over: after `records` is
+        exhausted. Of Avro blocks only these rows are decoded.
+        """
+        columns = [name for name in self.rules.schema.names if name != _FILE_NAME]
         places = iter(self._rows_of_blocks)
         for path, block in self._blocks():
             first, count = next(places)
             start, end = np.searchsorted(positions, (first, first + count))
             if start < end:
-                content = decode_block(block, source=path)
+                content = decode_block(block, columns, positions[start:end] - first, source=path)
                 assert content.rows is not None
-                yield _taken(content.rows, positions[start:end] - first)
+                yield content.rows
 
     def _blocks(self) -> Iterator[tuple[str, LogBlock]]:
         self.size_bytes = 0
@@ -197,16 +202,6 @@ def _array_of(values: list[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(kind):
         return pa.array([None if each is None else Decimal(each) for each in values], pa.decimal128(38, 15)).cast(kind)
     return pa.array(values).cast(kind) if values else pa.array([], kind)
-
-
-def _taken(rows: pa.Table, places: npt.NDArray[np.int64]) -> pa.Table:
-    """The rows at these ascending places. Batch by batch: all strings of a column may have more than 2 GiB."""
-    taken, first = [], 0
-    for batch in rows.to_batches():
-        start, end = np.searchsorted(places, (first, first + len(batch)))
-        taken.append(batch.take(pa.array(places[start:end] - first)))
-        first += len(batch)
-    return pa.Table.from_batches(taken, rows.schema)
 
 
 def _plain(array: pa.Array) -> pa.Array:
