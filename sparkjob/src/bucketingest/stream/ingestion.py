@@ -12,7 +12,7 @@ from typing import Final, Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bucketingest.hudi.lock.hudi_lock import open_lock
+from bucketingest.hudi.lock.hudi_lock import HudiLock, open_lock
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.table.table import load_table
@@ -101,6 +101,8 @@ def _start(
             has_deletes=has_deletes,
             log_block=pipeline.log_block,
             drop_metadata_table=_drop_of(storage, pipeline, lease),
+            lock=lambda: _lock_of(storage, pipeline, lease).held(),
+            check_lease=lambda: lease.check(_LEASE_MARGIN),
         )
         work = _work(rows, pipeline)
         held = _HeldTable.of(pipeline, opened, lease, board)
@@ -122,10 +124,14 @@ def _drop_of(storage: Storage, pipeline: Pipeline, lease: TableLease) -> Callabl
         return None
 
     def drop() -> None:
-        lock = open_lock(storage, load_table(storage).properties, pipeline.lock, str(lease.owner))
-        MetadataTableDrop(storage, lock.held).at_start()
+        MetadataTableDrop(storage, _lock_of(storage, pipeline, lease).held).at_start()
 
     return drop
+
+
+def _lock_of(storage: Storage, pipeline: Pipeline, lease: TableLease) -> HudiLock:
+    """The lock that the table's own properties name."""
+    return open_lock(storage, load_table(storage).properties, pipeline.lock, str(lease.owner))
 
 
 def _recorded_sleep(record: Callable[[float], None]) -> Callable[[float], None]:

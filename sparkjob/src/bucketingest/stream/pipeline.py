@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, Self
 
+from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.lock.hudi_lock import LockSettings
 from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.metadata_table import MetadataTablePolicy
@@ -13,6 +14,7 @@ from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.spec.fields.services import Services
+from bucketingest.spec.fields.table import Index
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import beginning_of
@@ -92,6 +94,7 @@ class Pipeline:
                 partition_fields=table.partition_by,
                 ordering_field=table.ordering_field,
                 buckets=table.index.buckets,
+                bucket_rules=_bucket_rules(table.index),
                 hash=table.index.hash,
                 hash_fields=resource.hash_fields,
                 version=table.version,
@@ -117,6 +120,12 @@ class Pipeline:
             max_commit_retries=spec.commit.max_retries,
             work=spec.model_dump_json(include={"source", "format", "transform", "table"}),
         )
+
+
+def _bucket_rules(index: Index) -> tuple[BucketRule, ...] | None:
+    if index.partition_buckets is None:
+        return None
+    return tuple(BucketRule(rule.pattern, rule.buckets) for rule in index.partition_buckets)
 
 
 def _triggers(services: Services) -> CompactionTriggers | None:

@@ -75,7 +75,8 @@ def test_rows_go_into_hudis_file_groups_and_new_ones_get_the_deterministic_id(ta
 
 
 def test_a_key_stays_in_the_bucket_where_hudi_put_it(table: TestTable) -> None:
-    of_hudi = dict(sample_record_keys(table.storage, load_file_view(table.storage, table.timeline())))
+    sample = sample_record_keys(table.storage, load_file_view(table.storage, table.timeline()))
+    of_hudi = {key: file_id for key, _, file_id in sample}
     table.attempt().run(offsets(0, 20), updates())
     own = {r["id"]: r["_hoodie_file_name"] for r in table.visible_rows() if r["name"].startswith("own-")}
     both = of_hudi.keys() & own.keys()

@@ -15,7 +15,8 @@ from bucketingest.hudi.errors import InvalidName
 from bucketingest.hudi.table.table import BUCKET_HASH, BUCKET_HASH_FIELDS
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import Instant, format_time, parse_time
-from bucketingest.write.instants.commit_content import DELETES, PIPELINE, RANGES, ROWS
+from bucketingest.write.instants.commit_content import DELETES, RANGES, ROWS
+from bucketingest.write.pipeline_names import PIPELINE
 
 
 def analyse(snapshot: TableSnapshot, *, instants: int, pending_limit: timedelta) -> TableReport:

@@ -19,9 +19,8 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
-from bucketingest.write.instants.commit_content import PIPELINE
 from bucketingest.write.instants.journal import ROOT
-from bucketingest.write.pipeline_names import NOT_PIPELINES, pipeline_of
+from bucketingest.write.pipeline_names import NOT_PIPELINES, PIPELINE, pipeline_of
 from bucketingest.write.recovery.facts import FactReader, Facts
 
 _SEARCHED_COMMITS: Final = 100
