@@ -59,9 +59,8 @@ TEXT: Final = [*"ab", "c", "1", "2", "-", "_", ",", ";", ".", "=", "/", " ", "é
 
 
 def some_pattern(source: random.Random) -> str:
-    atoms = [atom for atom in (*ATOMS, *ATOMS_TOO) if ";" not in atom]
     parts = [
-        source.choice(atoms) + source.choices(["", "?", "*", "+", "{2}"], [12, 2, 1, 1, 1])[0]
+        source.choice(ATOMS) + source.choices(["", "?", "*", "+", "{2}"], [12, 2, 1, 1, 1])[0]
         for _ in range(source.randint(1, 4))
     ]
     sequence = source.choice(["", "", "^"]) + "".join(parts) + source.choice(["", "", "$", r"\z"])
@@ -111,7 +110,7 @@ def expressions_of(counts: BucketCounts) -> str:
 
 def test_random_rules_give_random_partitions_the_count_that_hudis_engine_gives(hudi: HudiOracle) -> None:
     source = random.Random(89)
-    paths = sorted({"".join(source.choices(TEXT, k=source.randint(1, 8))) for _ in range(60)}) + ["", "a" * 200]
+    paths = ["", "a" * 200, *sorted({"".join(source.choices(TEXT, k=source.randint(1, 8))) for _ in range(60)})]
     hits = 0
     for number in range(80):
         patterns = [some_pattern(source) for _ in range(4)] + [literal_pattern(source.choice(paths))]
