@@ -185,8 +185,7 @@ def test_a_crash_at_any_change_leaves_the_old_rules_or_the_new_ones(after_effect
     counting = CrashingStorage(table.storage, NEVER, after_effect=False)
     table.attempt(counting)
     assert counts_of(table).of("us") == 16
-    assert counting.changes > 5
-    for dies_at in range(counting.changes):
+    for dies_at in range(counting.changes + 3):
         table = half_done()
         with pytest.raises(Crash):
             life(table, CrashingStorage(table.storage, dies_at, after_effect=after_effect))
