@@ -98,10 +98,12 @@ def judge(hudi: HudiOracle, path: Path, expected: ExpectedTable) -> None:
 
 
 def prime(hudi: HudiOracle, path: Path) -> None:
-    """Make Hudi's rules known to its JVM before its tasks do so, side by side."""
+    """Make Hudi's rules known to its JVM before its tasks do so, side by side: as those of a table with another default,
+    since it keeps rules by their text alone.
+    """
     rules = load_rules(open_storage(str(path)), BUCKETS)
     assert rules.config is not None
-    hudi.bucket_counts(expressions_of(rules.config.counts), BUCKETS, [])
+    hudi.bucket_counts(expressions_of(rules.config.counts), BUCKETS + 5, [])
 
 
 def expressions_of(counts: BucketCounts) -> str:
