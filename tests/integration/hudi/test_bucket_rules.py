@@ -98,8 +98,8 @@ def judge(hudi: HudiOracle, path: Path, expected: ExpectedTable) -> None:
 
 
 def prime(hudi: HudiOracle, path: Path) -> None:
-    """Make Hudi's rules known to its JVM before its tasks do so, side by side: as those of a table with another default,
-    since it keeps rules by their text alone.
+    """Make Hudi's rules known to its JVM before its tasks do so, side by side: as those of a table with another
+    default, since it keeps rules by their text alone.
     """
     rules = load_rules(open_storage(str(path)), BUCKETS)
     assert rules.config is not None

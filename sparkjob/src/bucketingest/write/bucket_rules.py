@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
-from typing import Final, TypeAlias
+from datetime import timedelta
+from typing import Final
 
 from bucketingest.hudi.bucket_rules.counts import BucketCounts, BucketRule
 from bucketingest.hudi.bucket_rules.hashing_config import (
@@ -22,13 +22,19 @@ from bucketingest.hudi.bucket_rules.hashing_config import (
     load_rules,
 )
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.history.archived import archived_times
-from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, REPLACE_COMMIT, Instant, next_instant_time
+from bucketingest.hudi.timeline.instant import (
+    COMMIT,
+    DELTA_COMMIT,
+    REPLACE_COMMIT,
+    TIME_LENGTH,
+    Instant,
+    format_time,
+    parse_time,
+)
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.spec.partition_pattern import literal_pattern
 from bucketingest.storage import AlreadyExists, NotFound, Storage
@@ -36,8 +42,6 @@ from bucketingest.write.errors import RulesConflict
 from bucketingest.write.pipeline_names import PIPELINE
 
 log = logging.getLogger(__name__)
-
-Clock: TypeAlias = Callable[[], datetime]
 
 KEPT_MAX: Final = 10_000
 """Partitions that keep another count than the rules give. Hudi searches all rules for each partition."""
@@ -48,7 +52,6 @@ def settle_rules(
     definition: TableDefinition,
     lock: Lock,
     check_lease: Callable[[], None] = lambda: None,
-    clock: Clock = utc_now,
 ) -> TableRules:
     """The bucket counts of the table, after its rules were made those of the definition. May be repeated after a crash.
 
@@ -62,7 +65,7 @@ def settle_rules(
         current = load_rules(storage, definition.buckets)
         if not _differ(current, definition):
             return current
-        config = _next(storage, definition, current, clock)
+        config = _next(storage, definition, current)
         check_lease()  # last: nothing slow happens between this and the file
         try:
             storage.create(config.path, config.encode())
@@ -101,7 +104,7 @@ def _differ(current: TableRules, definition: TableDefinition) -> bool:
     return current.config.wanted not in (wanted, (*wanted, BucketRule(".*", definition.buckets)))
 
 
-def _next(storage: Storage, definition: TableDefinition, current: TableRules, clock: Clock) -> HashingConfig:
+def _next(storage: Storage, definition: TableDefinition, current: TableRules) -> HashingConfig:
     timeline = Timeline.load(storage)
     if pending := next(_of_others(storage, timeline), None):
         raise RulesConflict(
@@ -112,12 +115,7 @@ def _next(storage: Storage, definition: TableDefinition, current: TableRules, cl
     view = load_file_view(storage, timeline)
     existing = {*view.partitions, *view.marked_partitions}
     rules, kept = rules_for(existing, current.counts, definition.bucket_rules or ())
-    known = [*instants_in(storage), *instants_in(storage, ARCHIVE_DIRECTORY)]
-    # Partitions keep their counts, so the first rules hold for time travel to any earlier moment, too.
-    instant = (
-        next_instant_time(clock(), {*known, *timeline.times, *archived_times(storage)}) if known else FIRST_INSTANT
-    )
-    config = HashingConfig(instant, BucketCounts(definition.buckets, rules), kept)
+    config = HashingConfig(_next_instant(storage, timeline), BucketCounts(definition.buckets, rules), kept)
     config.counts.check()
     size = len(config.encode())
     if kept > KEPT_MAX or size > CONFIG_BYTES_MAX:
@@ -128,6 +126,26 @@ def _next(storage: Storage, definition: TableDefinition, current: TableRules, cl
         )
         raise UnsupportedTable(storage.url, [reason])
     return config
+
+
+def _next_instant(storage: Storage, timeline: Timeline) -> str:
+    """The smallest after those of all other rules: a rescale of Hudi's, whatever its clock says, has a later one.
+
+    Existing partitions keep their counts, so new rules hold for time travel, too, however far back.
+    """
+    newest = max([*instants_in(storage), *instants_in(storage, ARCHIVE_DIRECTORY)], default=None)
+    if newest is None:
+        return FIRST_INSTANT
+    instant = _after(newest)
+    while instant in timeline.times:  # while a rescale of this time is pending, the file would not count
+        instant = _after(instant)
+    return instant
+
+
+def _after(instant: str) -> str:
+    if len(instant) == TIME_LENGTH:
+        return format_time(parse_time(instant) + timedelta(milliseconds=1))
+    return f"{int(instant) + 1:0{len(instant)}d}"
 
 
 def _of_others(storage: Storage, timeline: Timeline) -> Iterator[Instant]:

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from bucketingest.hudi.bucket_rules.counts import BucketCounts
-from bucketingest.hudi.bucket_rules.hashing_config import TableRules
+from bucketingest.hudi.bucket_rules.hashing_config import TableRules, load_rules
 from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import Lock
@@ -99,16 +99,17 @@ def open_table(
     except TableNotFound:
         table, created = create_table(storage, definition, schema_json(avro)), True
     check_table(table, definition, metadata_table=drop_metadata_table is not None)
-    rules_in_force = settle_rules(storage, definition, lock, check_lease)
+    bucket_rules = load_rules(storage, definition.buckets)
     timeline = Timeline.load(storage)
     avro = _merged_schema(table, timeline, avro)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
-    index = BucketIndex.bootstrap(_committed_files(view, replaced), rules_in_force.counts).avoiding(replaced)
+    index = BucketIndex.bootstrap(_committed_files(view, replaced), bucket_rules.counts).avoiding(replaced)
     if table.bucket_count is None:  # made by Hudi, which does not record how it hashed
-        _verify_layout(storage, view, rules, rules_in_force.counts)
+        _verify_layout(storage, view, rules, bucket_rules.counts)
     if drop_metadata_table is not None:
         drop_metadata_table()
+    bucket_rules = settle_rules(storage, definition, lock, check_lease)
     return OpenTable(
         table=table,
         definition=definition,
@@ -116,8 +117,8 @@ def open_table(
         avro_schema=avro,
         row_schema=_row_schema(avro, has_deletes=has_deletes),
         log_block=log_block or best_log_block(definition, incoming),
-        index=index,
-        bucket_rules=rules_in_force,
+        index=index.with_counts(bucket_rules.counts),
+        bucket_rules=bucket_rules,
         partitions=view.marked_partitions,
         commits=frozenset(instant.request_time for instant in timeline.completed_commits),
         created=created,

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bucketingest.hudi.bucket_rules.counts import BucketRule
+from bucketingest.hudi.bucket_rules.hashing_config import instants_in
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import PROPERTIES_PATH, bucket_of_file_id
 from bucketingest.hudi.rollback.rollback import roll_back
@@ -105,11 +107,12 @@ def test_columns_of_every_type_of_hudis_schema_are_written(table: TestTable) -> 
 
 @pytest.mark.parametrize("name", HUDI_TABLES)
 def test_a_wrong_bucket_count_is_refused_with_the_one_that_fits(name: str, tmp_path: Path) -> None:
-    table = copied(name, tmp_path, buckets=8)
+    table = copied(name, tmp_path, buckets=8, bucket_rules=(BucketRule("^new", 16),))
     with pytest.raises(BucketLayoutMismatch) as refused:
         table.attempt()
     assert "8 buckets, hash hudi and hash fields ['id'] put it into bucket" in str(refused.value)
     assert "A bucket count of 4 would fit: set spec.table.index.buckets to it." in str(refused.value)
+    assert instants_in(table.storage) == [], "rules with a wrong default would mislead Hudi's writers"
 
 
 def test_another_hash_is_refused(tmp_path: Path) -> None:
