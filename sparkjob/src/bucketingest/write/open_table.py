@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
@@ -106,7 +106,7 @@ def open_table(
     replaced = replaced_file_groups(storage, timeline)
     index = BucketIndex.bootstrap(_committed_files(view, replaced), bucket_rules.counts).avoiding(replaced)
     if table.bucket_count is None:  # made by Hudi, which does not record how it hashed
-        _verify_layout(storage, view, rules, bucket_rules.counts)
+        _verify_layout(sample_record_keys(storage, view, replaced), rules, bucket_rules.counts)
     if drop_metadata_table is not None:
         drop_metadata_table()
     bucket_rules = settle_rules(storage, definition, lock, check_lease)
@@ -157,12 +157,12 @@ def _merged_schema(table: HoodieTable, timeline: Timeline, incoming: AvroSchema)
     return comparison.schema
 
 
-def _verify_layout(storage: Storage, view: FileView, rules: RowRules, counts: BucketCounts) -> None:
+def _verify_layout(sample: Iterable[tuple[str, str, str]], rules: RowRules, counts: BucketCounts) -> None:
     samples: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
-    for key, partition_path, file_id in sample_record_keys(storage, view):
+    for key, partition_path, file_id in sample:
         samples[counts.of(partition_path)].append((key, file_id))
-    for buckets, sample in samples.items():
-        verify_bucket_layout(sample, rules.record_key, buckets, rules.hash)
+    for buckets, pairs in samples.items():
+        verify_bucket_layout(pairs, rules.record_key, buckets, rules.hash)
 
 
 def _committed_files(view: FileView, replaced: Collection[tuple[str, str]]) -> list[tuple[str, str, str]]:

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bucketingest.hudi.bucket_rules.counts import BucketRule
-from bucketingest.hudi.bucket_rules.hashing_config import instants_in
+from bucketingest.hudi.bucket_rules.counts import BucketCounts, BucketRule
+from bucketingest.hudi.bucket_rules.hashing_config import HashingConfig, instants_in
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import PROPERTIES_PATH, bucket_of_file_id
 from bucketingest.hudi.rollback.rollback import roll_back
@@ -22,6 +22,7 @@ from bucketingest.index.errors import BucketLayoutMismatch
 from bucketingest.storage import open_storage
 from bucketingest.write.errors import InstantAborted
 from support.tables.fixtures import unpack_fixture
+from support.tables.other_writers import replace_file_groups
 from support.tables.table_runs import TestTable, offsets
 
 INCOMING = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("name", pa.string())])
@@ -113,6 +114,16 @@ def test_a_wrong_bucket_count_is_refused_with_the_one_that_fits(name: str, tmp_p
     assert "8 buckets, hash hudi and hash fields ['id'] put it into bucket" in str(refused.value)
     assert "A bucket count of 4 would fit: set spec.table.index.buckets to it." in str(refused.value)
     assert instants_in(table.storage) == [], "rules with a wrong default would mislead Hudi's writers"
+
+
+def test_file_groups_that_a_rescale_replaced_do_not_speak_against_the_new_count(table: TestTable) -> None:
+    us = [file_id for partition, file_id in sorted(file_ids(table)) if partition == "us"]
+    time = replace_file_groups(table, {"us": us})
+    config = HashingConfig(time, BucketCounts(4, (BucketRule("^us$", 9),)))
+    table.storage.create(config.path, config.encode())
+    attempt = table.attempt()
+    attempt.run(offsets(0, 20), updates())
+    assert attempt.opened.bucket_rules.counts.of("us") == 9
 
 
 def test_another_hash_is_refused(tmp_path: Path) -> None:

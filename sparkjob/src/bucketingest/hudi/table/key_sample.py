@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import pyarrow.parquet as pq
@@ -19,11 +19,13 @@ _FILE_BYTES_MAX: Final = 256 * 1024**2
 _RECORD_KEY: Final = "_hoodie_record_key"
 
 
-def sample_record_keys(storage: Storage, view: FileView) -> Iterator[tuple[str, str, str]]:
-    """(record key, partition path, file id) from the smallest file of each of a few file groups."""
+def sample_record_keys(
+    storage: Storage, view: FileView, replaced: Collection[tuple[str, str]] = ()
+) -> Iterator[tuple[str, str, str]]:
+    """(record key, partition path, file id) from the smallest file of each of a few file groups; not of `replaced` ones."""
     smallest: list[DataFile] = []
     for group in view.groups:
-        if group.latest is not None:
+        if group.latest is not None and (group.partition_path, group.file_id) not in replaced:
             files = [*group.latest.log_files, *([group.latest.base_file] if group.latest.base_file else [])]
             smallest.append(min(files, key=lambda file: file.size))
     for file in sorted(smallest, key=lambda file: file.size)[:FILES_MAX]:
