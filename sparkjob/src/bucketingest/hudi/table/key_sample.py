@@ -22,7 +22,7 @@ _RECORD_KEY: Final = "_hoodie_record_key"
 def sample_record_keys(
     storage: Storage, view: FileView, replaced: Collection[tuple[str, str]] = ()
 ) -> Iterator[tuple[str, str, str]]:
-    """(record key, partition path, file id) from the smallest file of each of a few file groups; not of `replaced` ones."""
+    """(record key, partition path, file id) from the smallest file of a few file groups, none of them `replaced`."""
     smallest: list[DataFile] = []
     for group in view.groups:
         if group.latest is not None and (group.partition_path, group.file_id) not in replaced:
