@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
+from itertools import chain
 from typing import Final
 
 from bucketingest.hudi.history.archived import is_archived
@@ -56,10 +57,17 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
 
 def files_stand(storage: Storage, decided: Decided) -> bool:
     """Whether every base file that the decision commits is in storage, with its size."""
+    sizes = decided_files(decided)
+    return sizes_of(storage, sizes) == sizes
+
+
+def decided_files(decided: Decided) -> dict[str, int]:
+    """Path and size in bytes of each base file that the decision commits."""
+    if decided.completion_time is None:
+        return {}
     commit = CommitMetadata.decode(decided.content, "the decision of a compaction")
-    sizes = {stat.path: stat.file_size_in_bytes for stats in commit.write_stats.values() for stat in stats}
-    stored = sizes_of(storage, [path for path in sizes if path is not None])
-    return all(stored.get(path) == size for path, size in sizes.items() if path is not None)
+    stats = chain.from_iterable(commit.write_stats.values())
+    return {stat.path: stat.file_size_in_bytes for stat in stats if stat.path is not None}
 
 
 def sizes_of(storage: Storage, paths: Collection[str]) -> dict[str, int]:

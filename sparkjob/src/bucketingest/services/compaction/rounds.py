@@ -18,6 +18,7 @@ from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.instant import COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.compaction.facts import decided_files
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import CHUNK, OperationResult, PlanRecord, Round
 from bucketingest.services.errors import RoundEnded
@@ -84,7 +85,13 @@ class RoundExecutor:
         if failed is None:
             try:
                 stat = compact_group(
-                    self._storage, whole, self._compaction, self._rules, token=token, check=self._check
+                    self._storage,
+                    whole,
+                    self._compaction,
+                    self._rules,
+                    token=token,
+                    check=self._check,
+                    too_late=self._discard,
                 )
                 return OperationResult(stat)
             except (HudiError, NotFound, pa.ArrowException) as error:
@@ -92,6 +99,14 @@ class RoundExecutor:
         extra = {"partition": operation.partition_path, "file_id": operation.file_id, "reason": failed}
         log.error("file group not compacted, its slice stays", extra=extra)
         return OperationResult(None, failed)
+
+    def _discard(self, path: str) -> None:
+        """Delete a base file that came after the end of its round, unless it is or may be a part of a commit: another
+        executor may have adopted it, or made it first. What stays here is swept when the compaction has ended.
+        """
+        decided = self._journal.decision(self._number, self._round_number)
+        if decided is not None and path not in decided_files(decided):
+            self._storage.delete(path)
 
     def _check(self) -> None:
         """Raise RoundEnded unless the round is the newest, undecided, and its compaction inflight."""
