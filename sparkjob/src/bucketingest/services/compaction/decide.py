@@ -17,7 +17,7 @@ class Step(StrEnum):
     START = "start"
     """It was requested: record that it may be carried out."""
     VOID = "void"
-    """It was never requested: nobody carries it out."""
+    """It was never requested, or something came before: nobody carries it out."""
     END = "end"
     """Record how it ended, and delete late files."""
     FINISH_ROLLBACK = "finish rollback"
@@ -48,6 +48,8 @@ class Facts:
     completion_time: str | None = None
     closed_completion: bool = False
     """Whether it was completed as a round before the newest one had decided."""
+    clash: str | None = None
+    """Why it must not be carried out; only looked for until `go` is recorded."""
     rollbacks: frozenset[str] = frozenset()
     """Request times of rollbacks that name it, pending or completed."""
     unfinished: bool = False
@@ -95,6 +97,8 @@ def decide(facts: Facts) -> Choice:
 def _first(facts: Facts) -> Choice:
     if facts.state is None and not facts.archived:
         return Choice(Step.VOID, "its process ended before it was requested")
+    if facts.clash is not None and facts.state is State.REQUESTED:
+        return Choice(Step.VOID, facts.clash)
     return Choice(Step.START, "it was requested")
 
 

@@ -15,6 +15,7 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.compaction.clash import clash
 from bucketingest.services.compaction.decide import Facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import CHUNK, Decided, PlanRecord
@@ -33,9 +34,10 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
     named = rollbacks_of(storage, timeline, compaction)
     round_number, opened = journal.newest_round(number)
     decided = journal.decision(number, round_number) if round_number else None
-    operations = len(record.plan(journal.path(number, "plan")).operations)
+    plan, go = record.plan(journal.path(number, "plan")), journal.go(number)
+    operations = len(plan.operations)
     return Facts(
-        go=journal.go(number),
+        go=go,
         done=journal.done(number),
         state=None if found is None else found.state,
         archived=found is None and timeline.is_archived(compaction) and is_archived(storage, compaction),
@@ -43,6 +45,7 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
         closed_completion=found is not None
         and found.state is State.COMPLETED
         and _of_older_round(journal, number, round_number, found.completion_time),
+        clash=clash(storage, timeline, compaction, plan) if go is None and found is not None else None,
         rollbacks=frozenset(each.request_time for each in named),
         unfinished=any(not each.is_completed for each in named),
         foreign_heartbeat=_foreign_heartbeat(storage, compaction, now),

@@ -17,6 +17,7 @@ from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.services.compaction.clash import clash
 from bucketingest.services.compaction.commit import Ready, late_logs, ready_commit, undecided, wanted_decision
 from bucketingest.services.compaction.decide import Choice, Facts, Step, decide
 from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
@@ -104,13 +105,16 @@ class CompactionHolder:
                 if self._storage.get(_requested(record.compaction)) != record.content:
                     self._journal.put_go(number, start=False)
                     raise PlanOutdated(f"{self._storage.url}: another writer took time {record.compaction}") from None
-            start = services_of(Timeline.load(self._storage)) == proposal.seen | {(record.compaction, COMMIT)}
-            if self._journal.put_go(number, start=start):
+            timeline = Timeline.load(self._storage)
+            as_seen = services_of(timeline) == proposal.seen | {(record.compaction, COMMIT)}
+            why = clash(self._storage, timeline, record.compaction, record.plan(_requested(record.compaction)))
+            if self._journal.put_go(number, start=as_seen and why is None):
                 log.info("compaction requested", extra={"number": number, **proposal.summary()})
                 return number
             # A scheduler without a lock came between: two pending operations of a group make every reader fail.
             self._storage.delete(_requested(record.compaction))
-            raise PlanOutdated(f"{self._storage.url}: another table service was requested without the table's lock")
+            why = why or "another table service was requested"
+            raise PlanOutdated(f"{self._storage.url}: compaction taken back: {why} without the table's lock")
 
     def _refusal(self, timeline: Timeline, proposal: Proposal) -> str | None:
         """Why the plan may no longer be requested, in words; None if it may."""
