@@ -13,8 +13,8 @@ from bucketingest.hudi.rollback.rollback import rollbacks_of
 from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import COMPACTION, State
-from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.hudi.timeline.instant import COMPACTION, Instant, State
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.compaction.clash import clash
 from bucketingest.services.compaction.decide import Facts
 from bucketingest.services.compaction.journal import CompactionJournal
@@ -31,6 +31,8 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
     timeline = Timeline.load(storage)
     compaction = record.compaction
     found = timeline.find(compaction, COMPACTION)
+    if found is not None and found.state is State.INFLIGHT and not storage.exists(requested_path(compaction)):
+        found = None  # a process that was paused began it again after another writer had taken it away
     named = rollbacks_of(storage, timeline, compaction)
     round_number, opened = journal.newest_round(number)
     decided = journal.decision(number, round_number) if round_number else None
@@ -56,6 +58,11 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
         and journal.result_chunks(number, round_number) >= set(range(-(-operations // CHUNK))),
         files_stand=decided is None or decided.completion_time is None or files_stand(storage, decided),
     )
+
+
+def requested_path(compaction: str) -> str:
+    """Path of the requested file, which has the plan."""
+    return path_of(Instant(compaction, COMPACTION, State.REQUESTED))
 
 
 def files_stand(storage: Storage, decided: Decided) -> bool:

@@ -20,7 +20,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, complete, create_infli
 from bucketingest.services.compaction.clash import clash
 from bucketingest.services.compaction.commit import Ready, late_logs, ready_commit, undecided, wanted_decision
 from bucketingest.services.compaction.decide import Choice, Facts, Step, decide
-from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
+from bucketingest.services.compaction.facts import HEARTBEAT, read_facts, requested_path
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Proposal, services_of
 from bucketingest.services.compaction.records import Decided, End, PlanRecord, Round
@@ -102,17 +102,17 @@ class CompactionHolder:
             try:
                 create_requested(self._storage, record.compaction, COMPACTION, record.content)
             except InstantExists:  # another writer's of the same millisecond, or our own, whose answer was lost
-                if self._storage.get(_requested(record.compaction)) != record.content:
+                if self._storage.get(requested_path(record.compaction)) != record.content:
                     self._journal.put_go(number, start=False)
                     raise PlanOutdated(f"{self._storage.url}: another writer took time {record.compaction}") from None
             timeline = Timeline.load(self._storage)
             as_seen = services_of(timeline) == proposal.seen | {(record.compaction, COMMIT)}
-            why = clash(self._storage, timeline, record.compaction, record.plan(_requested(record.compaction)))
+            why = clash(self._storage, timeline, record.compaction, record.plan(requested_path(record.compaction)))
             if self._journal.put_go(number, start=as_seen and why is None):
                 log.info("compaction requested", extra={"number": number, **proposal.summary()})
                 return number
             # A scheduler without a lock came between: two pending operations of a group make every reader fail.
-            self._storage.delete(_requested(record.compaction))
+            self._storage.delete(requested_path(record.compaction))
             why = why or "another table service was requested"
             raise PlanOutdated(f"{self._storage.url}: compaction taken back: {why} without the table's lock")
 
@@ -216,10 +216,10 @@ class CompactionHolder:
 
     def _decide(self, number: int, record: PlanRecord, facts: Facts, ready: Ready) -> Decided | None:
         """Decide the commit; None if log files that must be merged too were found: then the next round does."""
-        requested = self._storage.get(_requested(record.compaction))
+        requested = self._storage.get(requested_path(record.compaction))
         if requested != record.content:
             raise InvalidTable(
-                f"{self._storage.url}/{_requested(record.compaction)} is not the plan that was requested: another "
+                f"{self._storage.url}/{requested_path(record.compaction)} is not the plan that was requested: another "
                 "writer replaced it; roll the compaction back with Hudi"
             )
         timeline = Timeline.load(self._storage)
@@ -250,8 +250,7 @@ class CompactionHolder:
                 log.error("compaction taken off the timeline: its base files are deleted", extra={"at": compaction})
 
     def _end(self, number: int, record: PlanRecord, end: End) -> Ended:
-        if end is End.VOID:
-            self._delete_void(record.compaction)
+        self._delete_pending(record.compaction, end)
         stats = sweep(self._storage, self._journal, number, record)
         rows = sum(stat.num_writes for stat in stats)
         ended = Ended(record.compaction, self._journal.mark_done(number, end), len(stats), rows, self._failed)
@@ -259,11 +258,20 @@ class CompactionHolder:
         log.info("compaction ended", extra=extra)
         return ended
 
-    def _delete_void(self, compaction: str) -> None:
+    def _delete_pending(self, compaction: str, end: End) -> None:
+        """Delete what a paused process put onto the timeline late: the request of a compaction that nobody carries out,
+        the inflight file of one that was taken away. Without its plan, that one would keep every service from its work.
+        """
+        if end is End.COMPLETED:
+            return
         with self._lock():
             found = Timeline.load(self._storage).find(compaction, COMPACTION)
-            if found is not None and found.state is State.REQUESTED:
-                self._storage.delete(_requested(compaction))
+            if found is None or found.is_completed:
+                return
+            if found.state is State.INFLIGHT and not self._storage.exists(requested_path(compaction)):
+                self._storage.delete(path_of(found))
+            elif found.state is State.REQUESTED and end is End.VOID:
+                self._storage.delete(requested_path(compaction))
 
     def sweep_old(self) -> None:
         """Now and then: delete what a paused process wrote late, and objects that nobody needs any more."""
@@ -274,8 +282,7 @@ class CompactionHolder:
             record, end = self._journal.plan(number), self._journal.done(number)
             if end is None or record is None:
                 continue
-            if end is End.VOID:
-                self._delete_void(record.compaction)
+            self._delete_pending(record.compaction, end)
             sweep(self._storage, self._journal, number, record)
             if number in numbers[:-KEPT] and self._done_for(number, now) > KEPT_FOR:
                 self._journal.forget(number)
@@ -287,7 +294,3 @@ class CompactionHolder:
 def _added(facts: Facts) -> dict[tuple[str, str], tuple[str, ...]]:
     """What earlier rounds added stays."""
     return dict(facts.opened.added) if facts.opened else {}
-
-
-def _requested(compaction: str) -> str:
-    return path_of(Instant(compaction, COMPACTION, State.REQUESTED))
