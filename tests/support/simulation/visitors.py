@@ -6,6 +6,7 @@ import random
 from typing import Final
 
 from support.simulation.features import Features
+from support.simulation.judge.instants import TIMELINE
 from support.simulation.spec import Row
 from support.simulation.store import Objects
 from support.simulation.world import World
@@ -39,11 +40,12 @@ class Visitors:
     def between_turns(self) -> None:
         """Starts the writers that visit now."""
         rng = self._world.rng
+        serves = self._features.serves is not None
         chance = 0.4 if self._world.watched else 0.05
         if self._visits and rng.random() < chance:
             self._visits -= 1
             self._visit()
-        if self._services_visits and rng.random() < chance:
+        if self._services_visits and rng.random() < (2 * chance if serves else chance):
             self._services_visits -= 1
             self._serve(self._choice())
 
@@ -65,14 +67,24 @@ class Visitors:
     def _choice(self) -> list[Service]:
         services, rng = self._features.services, self._world.rng
         first = rng.choice(services)
+        if "undo" in services and rng.random() < 0.5 and self._is_compacting():
+            first = "undo"
         match first:
             case "schedule" if rng.random() < 0.5:
                 return [first, *(each for each in _LAST if each in services)]
             case "archive" if rng.random() < 0.6:  # something newer must stay on the timeline
                 return ["commit", first]
+            case "savepoint" if "restore" in services and rng.random() < 0.5:
+                return [first, "restore"]
             case "fill partition" if rng.random() < 0.7:
                 return [first, "delete partition"]
         return [first]
+
+    def _is_compacting(self) -> bool:
+        """Whether a compaction is inflight: then it can be taken for dead."""
+        names = {path.rpartition("/")[2] for path in self._table.objects if path.startswith(TIMELINE)}
+        completed = {name[:17] for name in names if name.endswith(".commit")}
+        return any(name[:17] not in completed for name in names if name.endswith(".compaction.inflight"))
 
     def _serve(self, services: list[Service]) -> None:
         visit = Visit(
@@ -81,6 +93,7 @@ class Visitors:
             self._table,
             self.others,
             locks=not self._features.schedules_without_lock,
+            aim=self._features.serves.aim / 2 if self._features.serves and self._world.aims_left else 0,
         )
         self._world.spawn(visit.name, TableServices(visit, services).live)
 

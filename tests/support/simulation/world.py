@@ -61,6 +61,8 @@ class Actor:
     wakes_at: int = 0
     turn_ends: int = 0
     atomic: int = 0
+    looked: int = -1
+    """Step of its last listing of the timeline."""
 
 
 class World:
@@ -70,6 +72,8 @@ class World:
         self.rng = random.Random(seed)
         self.chances = chances
         self.faults_left = faults
+        self.aims_left = 0
+        """Faults that hit where a view aims."""
         self.steps = 0
         self.log: deque[tuple[int, str, str, str]] = deque(maxlen=_LOG_LENGTH)
         self.violations: list[str] = []
@@ -150,9 +154,10 @@ class World:
             self.note("network", "lands late", what)
             effect()
 
-    def delay(self, what: str, effect: Callable[[], None]) -> None:
-        """Let the effect come later."""
-        self._late.append((self.steps + self.rng.choice((3, 30, 100, 300, 1000)), what, effect))
+    def delay(self, what: str, effect: Callable[[], None], *, without_bound: bool = False) -> None:
+        """Let the effect come later; `without_bound`: perhaps when all others have come to rest."""
+        steps = self.rng.choice((3, 30, 100, 300, _STEPS_MAX if without_bound else 1000))
+        self._late.append((self.steps + steps, what, effect))
 
     def pause(self, actor: Actor) -> None:
         """Called by the actor before each storage call: the others may have their turn now."""
@@ -175,9 +180,9 @@ class World:
             if actor.doomed:
                 raise Killed
 
-    def dangerous(self, actor: Actor) -> None:
+    def dangerous(self, actor: Actor, *, very: bool = False) -> None:
         """The actor did something after which much can go wrong: others are likely to have their turn now."""
-        if not actor.atomic and self.rng.random() < _DANGER:
+        if not actor.atomic and self.rng.random() < (2 * _DANGER if very else _DANGER):
             actor.turn_ends = self.steps
             self.watched = True
 

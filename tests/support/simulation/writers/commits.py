@@ -47,12 +47,14 @@ def commit(visit: Visit, actor: Actor, storage: View, *, region: str | None = No
     content = _block(row, name)
     storage.create(f"{region}/{name}", content)
     stat = WriteStat.of_log_file(region, name, size=len(content), updates=1, deletes=0)
+    done = None if visit.locks else visit.next_time(storage)
+    visit.dawdle(actor)
     with visit.world.atomically(actor):  # it holds the table's lock
         if Timeline.load(storage).find(instant) is None:
             visit.world.note(visit.name, "was rolled back", instant)
             return
         metadata = CommitMetadata({region: [stat]}, {"schema": table_schema(visit, storage, adds_column=adds_column)})
-        complete(storage, instant, visit.next_time(storage), metadata.encode())
+        complete(storage, instant, done or visit.next_time(storage), metadata.encode())
     visit.world.note(visit.name, "adds a column" if adds_column else "commits", instant)
     delete_markers(storage, instant)
     heartbeat.stop(storage, instant)

@@ -90,7 +90,9 @@ def test_a_request_whose_process_died_before_it_looked_is_void_beside_another_on
     assert proposal is not None
     schedule_compaction(given.table)
     (theirs,) = given.table.timeline().pending
-    CompactionJournal(given.storage).put_plan(1 + max(CompactionJournal(given.storage).numbers(), default=0), proposal.record)
+    CompactionJournal(given.storage).put_plan(
+        1 + max(CompactionJournal(given.storage).numbers(), default=0), proposal.record
+    )
     create_requested(given.storage, proposal.record.compaction, COMPACTION, proposal.record.content)
     assert finish(given.storage) == [End.VOID]
     assert given.table.timeline().pending == (theirs,)

@@ -74,7 +74,7 @@ def test_a_rollback_after_the_completed_file_takes_it_off_the_timeline(given: Wr
 
 @pytest.mark.parametrize("late", [False, True], ids=["while it is pending", "after its end"])
 def test_an_inflight_file_that_comes_after_a_restore_goes(given: Written, late: bool) -> None:
-    """Without its plan such a compaction can neither be carried out nor rolled back, and no table service could work."""
+    """Without its plan it can neither be carried out nor rolled back, and no table service could work beside it."""
     work = started(given.storage)
     for state in (State.INFLIGHT, State.REQUESTED):
         given.storage.delete(path_of(Instant(work.compaction, COMPACTION, state)))

@@ -15,7 +15,7 @@ from bucketingest.hudi.rollback.rollback import Lock, finish_compaction_rollback
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
 from bucketingest.services.compaction.clash import clash
 from bucketingest.services.compaction.commit import Ready, late_logs, ready_commit, undecided, wanted_decision

@@ -42,8 +42,8 @@ def compact_group(
 
     A base file of this name that another executor made of the same inputs is adopted. `compaction`: the compaction's
     request time. `token`: the write token in the file's name. `check` raises if the file must not be made any more;
-    `too_late` is called with the path of a file that is there all the same. Raises as `merge_slice` and `check`, and InvalidTable for a file of
-    this name with other inputs.
+    `too_late` is called with the path of a file that is there all the same. Raises as `merge_slice` and `check`, and
+    InvalidTable for a file of this name with other inputs.
     """
     name = BaseFileName(operation.file_id, compaction, token)
     partition_path = operation.partition_path
