@@ -112,7 +112,9 @@ class CompactionHolder:
                 log.info("compaction requested", extra={"number": number, **proposal.summary()})
                 return number
             # A scheduler without a lock came between: two pending operations of a group make every reader fail.
-            self._storage.delete(requested_path(record.compaction))
+            found = timeline.find(record.compaction, COMPACTION)
+            if found is not None and found.state is State.REQUESTED:  # else another writer carries it out
+                self._storage.delete(requested_path(record.compaction))
             why = why or "another table service was requested"
             raise PlanOutdated(f"{self._storage.url}: compaction taken back: {why} without the table's lock")
 
