@@ -62,21 +62,22 @@ def test_a_scheduler_without_a_lock_that_comes_between_makes_the_plan_void(given
 def test_a_compaction_that_another_writer_has_begun_keeps_its_plan(given: Written) -> None:
     proposal = propose(given.storage, ALL, utc_now()).proposal
     assert proposal is not None
+    record = proposal.record
 
     class Between(CrashingStorage):
         """Another writer requests a compaction before ours, and begins ours."""
 
         def _change(self, path: str, act: Callable[[], None]) -> None:
-            ours = path.endswith(f"{proposal.record.compaction}.compaction.requested")
+            ours = path.endswith(f"{record.compaction}.compaction.requested")
             if ours and not given.table.timeline().pending:
                 schedule_compaction(given.table)
             super()._change(path, act)
             if ours:
-                create_inflight(given.storage, proposal.record.compaction, COMPACTION)
+                create_inflight(given.storage, record.compaction, COMPACTION)
 
     refused(Between(given.storage, -1, after_effect=False), proposal, "without the table's lock")
-    plan = given.storage.get(f".hoodie/timeline/{proposal.record.compaction}.compaction.requested")
-    assert plan == proposal.record.content
+    plan = given.storage.get(f".hoodie/timeline/{record.compaction}.compaction.requested")
+    assert plan == record.content
 
 
 def test_a_requested_file_that_turns_up_after_the_plan_is_void_is_deleted(given: Written) -> None:
