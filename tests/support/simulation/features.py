@@ -133,7 +133,7 @@ def with_services(features: Features, seed: int) -> Features:
     return replace(
         features,
         services=(*features.services, *beside),
-        visits=max(features.visits, rng.choice((6, 12, 20))),
+        visits=max(features.visits, rng.choice((6, 12, 24))),
         schedules_without_lock=without_lock,
     )
 

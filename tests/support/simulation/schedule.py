@@ -214,7 +214,8 @@ class Schedule:
             current.doomed = True
             self._start_process(edited=1.0)
         elif current.wakes_at > self._world.steps and rng.random() < 0.5:
-            self._start_process()  # it counts as dead, but is alive
+            if current is not self._visitors.waited_for:
+                self._start_process()  # it counts as dead, but is alive
         elif self._extra_restarts and rng.random() < 0.01:
             self._extra_restarts -= 1
             self._start_process()

@@ -224,7 +224,7 @@ class View:
                 self._objects.watch.created(path)
             self._objects.creators[path] = self._actor.name
             if _DANGEROUS.search(path):
-                self._world.dangerous(self._actor, very=bool(self._aim))
+                self._world.dangerous(self._actor, path, very=bool(self._aim))
         self._world.note(self._actor.name, what, path)
 
     def _do_unheard(self, what: str, path: str, effect: Callable[[], None]) -> None:

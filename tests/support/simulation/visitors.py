@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Final
 
 from support.simulation.features import Features
 from support.simulation.judge.instants import TIMELINE
 from support.simulation.spec import Row
 from support.simulation.store import Objects
-from support.simulation.world import World
+from support.simulation.world import Actor, World
 from support.simulation.writers.hudi_writer import HudiHabits, HudiWriter
 from support.simulation.writers.rollback_command import RollbackCommand
 from support.simulation.writers.table_services import Service, TableServices
 from support.simulation.writers.visit import Others, Visit
 
+_PLAN: Final = re.compile(r".*/services/compaction/\d+/plan")
 _LAST: Final[tuple[Service, ...]] = ("compact", "clean")
 """Scheduled compactions are run at the end, so rows that one left out are no longer visible."""
 
@@ -28,6 +30,8 @@ class Visitors:
         """Whether a writer came that rolls back what it finds."""
         # The rollback of an instant that was archived meanwhile would leave no trace by which its rows are missed.
         self.late_rollbacks = rng.random() < 0.3 and not features.archives
+        self.waited_for: Actor | None = None
+        """A process that another writer overtakes: nobody takes it for dead."""
         self._visits = rng.choice((0, 0, 1, 2, 4))
         if self.late_rollbacks:
             self._visits = max(self._visits, rng.choice((1, 3)))
@@ -45,7 +49,9 @@ class Visitors:
         if self._visits and rng.random() < chance:
             self._visits -= 1
             self._visit()
-        if self._services_visits and rng.random() < (2 * chance if serves else chance):
+        if self._comes_between():
+            self._serve(["schedule"])
+        elif self._services_visits and rng.random() < (chance / 2 if serves else chance):
             self._services_visits -= 1
             self._serve(self._choice())
 
@@ -79,6 +85,17 @@ class Visitors:
             case "fill partition" if rng.random() < 0.7:
                 return [first, "delete partition"]
         return [first]
+
+    def _comes_between(self) -> bool:
+        """Whether a scheduler without lock comes now, while the pipeline is paused between its plan and its request."""
+        if self._world.watched_change is None or not self._features.schedules_without_lock:
+            return False
+        actor, path = self._world.watched_change
+        if "schedule" not in self._features.services or not _PLAN.fullmatch(path) or self._world.rng.random() < 0.3:
+            return False
+        self._world.stall(actor, 300)
+        self.waited_for = actor
+        return True
 
     def _is_compacting(self) -> bool:
         """Whether a compaction is inflight: then it can be taken for dead."""

@@ -81,6 +81,8 @@ class World:
         """How often each kind of step was noted."""
         self.watched = False
         """Whether the last actor stopped where a change by another actor is most dangerous."""
+        self.watched_change: tuple[Actor, str] | None = None
+        """Who stopped there, and the object that it had created."""
         self._leapt = timedelta(0)
         self._actors: list[Actor] = []
         self._late: list[tuple[int, str, Callable[[], None]]] = []
@@ -180,11 +182,12 @@ class World:
             if actor.doomed:
                 raise Killed
 
-    def dangerous(self, actor: Actor, *, very: bool = False) -> None:
+    def dangerous(self, actor: Actor, path: str, *, very: bool = False) -> None:
         """The actor did something after which much can go wrong: others are likely to have their turn now."""
         if not actor.atomic and self.rng.random() < (2 * _DANGER if very else _DANGER):
             actor.turn_ends = self.steps
             self.watched = True
+            self.watched_change = actor, path
 
     def stall(self, actor: Actor, steps: int | None = None) -> None:
         """Let the actor sleep from its next pause on."""
@@ -202,7 +205,7 @@ class World:
             actor.atomic -= 1
 
     def _give_turn(self, actor: Actor) -> None:
-        switch, self.watched = self.chances.switch, False
+        switch, self.watched, self.watched_change = self.chances.switch, False, None
         actor.turn_ends = self.steps + 1 + int(self.rng.expovariate(switch))
         self._hand_over(actor)
 

@@ -23,6 +23,7 @@ _SUPERSEDES: Final = re.compile(r"\.hoodie/timeline/\d{17}_\d{17}\.(?:commit|rep
 _COMPLETED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_\d{17}\.(deltacommit|commit|replacecommit)")
 _ROUND: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)round/(\d+)/decision")
 _OPENED: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)round/\d+/opened")
+_HEARTBEATS: Final = ".hoodie/.heartbeat/"
 _ROLLBACK: Final = re.compile(r"\.hoodie/timeline/(\d{17})\.rollback\.requested")
 _STEPS_BETWEEN: Final = 5
 """A look at the timeline comes so many steps before the look at the heartbeat, at most."""
@@ -49,9 +50,10 @@ class TableWatch:
         if what == "create" and not there:
             if _SUPERSEDES.fullmatch(path):
                 self._remember()
-            elif own and (match := _OPENED.fullmatch(path)):
+            elif _OPENED.fullmatch(path):
                 self._world.counts["rounds"] += 1
-                self._report(by, self._at_work(match[1], looked))
+        elif what == "put" and there and own and path.startswith(_HEARTBEATS):
+            self._report(by, self._at_work(path, looked))
         elif what == "delete" and there and own:
             if (file := data_file(path)) is not None:
                 self._report(by, self._needed(file, looked))
@@ -182,13 +184,14 @@ class TableWatch:
             if match[1] not in known or not finished:
                 yield f"round {number} of {compaction} is committed beside its rollback {match[1]}"
 
-    def _at_work(self, root: str, looked: int) -> Iterator[str]:
-        """A round is opened beside another writer's executor."""
-        beat = self._table.objects.get(f".hoodie/.heartbeat/{self._compaction(root)}")
-        if beat is None or beat.content or beat.step >= looked - _STEPS_BETWEEN:
+    def _at_work(self, path: str, looked: int) -> Iterator[str]:
+        """A process takes a compaction over while another writer's executor is at work."""
+        beat = self._table.objects[path]
+        if beat.content or beat.step >= looked - _STEPS_BETWEEN:
             return
-        if self._world.now() - beat.modified < timedelta(minutes=1):
-            yield f"a round of {self._compaction(root)} is opened, and another writer's executor is at work"
+        alive = self._world.now() - beat.modified < timedelta(minutes=1)
+        if alive and path.removeprefix(_HEARTBEATS) in self._read().instants.compactions:
+            yield f"{path} is overwritten, and another writer's executor is at work"
 
     def _base(self, table: Snapshot, base: DataFile, asked: int) -> Iterator[str]:
         instants = table.instants
