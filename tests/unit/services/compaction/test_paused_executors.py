@@ -1,4 +1,6 @@
-"""An executor that was paused before it put a base file continues after the end of its round."""
+"""An executor that was paused before it put a base file, or is of another release, continues after the end of its
+round.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
+from bucketingest.services.compaction import facts, holder, rounds
+from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import RoundEnded
+from bucketingest.services.merge import merge_group
 from support.storage.crashing_storage import CrashingStorage
 from support.tables.services.compactions import Written, execute, finish, roll_back, started
 
@@ -58,3 +63,19 @@ def test_a_base_file_of_a_closed_round_goes(given: Written) -> None:
     assert not [info for info in given.storage.list("") if info.path.endswith(f"_1-0-0_{work.compaction}.parquet")]
     given.unchanged()
     given.goes_on()
+
+
+@pytest.mark.parametrize("executed", [False, True], ids=["before", "after its base files"])
+def test_a_release_that_merges_otherwise_opens_a_round_of_its_own(
+    given: Written, executed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = started(given.storage)
+    if executed:
+        execute(given.storage, work)
+    for module in (facts, holder, rounds, merge_group):
+        monkeypatch.setattr(module, "MERGE_VERSION", 2)
+    with pytest.raises(RoundEnded, match="merges otherwise"):
+        execute(given.storage, work)
+    assert finish(given.storage) == [End.COMPLETED]
+    assert CompactionJournal(given.storage).newest_round(work.number)[0] == 2
+    given.unchanged()

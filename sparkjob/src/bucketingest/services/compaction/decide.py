@@ -61,6 +61,8 @@ class Facts:
     """The newest round."""
     decided: Decided | None = None
     """How the newest round ended."""
+    merges_alike: bool = True
+    """Whether this release merges as the one that opened the newest round."""
     complete_results: bool = False
     """Whether every operation of the newest round has its result."""
     files_stand: bool = True
@@ -128,6 +130,8 @@ def _pending(facts: Facts) -> Choice:
         return Choice(Step.OPEN_ROUND, "base files of the round are missing")
     if decided is not None:
         return Choice(Step.COMPLETE, "its commit is decided")
+    if not facts.merges_alike:
+        return Choice(Step.OPEN_ROUND, "it was opened by a release that merges otherwise")
     if facts.complete_results:
         return Choice(Step.COMMIT, "all base files are in storage")
     return Choice(Step.EXECUTE, "base files are missing")

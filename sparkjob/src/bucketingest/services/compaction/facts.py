@@ -19,6 +19,7 @@ from bucketingest.services.compaction.clash import clash
 from bucketingest.services.compaction.decide import Facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import CHUNK, Decided, PlanRecord
+from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.storage import NotFound, Storage
 
 HEARTBEAT: Final = b"bucketingest"
@@ -54,6 +55,7 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
         round_number=round_number,
         opened=opened,
         decided=decided,
+        merges_alike=opened is None or opened.merge_version == MERGE_VERSION,
         complete_results=bool(round_number)
         and journal.result_chunks(number, round_number) >= set(range(-(-operations // CHUNK))),
         files_stand=decided is None or decided.completion_time is None or files_stand(storage, decided),

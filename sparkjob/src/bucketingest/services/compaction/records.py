@@ -90,11 +90,14 @@ class Round:
     """Request times of the rollbacks of the compaction that were known."""
     added: Mapping[Group, tuple[str, ...]] = field(default_factory=dict)
     """Log files that completed before the compaction and are not in its plan, by file group."""
+    merge_version: int = 1
+    """Of the release that opened it: its executors merge alike."""
 
     def encode(self) -> bytes:
         """As it is stored: JSON."""
         added = [[*group, list(names)] for group, names in sorted(self.added.items())]
-        return json.dumps({"why": self.why, "rollbacks": sorted(self.rollbacks), "added": added}).encode()
+        record = {"why": self.why, "rollbacks": sorted(self.rollbacks), "added": added}
+        return json.dumps(record | {"mergeVersion": self.merge_version}).encode()
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
@@ -102,7 +105,7 @@ class Round:
         record = _load(data, where)
         try:
             added = {(path, file_id): tuple(names) for path, file_id, names in record["added"]}
-            return cls(record["why"], frozenset(record["rollbacks"]), added)
+            return cls(record["why"], frozenset(record["rollbacks"]), added, record.get("mergeVersion", 1))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidTable(f"{where} is not a round of a compaction: {error!r}") from error
 

@@ -33,7 +33,7 @@ class RoundExecutor:
     """Makes the base files of one round that are missing. What an executor before this one made is adopted."""
 
     def __init__(self, storage: Storage, number: int, round_number: int) -> None:
-        """Raises RoundEnded if the round is not the newest, or this release merges otherwise than its planner."""
+        """Raises RoundEnded if the round is not the newest, or was opened by a release that merges otherwise."""
         self._storage = storage
         self._number = number
         self._round_number = round_number
@@ -48,8 +48,8 @@ class RoundExecutor:
         newest, opened = self._journal.newest_round(self._number)
         if record is None or opened is None or newest != self._round_number:
             raise RoundEnded(f"round {self._round_number} of compaction {self._number} has ended")
-        if record.merge_version != MERGE_VERSION:
-            raise RoundEnded(f"compaction {record.compaction} was planned by a release that merges otherwise")
+        if opened.merge_version != MERGE_VERSION:
+            raise RoundEnded(f"the round of {record.compaction} was opened by a release that merges otherwise")
         return record, opened
 
     def run(
