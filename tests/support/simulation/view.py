@@ -22,10 +22,11 @@ _STALE_STEPS: Final = 40
 """Greatest age of a change that a stale listing does not show."""
 
 _DANGEROUS: Final = re.compile(
-    r"/(decision|go|opened|plan|done|manifest_\d+|[^/]+\.parquet|\d+\.clean\.(?:requested|inflight)|intent/\d+"
-    r"|ledger/\d+|\d+_\d+\.(?:deltacommit|commit)|\.[^/]+\.log\.\d+_0-0-0"
-    r"|\d+\.(deltacommit|rollback|compaction|savepoint)\.(requested|inflight))$"
+    r"/(decision|go|opened|plan|intent/\d+|ledger/\d+|\d+_\d+\.(?:deltacommit|commit)|\.[^/]+\.log\.\d+_0-0-0"
+    r"|\d+\.(deltacommit|rollback|compaction)\.(requested|inflight))$"
 )
+_DANGEROUS_TOO: Final = re.compile(r"/(done|manifest_\d+|[^/]+\.parquet|\d+\.(clean|savepoint)\.(requested|inflight))$")
+"""Where faults are aimed at table services."""
 _ON_TIMELINE: Final = re.compile(r"\.hoodie/timeline/(\d{17})")
 _CONSISTENT: Final = (".hoodie/timeline", ".hoodie/.bucketingest")
 
@@ -223,7 +224,7 @@ class View:
             if self._objects.watch is not None:
                 self._objects.watch.created(path)
             self._objects.creators[path] = self._actor.name
-            if _DANGEROUS.search(path):
+            if _DANGEROUS.search(path) or (self._aim and _DANGEROUS_TOO.search(path)):
                 self._world.dangerous(self._actor, path, very=bool(self._aim))
         self._world.note(self._actor.name, what, path)
 

@@ -49,7 +49,9 @@ def _names(table: Snapshot, *, refuses_cleans: bool) -> Iterator[str]:
     yield from (f"{action} {time} is completed {count} times" for (time, action), count in done.items() if count > 1)
     there = {(match[1], match[3], match[4] or "") for match in found}
     for time, action, state in sorted(there):
-        if (action, state) == ("compaction", "inflight") and (time, action, "requested") not in there:
+        if action != "compaction" or state != "inflight" or (time, "commit") in done:
+            continue
+        if (time, action, "requested") not in there:
             yield f"compaction {time} is inflight without a plan: nobody can end it"
     cleans = {match[1] for match in found if match[3] == "clean"} - {time for time, action in done if action == "clean"}
     if cleans and not refuses_cleans:
