@@ -29,7 +29,7 @@ def found(sign: str) -> bool:
 def test_a_second_pending_operation_of_a_file_group_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     original = CompactionJournal.put_go
 
-    def put_go(self: CompactionJournal, number: int, *, start: bool) -> bool:  # noqa: ARG001
+    def put_go(self: CompactionJournal, number: int, *, start: bool) -> bool:
         return original(self, number, start=True)
 
     monkeypatch.setattr(CompactionJournal, "put_go", put_go)
