@@ -42,11 +42,6 @@ def test_a_rollback_that_is_not_finished_is_found(monkeypatch: pytest.MonkeyPatc
     assert found("is committed beside its rollback")
 
 
-def test_an_executor_of_another_writer_that_is_ignored_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "_foreign_heartbeat", lambda *_: False)
-    assert found("another writer's executor is at work")
-
-
 def test_files_of_a_savepoint_that_are_cleaned_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clean_facts, "savepointed_files", lambda *_: {})
     monkeypatch.setattr(guard.Guard, "_of_savepoint", lambda *_: iter(()))  # the second line of defence
