@@ -104,6 +104,15 @@ def run(
             show_default="/dev/termination-log where there is one",
         ),
     ] = None,
+    service_jobs: Annotated[
+        bool,
+        typer.Option(
+            "--service-jobs",
+            envvar="BUCKETINGEST_SERVICE_JOBS",
+            help="The operator makes Jobs that merge.",
+            hidden=True,
+        ),
+    ] = False,
 ) -> None:
     """Run the pipeline of a BucketIngest on this machine, or as its driver.
 
@@ -112,7 +121,9 @@ def run(
     """
     from bucketingest.cli.run import run_file
 
-    options = RunOptions.of(once=once, grace=grace, listen=listen, termination_log=termination_log)
+    options = RunOptions.of(
+        once=once, grace=grace, listen=listen, termination_log=termination_log, service_jobs=service_jobs
+    )
     _options.writes_termination = True
     run_file(file, options)
 
@@ -201,6 +212,7 @@ def demo(
 
 for command in (services.compact, services.clean, services.archive):
     app.command()(command)
+app.command(hidden=True)(services.compact_round)
 
 
 def main() -> None:

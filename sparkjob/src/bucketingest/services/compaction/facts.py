@@ -16,7 +16,7 @@ from bucketingest.hudi.timeline.instant import COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.decide import Facts
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import CHUNK, Decided, PlanRecord
+from bucketingest.services.compaction.records import Decided, PlanRecord
 from bucketingest.storage import NotFound, Storage
 
 HEARTBEAT: Final = b"bucketingest"
@@ -49,7 +49,7 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
         opened=opened,
         decided=decided,
         complete_results=bool(round_number)
-        and journal.result_chunks(number, round_number) >= set(range(-(-operations // CHUNK))),
+        and journal.result_chunks(number, round_number) >= set(range(len(record.chunks(operations)))),
         files_stand=decided is None or decided.completion_time is None or files_stand(storage, decided),
     )
 
