@@ -76,6 +76,7 @@ def common(
 @app.command()
 def run(
     file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
+    *,
     once: Annotated[
         bool, typer.Option("--once", help="Ingest all available input, then stop; overrides spec.commit.trigger.")
     ] = False,

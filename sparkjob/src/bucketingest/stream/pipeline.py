@@ -62,7 +62,7 @@ class Pipeline:
     """When the job compacts the table; None: it carries no table service out."""
     clean_retain: timedelta = timedelta(hours=24)
     """How long superseded files stay."""
-    services: ServicesPolicy = ServicesPolicy()
+    services: ServicesPolicy = field(default_factory=ServicesPolicy)
     """Where compactions are merged."""
     max_commit_retries: int = 5
     work: str | None = None
