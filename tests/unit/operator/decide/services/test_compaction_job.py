@@ -35,6 +35,7 @@ from support.operator.observations import (
     resource,
     services,
     status_with,
+    termination,
     well,
 )
 
@@ -129,7 +130,9 @@ def test_suspended_deleted_completed_or_stalled_there_is_no_job() -> None:
     suspended = bucket_ingest({**SPEC, "suspend": True})
     assert acts(after(seen(WORK, job()), wanted=suspended)) == deleted
     assert acts(after(seen(WORK, job()), deleting=True)) == deleted
-    assert acts(replace(ended("AccessDenied", 5), compaction_jobs=(job(),))) == []
+    failed = driver(state=PodState.FAILED, exit_code=7, report=termination(7))
+    stalled = reconcile(seen(WORK, drivers=(failed,), contact=Contact())).status
+    assert acts(after(seen(WORK, job(), drivers=(failed,), contact=Contact()), status=stalled)) == deleted
     completed = replace(ended("Completed", 5), compaction_jobs=(job(),))
     assert acts(completed) == deleted
 
