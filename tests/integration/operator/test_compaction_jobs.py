@@ -11,7 +11,7 @@ from support.operator.scene import Scene, Start
 
 WORK = CompactionWork(compaction="20261121115000000", number=3, round=1, chunks=64, size=10**10)
 NEXT = WORK.model_copy(update={"round": 2})
-SPEC = {"services": {"mode": "job", "compaction": {"job": {"parallelism": 3}}}}
+SPEC: Manifest = {"services": {"mode": "job", "compaction": {"job": {"parallelism": 3}}}}
 
 
 def jobs(scene: Scene) -> list[Manifest]:
