@@ -205,6 +205,7 @@ def test_a_pod_that_is_stopped_in_order_gives_its_chunk_back(opened: Round) -> N
 def test_a_claim_that_cannot_be_read_is_a_hint_like_any_other(opened: Round) -> None:
     root = CompactionJournal(opened.given.storage).path(opened.work.number, f"round/{opened.work.round_number}/claim")
     opened.given.storage.put(f"{root}/0/1", b"{")
+    opened.given.storage.put(f"{root}/notes.txt", b"")
     opened.pod(0).run()
     assert finish(opened.given.storage) == [End.COMPLETED]
 

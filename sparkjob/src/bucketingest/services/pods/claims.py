@@ -118,6 +118,8 @@ class Claims:
         now = self._forward()
         for info in self._storage.list(self._root):
             chunk, _, number = info.path[len(self._root) + 1 :].partition("/")
+            if not (chunk.isdecimal() and number.isdecimal()):
+                continue  # not ours
             claim = _Claim(int(chunk), int(number), info.path)
             known = self._watched.get(info.path)
             if known is None or known[:2] != (info.modified, info.etag):
