@@ -119,10 +119,13 @@ class OperatorUnderFire(RuleBasedStateMachine):
     def rollback_ends(self, state: JobState) -> None:
         self.cluster.finish_jobs(state)
 
-    @rule(number=st.integers(1, 3), round_number=st.integers(1, 2), wanted=st.booleans())
-    def driver_wants_pods_for_a_compaction(self, number: int, round_number: int, wanted: bool) -> None:
-        work = CompactionWork(compaction="20261121115000000", number=number, round=round_number, chunks=2, size=1)
-        self.cluster.want_compaction(work if wanted else None)
+    @precondition(lambda self: self.cluster.alive() and self.cluster.progress is not None)
+    @rule(rounds=st.lists(st.integers(0, 3), min_size=1, max_size=3), crash_after=st.integers(0, 3) | st.none())
+    def driver_wants_pods_for_a_compaction(self, rounds: list[int], crash_after: int | None) -> None:
+        for number in rounds:  # 0: none is pending
+            work = CompactionWork(compaction="20261121115000000", number=1, round=number, chunks=2, size=1)
+            self.cluster.want_compaction(work if number else None)
+            self._reconcile(self.cluster.observe(), crash_after)
 
     @precondition(lambda self: self.cluster.compactions)
     @rule(state=st.sampled_from([JobState.SUCCEEDED, JobState.FAILED]))
