@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from bucketingest.services.compaction.journal import ROOT
 from devcluster.cluster import Cluster
@@ -55,16 +56,14 @@ def test_a_pipeline_on_s3_survives_the_end_of_its_driver_and_of_the_pods_that_me
     applied = time.time()
     job = {"cores": "100m", "memory": "512Mi"}
     services = {"mode": "job", "compaction": {"logFiles": 2, "job": job}}
-    parcels.kube.apply(parcels.manifest({"table": {"index": {"buckets": 12}}, "services": services}))
+    parcels.kube.apply(parcels.manifest({"table": {"index": {"buckets": 24}}, "services": services}))
     parcels.wait_for_commit(applied, "apply")
     killed = time.time()
     kill_first_process(parcels.drivers()[-1])
     parcels.wait_for_commit(killed, "driver SIGKILL")
 
     # pods merge; both end before their work does, one without a chance to say so
-    compaction = parcels.table / ROOT / "00000001"
-    parcels.wait("pods merge", lambda: len(parcels.mergers()) == 2 and any(compaction.glob("round/1/claim/*/*")))
-    first, second = parcels.mergers()
+    compaction, first, second = parcels.wait("pods merge", lambda: _merging(parcels))
     kill_first_process(first)
     parcels.kube.delete_pod(parcels.namespace, second["metadata"]["name"])
     done_then = len(list(compaction.glob("round/1/result/*")))
@@ -93,6 +92,15 @@ def test_a_pipeline_that_hangs_is_noticed_fenced_and_healed(on_volume: NewPipeli
     readings.wait_for_commit(stopped + readings.took["stopped -> noticed (its limit: 10 s)"], "noticed")
     assert any(event["reason"] == "RolledBack" for event in readings.kube.events(readings.namespace, readings.name))
     readings.judge()
+
+
+def _merging(pipeline: Pipeline) -> tuple[Path, Manifest, Manifest] | None:
+    """The compaction that two pods work on, and these."""
+    pods = pipeline.mergers()
+    newest = max((pipeline.table / ROOT).glob("*"), default=None)
+    if newest is None or len(pods) != 2 or not any(newest.glob("round/1/claim/*/*")) or (newest / "done").exists():
+        return None
+    return newest, pods[0], pods[1]
 
 
 def _services(pipeline: Pipeline) -> Manifest:

@@ -170,6 +170,7 @@ class InlineServices:
             if self._pods.needs_holder():
                 self._look()
             else:
+                self._failures = 0
                 self._look_again(POLL)
             return
         worker, work = self._worker, self._work
