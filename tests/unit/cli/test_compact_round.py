@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -14,7 +16,9 @@ from bucketingest.hudi.timeline.instant import COMMIT
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
 from bucketingest.storage import open_storage
+from support.cluster.kube import wait_for
 from support.tables.services.compactions import finish, started
+from support.tables.services.snapshot import doubled_base_files, snapshot
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 
@@ -52,3 +56,24 @@ def test_a_signal_ends_it_as_a_failure_and_leaves_no_claim(table: TestTable, mon
     assert pod(table) == ExitCode.INTERRUPTED, "success would end the Job"
     root = CompactionJournal(table.storage).path(1, "round/1")
     assert [info.path for info in table.storage.list(root) if "/opened" not in info.path] == []
+
+
+def test_a_pod_that_is_killed_is_replaced_while_another_one_works(table: TestTable) -> None:
+    table.attempt().run(offsets(2, 99), [row(f"n{number}", region=f"r{number % 6}") for number in range(200)])
+    rows, work = snapshot(table.storage), started(table.storage)
+    claims = CompactionJournal(table.storage).path(work.number, "round/1/claim")
+
+    def start(index: int) -> subprocess.Popen[bytes]:
+        place = ["--number", "1", "--round", "1", "--index", str(index), "--of", "2"]
+        command = [sys.executable, "-m", "bucketingest.cli.main", "compact-round", table.storage.url, *place]
+        return subprocess.Popen(command)
+
+    first, second = start(0), start(1)
+    wait_for(lambda: any(table.storage.list(claims)), within=60, description="a claim")
+    first.kill()
+    first.wait()
+    assert start(0).wait(timeout=60) == ExitCode.OK
+    assert second.wait(timeout=60) == ExitCode.OK
+    assert finish(table.storage) == [End.COMPLETED]
+    assert snapshot(table.storage) == rows
+    assert doubled_base_files(table.storage) == []
