@@ -131,7 +131,7 @@ class Driver:
 
 
 class JobState(Enum):
-    """The state of a rollback Job."""
+    """The state of a Job."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -147,6 +147,40 @@ class RollbackJob:
     terminating: bool = False
     exit_code: int | None = None
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """A Job whose pods merge for a round of a compaction.
+
+    Attributes:
+        number: Of the compaction, in the table.
+        round: Of its round.
+        digest: Of the settings that it was made from.
+        active: Its pods that wait or run.
+        ready: Those that run.
+    """
+
+    name: str
+    number: int
+    round: int
+    digest: str
+    state: JobState
+    created_at: datetime
+    finished_at: datetime | None = None
+    terminating: bool = False
+    active: int = 0
+    ready: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The API server's last refusal of a compaction's Job."""
+
+    job: str
+    message: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +237,8 @@ class Observation:
         inputs: What attempts were started with, by their number, as far as their ConfigMaps still exist.
         live: Pods and Jobs were just read from the API server, not from a cache. Only then an absent object counts as
             gone.
+        compaction_jobs: Every one of this resource, also those that have ended.
+        refusal: As long as this process runs.
         namespace_terminating: Nothing can be created any more.
     """
 
@@ -211,6 +247,8 @@ class Observation:
     drivers: tuple[Driver, ...] = ()
     inputs: Annotated[Mapping[int, AttemptInput], Field(alias="told")] = field(default_factory=dict)
     jobs: tuple[RollbackJob, ...] = ()
+    compaction_jobs: tuple[CompactionJob, ...] = ()
+    refusal: Refusal | None = None
     executors: Executors = Executors()
     contact: Contact = Contact()
     claims: tuple[Claim, ...] = ()

@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -19,7 +19,7 @@ from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan, without_secrets
 from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound, Object
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS
-from bucketingest_operator.observation import Observation, Resource
+from bucketingest_operator.observation import Observation, Refusal, Resource
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.observe import Observer
 from bucketingest_operator.observe.progress_client import Talk
@@ -44,6 +44,7 @@ class Memory:
     look_live: bool = False
     failures: int = 0
     counts: Counts = field(default_factory=Counts)
+    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,10 @@ class Passes:
     def memory_of(self, uid: str) -> Memory | None:
         """What is kept about a resource; None before its first pass."""
         return self._memories.get(uid)
+
+    def note_refusal(self, uid: str, refusal: Refusal) -> None:
+        """The API server refused a compaction's Job of this resource."""
+        self._memories.setdefault(uid, Memory()).refusal = refusal
 
     def forget(self, uid: str) -> None:
         """Forget a resource that no longer exists."""
@@ -153,6 +158,7 @@ class Passes:
         seen, memory.talk = await self._observer.observe(
             resource, memory.talk, live=live, namespace_terminating=self._is_terminating(resource.namespace)
         )
+        seen = replace(seen, refusal=memory.refusal)
         talk = memory.talk
         if talk is not None and talk.report is not None and talk.silent_since is None:
             young = any(pod.created_at >= self._began for pod in seen.drivers if pod.can_run)

@@ -48,7 +48,7 @@ def test_the_name_columns_and_status_are_what_users_expect() -> None:
     assert crd["spec"]["names"]["shortNames"] == ["bi"]
     assert version["subresources"] == {"status": {}}
     assert [column["name"] for column in version["additionalPrinterColumns"]] == [
-        "Phase", "Ready", "Last commit", "Lag", "Attempt", "Age",
+        "Phase", "Ready", "Last commit", "Lag", "Log age", "Attempt", "Age",
     ]  # fmt: skip
 
 

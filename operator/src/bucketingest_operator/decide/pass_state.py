@@ -12,6 +12,7 @@ from bucketingest_operator.decide.backoff import counted_failures
 from bucketingest_operator.decide.failures import Answer, Diagnosis
 from bucketingest_operator.decide.plan import (
     Action,
+    CreateCompaction,
     CreateRollback,
     DeleteDriver,
     DeleteExecutors,
@@ -45,7 +46,7 @@ COMPLETED: Final = "Completed"
 SPEC_INVALID: Final = "SpecInvalid"
 SPEC_REFUSED: Final = "SpecRefused"
 # These need a status write before them: it fails if the resource has changed since it was read.
-_GUARDED: Final = (StartAttempt, CreateRollback, RemoveFinalizer)
+_GUARDED: Final = (StartAttempt, CreateRollback, CreateCompaction, RemoveFinalizer)
 
 
 class Pass:

@@ -50,9 +50,19 @@ class Change(Enum):
 
 
 def digest(wanted: BucketIngest) -> str:
-    """Short hash of everything that a driver is started with."""
+    """Short hash of everything that a driver is started with. The size of a compaction's Job is not: the operator alone
+    reads it.
+    """
     document = wanted.spec.to_document()
+    del document["services"]["compaction"]["job"]
     return _hash({name: value for name, value in document.items() if name not in NO_RESTART})
+
+
+def compaction_digest(wanted: BucketIngest) -> str:
+    """Short hash of everything that a compaction's Job is made from."""
+    spec = wanted.spec
+    job = spec.services.compaction.job.to_document()
+    return _hash({"job": job, "image": spec.spark.image, "table": spec.table.path})
 
 
 def fixed_digest(wanted: BucketIngest) -> str:

@@ -17,6 +17,7 @@ from bucketingest_operator.observation import (
     ENDED,
     AttemptInput,
     Claim,
+    CompactionJob,
     Contact,
     Driver,
     Executors,
@@ -24,8 +25,9 @@ from bucketingest_operator.observation import (
     PodReason,
     Resource,
 )
+from bucketingest_operator.observe.compaction_reading import AnyJob, read_any_job
 from bucketingest_operator.observe.inventory import Inventory
-from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, read_job, rollback_jobs
+from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, rollback_jobs
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
 
@@ -42,10 +44,10 @@ class Copies:
     """The mirrors of one namespace, or of the cluster."""
 
     pods: Mirror[PodSeen]
-    jobs: Mirror[JobSeen]
+    jobs: Mirror[AnyJob]
     configs: Mirror[ConfigSeen]
 
-    def mirrors(self) -> tuple[Mirror[PodSeen] | Mirror[JobSeen] | Mirror[ConfigSeen], ...]:
+    def mirrors(self) -> tuple[Mirror[PodSeen] | Mirror[AnyJob] | Mirror[ConfigSeen], ...]:
         """All of them."""
         return self.pods, self.jobs, self.configs
 
@@ -55,7 +57,7 @@ class Look:
     """The objects of one resource."""
 
     pods: Sequence[PodSeen]
-    jobs: Sequence[JobSeen]
+    jobs: Sequence[AnyJob]
     configs: Sequence[ConfigSeen]
     live: bool
 
@@ -108,7 +110,8 @@ class Observer:
                 if each.role == "driver"
             ),
             inputs=attempt_inputs(look),
-            jobs=rollback_jobs(sorted(look.jobs, key=lambda one: one.attempt), look.pods),
+            jobs=rollback_jobs(sorted(_of(JobSeen, look.jobs), key=lambda one: one.attempt), look.pods),
+            compaction_jobs=tuple(sorted(_of(CompactionJob, look.jobs), key=lambda one: (one.number, one.round))),
             executors=executors(look.pods, attempt),
             contact=contact,
             claims=tuple(self._claim(each) for each in self._inventory.rivals(resource.uid)),
@@ -124,7 +127,7 @@ class Observer:
             self._api.list(JOBS, where, labels),
             self._api.list(CONFIG_MAPS, where, labels),
         )
-        return Look(_read(pods, read_pod), _read(jobs, read_job), _read(configs, read_config), live=True)
+        return Look(_read(pods, read_pod), _read(jobs, read_any_job), _read(configs, read_config), live=True)
 
     async def _nodes_gone(self, pods: Sequence[PodSeen]) -> set[str]:
         """Nodes that are no longer a part of the cluster, of pods that should have ended and have not."""
@@ -206,3 +209,7 @@ def attempt_inputs(look: Look) -> dict[int, AttemptInput]:
 
 def _read(objects: Sequence[Object], read: Callable[[Object], T | None]) -> list[T]:
     return [each for each in map(read, objects) if each is not None]
+
+
+def _of(kind: type[T], found: Sequence[object]) -> list[T]:
+    return [each for each in found if isinstance(each, kind)]

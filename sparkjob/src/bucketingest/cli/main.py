@@ -76,6 +76,7 @@ def common(
 @app.command()
 def run(
     file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
+    *,
     once: Annotated[
         bool, typer.Option("--once", help="Ingest all available input, then stop; overrides spec.commit.trigger.")
     ] = False,
@@ -104,6 +105,15 @@ def run(
             show_default="/dev/termination-log where there is one",
         ),
     ] = None,
+    service_jobs: Annotated[
+        bool,
+        typer.Option(
+            "--service-jobs",
+            envvar="BUCKETINGEST_SERVICE_JOBS",
+            help="The operator makes Jobs that merge.",
+            hidden=True,
+        ),
+    ] = False,
 ) -> None:
     """Run the pipeline of a BucketIngest on this machine, or as its driver.
 
@@ -112,7 +122,9 @@ def run(
     """
     from bucketingest.cli.run import run_file
 
-    options = RunOptions.of(once=once, grace=grace, listen=listen, termination_log=termination_log)
+    options = RunOptions.of(
+        once=once, grace=grace, listen=listen, termination_log=termination_log, service_jobs=service_jobs
+    )
     _options.writes_termination = True
     run_file(file, options)
 
@@ -201,6 +213,7 @@ def demo(
 
 for command in (services.compact, services.clean, services.archive):
     app.command()(command)
+app.command(hidden=True)(services.compact_round)
 
 
 def main() -> None:

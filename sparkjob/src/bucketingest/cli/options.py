@@ -36,11 +36,16 @@ class RunOptions:
     """None: no endpoints."""
     termination_log: Path | None = None
     """None: Kubernetes' own file where there is one."""
+    service_jobs: bool = False
+    """Whether an operator makes Jobs for compactions of this run."""
 
     @classmethod
-    def of(cls, *, once: bool, grace: str, listen: str | None, termination_log: Path | None) -> Self:
+    def of(
+        cls, *, once: bool, grace: str, listen: str | None, termination_log: Path | None, service_jobs: bool = False
+    ) -> Self:
         """From text. Raises BadOption."""
-        return cls(once, duration("--grace", grace), None if listen is None else parse_address(listen), termination_log)
+        address = None if listen is None else parse_address(listen)
+        return cls(once, duration("--grace", grace), address, termination_log, service_jobs)
 
 
 def duration(option: str, text: str) -> timedelta:

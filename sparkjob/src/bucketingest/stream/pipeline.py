@@ -13,6 +13,7 @@ from bucketingest.hudi.table.metadata_table import MetadataTablePolicy
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.homes import ServicesPolicy
 from bucketingest.spec.fields.services import Services
 from bucketingest.spec.fields.table import Index
 from bucketingest.spec.model import BucketIngest
@@ -63,6 +64,8 @@ class Pipeline:
     """When the job compacts the table; None: it carries no table service out."""
     clean_retain: timedelta = timedelta(hours=24)
     """How long superseded files stay."""
+    services: ServicesPolicy = field(default_factory=ServicesPolicy)
+    """Where compactions are merged."""
     max_commit_retries: int = 5
     work: str | None = None
     """All that the resource says about which rows are written, and how, as text. None: it is not known whether two
@@ -117,6 +120,7 @@ class Pipeline:
             max_files=spec.commit.max_files,
             compaction=_triggers(spec.services),
             clean_retain=spec.services.clean.retain,
+            services=ServicesPolicy(spec.services.chosen_mode),
             max_commit_retries=spec.commit.max_retries,
             work=spec.model_dump_json(include={"source", "format", "transform", "table"}),
         )
@@ -129,7 +133,7 @@ def _bucket_rules(index: Index) -> tuple[BucketRule, ...] | None:
 
 
 def _triggers(services: Services) -> CompactionTriggers | None:
-    if not services.runs_inline:
+    if not services.run:
         return None
     compaction = services.compaction
     return CompactionTriggers(compaction.log_files, compaction.log_percent / 100, compaction.log_age)

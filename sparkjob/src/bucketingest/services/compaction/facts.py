@@ -18,7 +18,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.compaction.clash import clash
 from bucketingest.services.compaction.decide import Facts
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import CHUNK, Decided, PlanRecord
+from bucketingest.services.compaction.records import Decided, PlanRecord
 from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.storage import NotFound, Storage
 
@@ -57,7 +57,7 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
         decided=decided,
         merges_alike=opened is None or opened.merge_version == MERGE_VERSION,
         complete_results=bool(round_number)
-        and journal.result_chunks(number, round_number) >= set(range(-(-operations // CHUNK))),
+        and journal.result_chunks(number, round_number) >= set(range(len(record.chunks(operations)))),
         files_stand=decided is None or decided.completion_time is None or files_stand(storage, decided),
     )
 
