@@ -16,9 +16,8 @@ import pytest
 from bucketingest.hudi.errors import TableNotFound
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.compaction.propose import Look
 from bucketingest.services.errors import WorkerDied
-from bucketingest.services.worker import Propose
+from bucketingest.services.worker import Looked, Propose
 from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.storage import open_storage
 from support.tables.local_writer import LocalWriter
@@ -37,10 +36,10 @@ def test_it_answers_with_a_proposal(tmp_path: Path) -> None:
     writer = LocalWriter(path, TableDefinition("t", ("id",), (), "at", buckets=1), schema)
     writer.commit(pa.table({"id": ["a"], "at": [1]}))
     answer = ended(WorkerProcess(Propose(open_storage(str(path)), ALL))).answer()
-    assert isinstance(answer, Look)
-    assert answer.proposal is not None
-    assert [each.operation.partition_path for each in answer.proposal.due] == [""]
-    assert answer.backlog.log_files == 1
+    assert isinstance(answer, Looked)
+    assert answer.look.proposal is not None
+    assert [each.operation.partition_path for each in answer.look.proposal.due] == [""]
+    assert answer.look.backlog.log_files == 1
 
 
 def test_its_error_is_raised_as_it_was(tmp_path: Path) -> None:
