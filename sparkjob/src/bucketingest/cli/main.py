@@ -106,13 +106,7 @@ def run(
         ),
     ] = None,
     service_jobs: Annotated[
-        bool,
-        typer.Option(
-            "--service-jobs",
-            envvar="BUCKETINGEST_SERVICE_JOBS",
-            help="The operator makes Jobs that merge.",
-            hidden=True,
-        ),
+        bool, typer.Option("--service-jobs", envvar="BUCKETINGEST_SERVICE_JOBS", hidden=True)
     ] = False,
 ) -> None:
     """Run the pipeline of a BucketIngest on this machine, or as its driver.
