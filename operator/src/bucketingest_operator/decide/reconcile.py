@@ -11,6 +11,8 @@ from bucketingest_operator.decide.plan import AddFinalizer, DeleteExecutors, Pla
 from bucketingest_operator.decide.status import TIMELINE_CLEAN
 from bucketingest_operator.observation import FINALIZER, Observation
 
+UNKNOWN_FIELDS = "UnknownFields"
+
 
 def reconcile(seen: Observation) -> Plan:
     """The next steps for one resource.
@@ -27,6 +29,7 @@ def reconcile(seen: Observation) -> Plan:
         return work.plan()
     if FINALIZER not in resource.finalizers:
         return Plan((AddFinalizer(),), resource.status, timedelta(seconds=1))
+    _report_unknown(work)
     _adopt(work)
     if resource.paused:
         return _only_watch(work)
@@ -39,6 +42,14 @@ def reconcile(seen: Observation) -> Plan:
             return work.plan()
     decide_next(work)
     return work.plan()
+
+
+def _report_unknown(work: Pass) -> None:
+    """Tell the author of a spec which of its fields have no effect."""
+    resource = work.resource
+    if resource.unknown and resource.status.observed_generation != resource.generation:
+        message = f"This operator is too old for these fields, and ignores them: {', '.join(resource.unknown)}."
+        work.event("Warning", UNKNOWN_FIELDS, message, resource.generation)
 
 
 def _adopt(work: Pass) -> None:

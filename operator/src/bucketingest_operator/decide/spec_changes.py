@@ -54,8 +54,8 @@ class Change(Enum):
 def digest(wanted: BucketIngest) -> str:
     """Short hash of everything that a driver is started with.
 
-    A version that adds a field with a default must not restart every driver: the hash covers what is not default, and the
-    defaults of the first release.
+    A version that adds a field with a default must not restart every driver: the hash covers what is not default, and
+    the defaults of the first release.
     """
     document = with_first_defaults(wanted.spec.to_document(defaults=False))
     return _hash({name: value for name, value in document.items() if name not in NO_RESTART})

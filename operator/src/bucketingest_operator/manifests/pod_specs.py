@@ -50,6 +50,8 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
     env = {
         "BUCKETINGEST_GRACE": format_duration(settings.grace),
         "BUCKETINGEST_LISTEN": f"0.0.0.0:{HTTP_PORT}",
+        # The image may be older than the operator.
+        "BUCKETINGEST_UNKNOWN_FIELDS": "ignore",
         # Without a master in the environment the job would run in local mode.
         "MASTER": settings.master,
         "SPARK_CONF_DIR": CONFIG_FOLDER,

@@ -14,7 +14,7 @@ import typer
 
 from bucketingest.cli.error_exit_codes import ENDINGS, ExitCode, exit_code, exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
-from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions
+from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions, UnknownFields
 from bucketingest.cli.plugins import add_commands
 from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.cli.process.termination_message import Termination, termination_path
@@ -76,6 +76,7 @@ def common(
 @app.command()
 def run(
     file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
+    *,
     once: Annotated[
         bool, typer.Option("--once", help="Ingest all available input, then stop; overrides spec.commit.trigger.")
     ] = False,
@@ -104,6 +105,13 @@ def run(
             show_default="/dev/termination-log where there is one",
         ),
     ] = None,
+    unknown_fields: Annotated[
+        UnknownFields,
+        typer.Option(
+            envvar="BUCKETINGEST_UNKNOWN_FIELDS",
+            help="Fields of the spec that this version does not know.",
+        ),
+    ] = UnknownFields.REFUSE,
 ) -> None:
     """Run the pipeline of a BucketIngest on this machine, or as its driver.
 
@@ -112,7 +120,9 @@ def run(
     """
     from bucketingest.cli.run import run_file
 
-    options = RunOptions.of(once=once, grace=grace, listen=listen, termination_log=termination_log)
+    options = RunOptions.of(
+        once=once, grace=grace, listen=listen, termination_log=termination_log, unknown_fields=unknown_fields
+    )
     _options.writes_termination = True
     run_file(file, options)
 

@@ -18,7 +18,9 @@ from support.operator.observations import bucket_ingest
 
 RELEASES = sorted((Path(__file__).parent / "releases").glob("*.yaml"))
 FROZEN = [
-    pytest.param(spec, id=f"{path.stem}-{spec['name']}") for path in RELEASES for spec in yaml.safe_load(path.read_text())
+    pytest.param(spec, id=f"{path.stem}-{spec['name']}")
+    for path in RELEASES
+    for spec in yaml.safe_load(path.read_text())
 ]
 CHANGES: list[dict[str, Any]] = [
     {"commit": {"interval": "45s"}},

@@ -46,6 +46,15 @@ def test_the_job_reads_back_the_resource_it_was_made_for() -> None:
     assert load_text(text) == made.wanted
 
 
+def test_an_older_job_gets_no_field_that_the_user_did_not_set() -> None:
+    made = manifests()
+    spec = yaml.safe_load(made.config_map(3, input_of(made.wanted))["data"]["bucketingest.yaml"])["spec"]
+    assert set(spec) == {"source", "table"}
+    assert set(spec["table"]) == {"path", "recordKey"}
+    (driver,) = pod_specs()["driver"]["containers"]
+    assert {"name": "BUCKETINGEST_UNKNOWN_FIELDS", "value": "ignore"} in driver["env"]
+
+
 def test_the_same_arguments_make_the_same_objects_and_the_driver_comes_last() -> None:
     made = manifests()
     attempt_input = input_of(made.wanted)
