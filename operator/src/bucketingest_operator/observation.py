@@ -206,6 +206,7 @@ class Observation:
         live: Pods and Jobs were just read from the API server, not from a cache. Only then an absent object counts as
             gone.
         namespace_terminating: Nothing can be created any more.
+        restarts_full: As many pipelines restart as may at the same time: a planned restart of this one waits.
     """
 
     now: datetime
@@ -218,6 +219,7 @@ class Observation:
     claims: tuple[Claim, ...] = ()
     live: bool = True
     namespace_terminating: bool = False
+    restarts_full: bool = False
 
     def driver(self, attempt: int) -> Driver | None:
         """The driver pod of an attempt."""

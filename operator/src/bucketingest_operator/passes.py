@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -23,6 +23,7 @@ from bucketingest_operator.observation import Observation, Resource
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.observe import Observer
 from bucketingest_operator.observe.progress_client import Talk
+from bucketingest_operator.restart_budget import RestartBudget
 from bucketingest_operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class Passes:
         queue: Says which resource is due.
         leads: Whether this process is the leader.
         metrics: Callbacks for metrics.
+        restarts_max: Planned restarts at the same time.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Passes:
         *,
         leads: Callable[[], bool],
         metrics: PassMetrics,
+        restarts_max: int,
     ) -> None:
         self._api = api
         self._inventory = inventory
@@ -84,6 +87,7 @@ class Passes:
         self._metrics = metrics
         self.actor: Actor | None = None
         """Carries out plans; set before the first pass."""
+        self.budget = RestartBudget(restarts_max, queue.add)
         self._busy = 0
         self._quiet = asyncio.Event()
         self._draining = False
@@ -99,6 +103,7 @@ class Passes:
     def forget(self, uid: str) -> None:
         """Forget a resource that no longer exists."""
         self._memories.pop(uid, None)
+        self.budget.forget(uid)
         self._queue.discard(uid)
 
     async def work(self) -> None:
@@ -157,7 +162,10 @@ class Passes:
         if talk is not None and talk.report is not None and talk.silent_since is None:
             young = any(pod.created_at >= self._began for pod in seen.drivers if pod.can_run)
             memory.counts.note_report(talk.pod, talk.report, resource.status, from_its_start=young)
+        # Nothing is awaited from here to the note: so two passes cannot take the same turn.
+        seen = replace(seen, restarts_full=self.budget.full(resource.uid))
         plan = reconcile(seen)
+        self.budget.note(resource.uid, plan.status)
         self._log(seen, plan)
         assert self.actor is not None, "passes started before `actor` was set"
 

@@ -49,12 +49,14 @@ class Options:
         listen: Address of the HTTP server.
         lease_namespace: Where the Lease is.
         settings: How jobs' pods are made.
+        restarts_max: Planned restarts at the same time.
     """
 
     namespaces: tuple[str, ...]
     listen: str
     lease_namespace: str
     settings: JobSettings
+    restarts_max: int
 
 
 class Operator:
@@ -142,7 +144,15 @@ class Operator:
             )
         observer = Observer(api, progress, self._inventory, self._copies)
         metrics = PassMetrics(self._metrics.took, self._metrics.failed)
-        passes = Passes(api, self._inventory, observer, self._queue, leads=lambda: leadership.held, metrics=metrics)
+        passes = Passes(
+            api,
+            self._inventory,
+            observer,
+            self._queue,
+            leads=lambda: leadership.held,
+            metrics=metrics,
+            restarts_max=self._options.restarts_max,
+        )
         passes.actor = Actor(
             api, self._options.settings, may_act=passes.may_act, count=self._metrics.acted, identity=str(self._identity)
         )
@@ -169,6 +179,8 @@ class Operator:
             self._queue.add(owner)
 
     def _look_at_all(self) -> None:
+        if self._passes is not None:
+            self._passes.budget.seed(self._inventory)
         for resource in self._inventory:
             self._queue.add(resource.uid)
 

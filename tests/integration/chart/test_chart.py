@@ -146,6 +146,7 @@ def test_every_pod_fits_the_restricted_security_standard(tmp_path: Path) -> None
         ({"operator": {"replicas": "two"}}, "replicas"),
         ({"operator": {"logFormat": "xml"}}, "logFormat"),
         ({"operator": {"watchNamespaces": ["Not A Namespace"]}}, "watchNamespaces"),
+        ({"operator": {"maxRestarts": 0}}, "maxRestarts"),
         ({"job": {"grace": "soon"}}, "grace"),
         ({"job": {"runAsUser": 0}}, "runAsUser"),
         ({"job": {"volumeMounts": [{"name": "tables", "mountPath": "tables"}]}}, "mountPath"),

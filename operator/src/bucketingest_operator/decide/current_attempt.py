@@ -11,7 +11,15 @@ from bucketingest_operator.decide.failures import TREATMENTS, Diagnosis, Failure
 from bucketingest_operator.decide.health import judge
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, WATCHING, Pass
 from bucketingest_operator.decide.spec_changes import Change, change_since
-from bucketingest_operator.decide.status import CHECKPOINT_HEALTHY, COMMIT_FRESH, STALLED, TIMELINE_CLEAN, Truth
+from bucketingest_operator.decide.status import (
+    CHECKPOINT_HEALTHY,
+    COMMIT_FRESH,
+    READY,
+    RECONCILING,
+    STALLED,
+    TIMELINE_CLEAN,
+    Truth,
+)
 from bucketingest_operator.observation import Driver, PodReason, PodState
 
 SUSPENDED = "Suspended"
@@ -19,6 +27,9 @@ TABLE_TAKEN = "TableTaken"
 RESTART_ASKED = "RestartAsked"
 SPEC_CHANGED = "SpecChanged"
 DELETED = "Deleted"
+RESTART_WAITING = "RestartWaiting"
+PLANNED_RESTARTS = frozenset({RESTART_ASKED, SPEC_CHANGED})
+"""Ends of drivers that could run on: the operator spreads them over time."""
 
 _NOT_STARTING = {
     PodReason.IMAGE_PULL: Failure.IMAGE_PULL,
@@ -39,10 +50,12 @@ def decide_current(work: Pass, current: Attempt) -> None:
             work.draft.change(started_at=min(pod.created_at, work.now).replace(microsecond=0))
         if not pod.can_run:
             _ended(work, pod)
-        elif (why := _why_stop(work)) is not None:
+        elif (why := _why_stop(work)) is not None and not _must_wait(work, why[0]):
             stop(work, why[0], why[1], pod)
         else:
             _watch(work, pod)
+            if why is not None:
+                _report_waiting(work, why[1])
 
 
 def end(work: Pass, current: Attempt, outcome: str, pod: Driver | None) -> None:
@@ -103,6 +116,20 @@ def _ended(work: Pass, pod: Driver) -> None:
         work.event("Normal", COMPLETED, f"Attempt {pod.attempt} has ingested all input.")
     else:
         work.close(diagnosis.failure.value, diagnosis.message, diagnosis)
+
+
+def _must_wait(work: Pass, outcome: str) -> bool:
+    """Whether a driver that works runs on until fewer pipelines restart."""
+    ready = work.draft.condition(READY)
+    works = ready is not None and ready.status == "True"
+    return works and work.seen.restarts_full and outcome in PLANNED_RESTARTS
+
+
+def _report_waiting(work: Pass, why: str) -> None:
+    current = work.draft.current
+    if current is not None and current.outcome is None:
+        message = f"{why} The restart waits until other pipelines have restarted."
+        work.draft.set(RECONCILING, "True", RESTART_WAITING, message)
 
 
 def _why_stop(work: Pass) -> tuple[str, str] | None:
