@@ -10,7 +10,7 @@ import pytest
 
 from bucketingest.spec.status import Attempt, Condition, Status
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.observation import RESTART_ANNOTATION, Contact, PodState
+from bucketingest_operator.observation import RESTART_ANNOTATION, Contact, Observation, PodState
 from bucketingest_operator.restart_budget import SLOT_SECONDS, RestartBudget, is_restarting
 from support.operator.observations import NOW, after, bucket_ingest, driver, report, resource, well
 from support.operator.plans import condition, events, kinds
@@ -97,7 +97,7 @@ def test_a_new_leader_knows_the_restarts_of_the_old_one() -> None:
     asyncio.run(run())
 
 
-def waiting_observation():  # type: ignore[no-untyped-def]
+def waiting_observation() -> Observation:
     settled = after(well(), status=reconcile(well()).status)
     return replace(after(settled, annotations={RESTART_ANNOTATION: "1"}), restarts_full=True)
 
