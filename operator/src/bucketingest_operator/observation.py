@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Annotated, Final
 
@@ -197,6 +197,21 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """The API server refused an object that this resource needs.
+
+    Attributes:
+        message: The API server's sentence.
+        times: How often, in a row.
+        retry_in: Time until it is tried again.
+    """
+
+    message: str
+    times: int
+    retry_in: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """Everything that a decision is made from.
 
@@ -206,6 +221,7 @@ class Observation:
         live: Pods and Jobs were just read from the API server, not from a cache. Only then an absent object counts as
             gone.
         namespace_terminating: Nothing can be created any more.
+        refusal: The last creation was refused; None if it was not, or nothing was tried.
         restarts_full: As many pipelines restart as may at the same time: a planned restart of this one waits.
     """
 
@@ -220,6 +236,7 @@ class Observation:
     live: bool = True
     namespace_terminating: bool = False
     restarts_full: bool = False
+    refusal: Refusal | None = None
 
     def driver(self, attempt: int) -> Driver | None:
         """The driver pod of an attempt."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest_operator.act import Actor, NotLeader
+from bucketingest_operator.act import Actor, CreationRefused, NotLeader
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
@@ -125,6 +125,24 @@ def test_what_was_written_before_a_failure_is_reported() -> None:
         acting.act(STATUS, START, EVENT)
     assert acting.wrote == [("WriteStatus", "2")]
     assert acting.counted == [("WriteStatus", "done"), ("StartAttempt", "failed")]
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (ApiError("", code=403, sentence="exceeded quota: small"), True),
+        (ApiError("", code=422, sentence="ValidatingAdmissionPolicy denied the request"), True),
+        (ApiError("", code=500, sentence='failed calling webhook "policy"'), True),
+        (ApiError("", code=500, sentence="etcd is gone"), False),
+        (ApiError("", code=429, sentence="too many requests"), False),
+        (ApiError("", code=403, causes=("NamespaceTerminating",)), False),
+    ],
+)
+def test_what_a_rule_of_the_cluster_refuses_is_told_apart_with_its_sentence(error: ApiError, refused: bool) -> None:
+    with pytest.raises(ApiError) as caught:
+        Acting(RecordingApi(create_pods=error)).act(STATUS, START)
+    assert isinstance(caught.value, CreationRefused) == refused
+    assert not refused or f"Pod {NAMES.driver(1)}: {error.sentence}" in caught.value.sentence
 
 
 def test_after_losing_leadership_no_action_starts() -> None:

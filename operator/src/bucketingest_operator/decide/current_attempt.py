@@ -101,7 +101,8 @@ def _absent(work: Pass, current: Attempt) -> None:
         outcome, message = why or (SPEC_INVALID, "The spec cannot be used.")
         stop(work, outcome, message, None)
     elif not work.alive and not work.seen.namespace_terminating:
-        work.create(work.wanted)
+        if not work.refused():
+            work.create(work.wanted)
     else:
         work.look(SOON, live=True)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from bucketingest.exit_codes import ENDINGS, Remedy
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
@@ -13,6 +15,9 @@ from bucketingest_operator.decide.plan import CreateRollback, DeleteAttempt, Del
 from bucketingest_operator.decide.spec_changes import Change, change_since
 from bucketingest_operator.decide.status import STALLED, TIMELINE_CLEAN
 from bucketingest_operator.observation import JobState
+
+ROLLBACK_TRIES: Final = 3
+"""How often a rollback Job is created anew that the API server refuses. The next start rolls back too."""
 
 
 def decide_next(work: Pass) -> None:
@@ -80,6 +85,15 @@ def _create_rollback(work: Pass) -> bool:
             TIMELINE_CLEAN, "Unknown", "RollbackImpossible", "No Job can be created; the next start rolls it back."
         )
         return False
+    refusal = work.seen.refusal
+    if refusal is not None and refusal.times >= ROLLBACK_TRIES:
+        # Neither a deletion nor the next start may wait for ever for a Job that the cluster does not want.
+        message = f"No Job rolled back after attempt {work.draft.number}: {refusal.message}"
+        work.draft.set(TIMELINE_CLEAN, "False", "RollbackFailed", message)
+        work.event("Warning", "RollbackFailed", message)
+        return False
+    if work.refused():
+        return True
     work.look(SOON, live=True)
     work.set_phase("Recovering", "False", "RollingBack", "The open instant will be rolled back.", working=True)
     if work.seen.live and not work.alive:

@@ -31,10 +31,11 @@ from bucketingest_operator.decide.status import (
     TIMELINE_CLEAN,
     Draft,
     Truth,
+    shortened,
     truth,
 )
 from bucketingest_operator.manifests.names import Names
-from bucketingest_operator.observation import AttemptInput, Driver, Observation
+from bucketingest_operator.observation import AttemptInput, Driver, Observation, Refusal
 
 SOON: Final = timedelta(seconds=5)
 WATCHING: Final = timedelta(seconds=15)
@@ -44,6 +45,7 @@ ROLLBACK_PENDING: Final = "RollbackPending"
 COMPLETED: Final = "Completed"
 SPEC_INVALID: Final = "SpecInvalid"
 SPEC_REFUSED: Final = "SpecRefused"
+CREATION_REFUSED: Final = "CreationRefused"
 # These need a status write before them: it fails if the resource has changed since it was read.
 _GUARDED: Final = (StartAttempt, CreateRollback, RemoveFinalizer)
 
@@ -193,9 +195,30 @@ class Pass:
         """Create what the newest attempt needs, as far as it does not exist."""
         attempt_input = AttemptInput(digest(wanted), fixed_digest(wanted), self.resource.nonce, self.failures(wanted))
         self.do(StartAttempt(self.draft.number, attempt_input, wanted))
+        self.look(SOON, live=True)
+        if self.seen.refusal is not None:
+            # The reason stays until the API server accepts it.
+            self.report_refusal(self.seen.refusal)
+            return
         message = f"Attempt {self.draft.number} is starting."
         self.set_phase("Starting", "False", "AttemptStarting", message, working=True)
-        self.look(SOON, live=True)
+
+    def refused(self) -> bool:
+        """Whether the API server refused the last creation, and it is too early for another. Reports it."""
+        refusal = self.seen.refusal
+        if refusal is None or refusal.retry_in <= timedelta(0):
+            return False
+        self.report_refusal(refusal)
+        self.look(refusal.retry_in, live=True)
+        return True
+
+    def report_refusal(self, refusal: Refusal) -> None:
+        """Report what the API server said."""
+        before = {(each.type, each.reason) for each in self.resource.status.conditions or ()}
+        message = shortened(refusal.message)
+        if (READY, CREATION_REFUSED) not in before:
+            self.event("Warning", CREATION_REFUSED, message)
+        self.set_phase("Pending", "False", CREATION_REFUSED, message, working=True)
 
     def plan(self) -> Plan:
         """The plan: the status first, then the actions, then the events."""

@@ -23,6 +23,7 @@ CALL_SECONDS: Final = 5.0
 """Timeout of a call. A leader that has lost its lease has no open call any more when another one starts."""
 LIST_SECONDS: Final = 60.0
 _PAGE: Final = 500
+_NOT_ABOUT_CONTENT: Final = frozenset({401, 404, 408, 409, 410, 429})
 _FAILURES: Final = (aiohttp.ClientError, TimeoutError, ValueError, OSError, ConfigException)
 """Of a call: no connection, no answer in time, no JSON, or credentials that cannot be renewed."""
 _METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -32,16 +33,27 @@ _METADATA_WATCH: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.i
 class ApiError(BucketIngestError):
     """The API server refused a call, or did not answer."""
 
-    def __init__(self, message: str, *, code: int = 0, reason: str = "", causes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, message: str, *, code: int = 0, reason: str = "", causes: tuple[str, ...] = (), sentence: str = ""
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.causes = causes
+        self.sentence = sentence or message
+        """What the API server says, in its own words."""
 
     @property
     def namespace_terminating(self) -> bool:
         """Whether nothing can be created because the namespace is being deleted."""
         return "NamespaceTerminating" in self.causes
+
+    @property
+    def refuses_the_content(self) -> bool:
+        """Whether a rule of the cluster refuses an object: a quota, a security standard, a policy, a webhook."""
+        if self.namespace_terminating or self.code in _NOT_ABOUT_CONTENT:
+            return False
+        return 400 <= self.code < 500 or "webhook" in self.sentence
 
 
 class NotFound(ApiError):
@@ -218,11 +230,12 @@ def _error(what: str, code: int, status: Object) -> ApiError:
     details = status.get("details") or {}
     causes = tuple(str(each.get("reason", "")) for each in details.get("causes") or ())
     reason = str(status.get("reason", ""))
-    message = f"{what}: {code} {reason}: {status.get('message', '')}"
+    sentence = str(status.get("message", ""))
+    message = f"{what}: {code} {reason}: {sentence}"
     kind: type[ApiError] = {404: NotFound, 409: Conflict, 410: Gone}.get(code, ApiError)
     if reason == "AlreadyExists":
         kind = AlreadyExists
-    return kind(message, code=code, reason=reason, causes=causes)
+    return kind(message, code=code, reason=reason, causes=causes, sentence=sentence)
 
 
 def _words(error: BaseException) -> str:

@@ -73,7 +73,7 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
         ],
         "resources": {
             "requests": {"cpu": format_cores(wanted.spec.spark.driver.cores), "memory": memory},
-            "limits": {"memory": memory},
+            "limits": {"memory": memory, **_cpu_limit(wanted)},
         },
         "volumeMounts": mounts,
         "startupProbe": {**_probe("/healthz"), "periodSeconds": 10, "failureThreshold": 60},
@@ -118,7 +118,10 @@ def rollback_pod_spec(wanted: BucketIngest, account: str, settings: JobSettings)
         **_container(ROLLBACK_CONTAINER, wanted, settings),
         "args": ["rollback", table.path, "--lock", table.lock.provider],
         "env": _env({}, settings),
-        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "512Mi"},
+            "limits": {"memory": "1Gi", **_cpu_limit(wanted)},
+        },
         "volumeMounts": mounts,
     }
     return {
@@ -127,6 +130,11 @@ def rollback_pod_spec(wanted: BucketIngest, account: str, settings: JobSettings)
         "containers": [container],
         "volumes": volumes,
     }
+
+
+def _cpu_limit(wanted: BucketIngest) -> dict[str, str]:
+    limit = wanted.spec.spark.driver.cpu_limit
+    return {} if limit is None else {"cpu": format_cores(limit)}
 
 
 def _pod(account: str, settings: JobSettings) -> dict[str, Any]:
