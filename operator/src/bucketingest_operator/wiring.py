@@ -170,8 +170,8 @@ class Operator:
             self._passes.forget(uid)
 
     def _pod_changed(self, owner: str, before: PodSeen | None, after: PodSeen | None) -> None:
-        pod = after or before
-        if self._inventory.get(owner) is not None and pod is not None:
+        pod, resource = after or before, self._inventory.get(owner)
+        if pod is not None and resource is not None and pod.namespace == resource.namespace:
             self._queue.add(owner, EXECUTOR_SECONDS if pod.role == "executor" else 0)
 
     def _changed(self, owner: str, _before: object, _after: object) -> None:

@@ -224,3 +224,29 @@ def test_no_driver_is_created_in_a_namespace_that_is_being_deleted(scene: Scene,
         scene.await_terminating(pod)
         scene.node.remove(scene.namespace, pod)
     scene.await_gone()
+
+
+def test_pods_that_forge_the_labels_of_a_resource_stop_no_driver(scene: Scene, start: Start) -> None:
+    operator = start()
+    scene.apply()
+    pod, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+        (driver,) = scene.pods()
+        # A higher attempt would be adopted, and the real driver deleted as a stray.
+        labels = {**driver["metadata"]["labels"], "bucketingest.dev/attempt": "7"}
+        forged: dict[str, object] = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "forged", "namespace": scene.namespace, "labels": labels},
+            "spec": {"containers": [{"name": "driver", "image": "any"}]},
+        }
+        scene.kube.apply(forged)
+        passes = "bucketingest_operator_reconcile_seconds_count"
+        before = operator.metric(passes) or 0
+        scene.kube.patch(scene.namespace, "orders", {"metadata": {"annotations": {"look": "again"}}})
+        wait_for(lambda: (operator.metric(passes) or 0) >= before + 2, within=60, description="two more passes")
+        (real,) = [each for each in scene.pods() if each["metadata"]["name"] == pod]
+        assert "deletionTimestamp" not in real["metadata"]
+        assert scene.resource()["status"]["attempt"] == 1
+        assert {"DriverAdopted", "StrayDriver"}.isdisjoint(scene.events())

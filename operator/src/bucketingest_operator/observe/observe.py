@@ -26,6 +26,7 @@ from bucketingest_operator.observation import (
 )
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, read_job, rollback_jobs
+from bucketingest_operator.observe.ownership import controlled_by, made_for
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
 
@@ -82,7 +83,10 @@ class Observer:
     async def look(self, resource: Resource, *, live: bool) -> Look:
         """The objects of a resource."""
         if live:
-            return await self._look_live(resource)
+            return own(resource, await self._look_live(resource))
+        return own(resource, self._look_at_copies(resource))
+
+    def _look_at_copies(self, resource: Resource) -> Look:
         copies = self._copies.get(resource.namespace) or self._copies[None]
         uid = resource.uid
         return Look(copies.pods.of(uid), copies.jobs.of(uid), copies.configs.of(uid), live=False)
@@ -155,9 +159,23 @@ class Observer:
         return False
 
     def _claim(self, rival: Resource) -> Claim:
-        copies = self._copies.get(rival.namespace) or self._copies[None]
-        alive = any(pod.role == "driver" and pod.state not in ENDED for pod in copies.pods.of(rival.uid))
+        pods = own(rival, self._look_at_copies(rival)).pods
+        alive = any(pod.role == "driver" and pod.state not in ENDED for pod in pods)
         return Claim(rival.namespace, rival.name, rival.uid, rival.created_at, started=rival.started, has_driver=alive)
+
+
+def own(resource: Resource, look: Look) -> Look:
+    """The look without objects that only carry the labels: a forged driver must not stop another tenant's."""
+    drivers = made_for(resource, [pod for pod in look.pods if pod.role == "driver"])
+    jobs = made_for(resource, look.jobs)
+    executors = [pod for pod in look.pods if pod.role == "executor"]
+    rollbacks = [pod for pod in look.pods if pod.role == "rollback"]
+    pods = [
+        *drivers,
+        *controlled_by(resource, "Pod", {pod.uid for pod in drivers}, executors),
+        *controlled_by(resource, "Job", {job.uid for job in jobs}, rollbacks),
+    ]
+    return Look(pods, jobs, made_for(resource, look.configs), look.live)
 
 
 def newest_attempt(resource: Resource, pods: Sequence[PodSeen]) -> int:
