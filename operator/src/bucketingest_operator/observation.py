@@ -153,12 +153,17 @@ class RollbackJob:
 
 @dataclass(frozen=True, slots=True)
 class Executors:
-    """The executor pods of the newest attempt."""
+    """The executor pods of the newest attempt.
+
+    Attributes:
+        message: Why one of them does not start.
+        refused: Why the API server creates none, in its words; "" if it does, or if that is not known.
+    """
 
     running: int = 0
     pending: int = 0
     message: str = ""
-    """Why one of them does not start."""
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.metrics.http_server import serving
 from bucketingest_operator.metrics.operator_metrics import Metrics
 from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
+from bucketingest_operator.observe.executor_probe import ExecutorProbe
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, read_job
 from bucketingest_operator.observe.observe import Copies, Observer
@@ -142,7 +143,8 @@ class Operator:
                 Mirror[JobSeen](api, JOBS, namespace, MANAGED, keep=read_job, changed=self._changed),
                 Mirror[ConfigSeen](api, CONFIG_MAPS, namespace, MANAGED, keep=read_config, changed=self._changed),
             )
-        observer = Observer(api, progress, self._inventory, self._copies)
+        probe = ExecutorProbe(api, self._options.settings)
+        observer = Observer(api, progress, self._inventory, self._copies, probe)
         metrics = PassMetrics(self._metrics.took, self._metrics.failed)
         passes = Passes(
             api,

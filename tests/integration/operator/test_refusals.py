@@ -43,6 +43,19 @@ def test_a_deletion_ends_although_the_rollback_job_is_refused(scene: Scene, star
     assert "RollbackFailed" in scene.events()
 
 
+def test_executors_that_a_quota_refuses_are_named_and_the_driver_stays(scene: Scene, start: Start) -> None:
+    start()
+    scene.apply()
+    with scene.run(last_commit=None, running_seconds=30_000.0)[1]:
+        scene.kube.apply(quota(scene, requests_memory="1Gi"))
+        scene.within = 120  # a new driver gets half a minute for its first executors
+        found = scene.await_condition("Ready", "False", "NoExecutors")
+        assert "requests.memory" in found["message"]
+        assert scene.resource()["status"]["attempt"] == 1
+        assert "NoExecutors" in scene.events()
+        assert "deletionTimestamp" not in scene.pods()[0]["metadata"]
+
+
 def test_a_policy_that_refuses_pods_is_named(scene: Scene, start: Start) -> None:
     start()
     policy: Manifest = {

@@ -9,12 +9,14 @@ from typing import Final
 
 from bucketingest.spec.fields.runtime import Restart
 from bucketingest.spec.status import Attempt
-from bucketingest_operator.decide.failures import TREATMENTS, Answer, failure_of
+from bucketingest_operator.decide.failures import TREATMENTS, Answer, Failure, failure_of
 
 BASE: Final = timedelta(seconds=10)
 CAP: Final = timedelta(minutes=5)
 STABLE_AFTER: Final = timedelta(minutes=10)
 """An attempt that ran so long was healthy: failures before it no longer make the wait longer."""
+STABLE_BEFORE_STUCK: Final = timedelta(hours=1)
+"""A driver runs for minutes before it counts as stuck, also if it never made a commit."""
 JITTER: Final = 0.2
 """Largest fraction that is added to a delay, so that pipelines that failed together do not start together."""
 
@@ -59,10 +61,11 @@ def failures_in_row(attempts: Sequence[Attempt]) -> int:
     """Failed attempts since the last one that ran stably."""
     count = 0
     for attempt in reversed(attempts):
-        if failure_of(attempt.outcome) is not None:
+        failure = failure_of(attempt.outcome)
+        if failure is not None:
             # The failure of a stable run is the first of a new series.
             count += 1
-        if ran_for(attempt) >= STABLE_AFTER:
+        if ran_for(attempt) >= (STABLE_BEFORE_STUCK if failure is Failure.STUCK else STABLE_AFTER):
             break
     return count
 

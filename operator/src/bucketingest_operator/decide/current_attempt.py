@@ -199,7 +199,20 @@ def _running(work: Pass, pod: Driver) -> None:
         return
     if health.limit_in is not None:
         work.look(health.limit_in + timedelta(seconds=1))
-    _report_health(work, resource, health.fresh, health.fresh_message)
+    if health.no_executors:
+        _report_no_executors(work, health.fresh_message)
+    else:
+        _report_health(work, resource, health.fresh, health.fresh_message)
+
+
+def _report_no_executors(work: Pass, why: str) -> None:
+    reason = Failure.NO_EXECUTORS.value
+    message = f"{TREATMENTS[Failure.NO_EXECUTORS].sentence} {why}"
+    before = work.draft.condition(READY)
+    if before is None or before.reason != reason:
+        work.event("Warning", reason, message)
+    work.set_phase("Running", "False", reason, message, working=False)
+    work.draft.set(COMMIT_FRESH, "False", reason, message)
 
 
 def _report_health(work: Pass, resource: BucketIngest, fresh: Truth, message: str) -> None:

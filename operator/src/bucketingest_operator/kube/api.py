@@ -92,9 +92,10 @@ class Api:
         """One object. Raises NotFound."""
         return await self.call("GET", kind.path(namespace, name))
 
-    async def create(self, kind: Kind, namespace: str | None, content: Object) -> Object:
-        """Create an object. Raises AlreadyExists."""
-        return await self.call("POST", kind.path(namespace), body=content)
+    async def create(self, kind: Kind, namespace: str | None, content: Object, *, dry_run: bool = False) -> Object:
+        """Create an object, or only have it checked (`dry_run`). Raises AlreadyExists."""
+        params = {"dryRun": "All"} if dry_run else None
+        return await self.call("POST", kind.path(namespace), params=params, body=content)
 
     async def replace(self, kind: Kind, namespace: str, name: str, content: Object, part: str | None = None) -> Object:
         """Replace an object, or its part `status`, if the version is still that of the content. Raises Conflict."""

@@ -13,8 +13,10 @@ from bucketingest_operator.manifests.spark_conf import (
     CONFIG_FOLDER,
     DRIVER_PORT,
     EXECUTOR_CONTAINER,
+    MIB,
     TEMPLATE_FILE,
     driver_pod_mib,
+    executor_overhead_mib,
 )
 
 SPEC_FILE: Final = "bucketingest.yaml"
@@ -108,6 +110,16 @@ def executor_template(wanted: BucketIngest, account: str, settings: JobSettings)
         "volumes": volumes,
     }
     return {"apiVersion": "v1", "kind": "Pod", "spec": spec}
+
+
+def executor_resources(wanted: BucketIngest) -> dict[str, Any]:
+    """What Spark requests for an executor, by the settings that the operator gives it."""
+    spark = wanted.spec.spark
+    memory = f"{spark.executor.memory // MIB + executor_overhead_mib(wanted)}Mi"
+    limit = spark.conf.get("spark.kubernetes.executor.limit.cores")
+    cpu = spark.conf.get("spark.kubernetes.executor.request.cores", f"{spark.executor.cores}m")
+    limits = {"memory": memory, **({} if limit is None else {"cpu": str(limit)})}
+    return {"requests": {"cpu": str(cpu), "memory": memory}, "limits": limits}
 
 
 def rollback_pod_spec(wanted: BucketIngest, account: str, settings: JobSettings) -> dict[str, Any]:
@@ -210,6 +222,7 @@ __all__ = [
     "SPEC_FILE",
     "TEMPLATE_FILE",
     "driver_pod_spec",
+    "executor_resources",
     "executor_template",
     "rollback_pod_spec",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
@@ -24,6 +24,7 @@ from bucketingest_operator.observation import (
     PodReason,
     Resource,
 )
+from bucketingest_operator.observe.executor_probe import ExecutorProbe
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, read_job, rollback_jobs
 from bucketingest_operator.observe.ownership import controlled_by, made_for
@@ -69,11 +70,18 @@ class Observer:
         progress: For the drivers' reports.
         inventory: All resources.
         copies: The mirrors by namespace; under None those of the whole cluster.
+        probe: Finds out why a driver has no executors.
     """
 
     def __init__(
-        self, api: Api, progress: ProgressClient, inventory: Inventory, copies: dict[str | None, Copies]
+        self,
+        api: Api,
+        progress: ProgressClient,
+        inventory: Inventory,
+        copies: dict[str | None, Copies],
+        probe: ExecutorProbe,
     ) -> None:
+        self._probe = probe
         self._api = api
         self._progress = progress
         self._inventory = inventory
@@ -103,6 +111,8 @@ class Observer:
         known = talk if talk is not None and pod is not None and talk.pod == pod.uid else None
         contact = Contact() if known is None else known.contact(now)
         gone = await self._nodes_gone(look.pods)
+        found = executors(look.pods, attempt)
+        found = replace(found, refused=await self._probe.why_none(resource, pod, known, found, now))
         observation = Observation(
             now=now,
             resource=resource,
@@ -113,7 +123,7 @@ class Observer:
             ),
             inputs=attempt_inputs(look),
             jobs=rollback_jobs(sorted(look.jobs, key=lambda one: one.attempt), look.pods),
-            executors=executors(look.pods, attempt),
+            executors=found,
             contact=contact,
             claims=tuple(self._claim(each) for each in self._inventory.rivals(resource.uid)),
             live=look.live,

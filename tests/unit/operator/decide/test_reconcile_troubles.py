@@ -14,6 +14,7 @@ from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import (
     RESTART_ANNOTATION,
     Contact,
+    Executors,
     JobState,
     Observation,
     PodReason,
@@ -35,7 +36,7 @@ from support.operator.observations import (
     termination,
     well,
 )
-from support.operator.plans import condition, kinds
+from support.operator.plans import condition, events, kinds
 
 
 def stalled(generation: int = 1) -> Condition:
@@ -174,3 +175,14 @@ def test_a_clock_that_was_set_back_causes_no_wait() -> None:
     plan = reconcile(seen)
     assert plan.status.attempts is not None
     assert plan.status.attempts[-1].ended_at == NOW - timedelta(days=1)
+
+
+def test_a_driver_without_executors_is_reported_once_and_never_restarted() -> None:
+    seen = replace(well(), executors=Executors(refused="exceeded quota: small"))
+    seen = replace(seen, contact=Contact(report(last_commit=None, running_seconds=90_000.0)))
+    plan = reconcile(seen)
+    assert kinds(plan) == ["WriteStatus"]
+    assert (condition(plan, "Ready").reason, condition(plan, "CommitFresh").status) == ("NoExecutors", "False")
+    assert "exceeded quota: small" in condition(plan, "Ready").message
+    assert [each.reason for each in events(plan)] == ["NoExecutors"]
+    assert reconcile(after(seen, status=plan.status)).actions == ()
