@@ -78,12 +78,12 @@ def test_a_failure_is_reported_and_the_next_attempt_waits(scene: Scene, start: S
     assert "QueryFailed" in scene.events()
 
 
-def test_a_wrong_credential_stalls_until_a_person_changes_something(scene: Scene, start: Start) -> None:
+def test_a_refused_table_stalls_until_a_person_changes_something(scene: Scene, start: Start) -> None:
     start()
     scene.apply()
     scene.node.bind(scene.namespace, scene.driver())
-    scene.node.end(scene.namespace, scene.driver(), 7, termination(7, "Access is denied."))
-    scene.await_condition("Stalled", "True", "AccessDenied")
+    scene.node.end(scene.namespace, scene.driver(), 3, termination(3, "The buckets differ."))
+    scene.await_condition("Stalled", "True", "TableRefused")
     scene.kube.patch(scene.namespace, "orders", {"metadata": {"annotations": {"bucketingest.dev/restart": "1"}}})
     scene.driver(2)
 

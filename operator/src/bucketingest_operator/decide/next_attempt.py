@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bucketingest.exit_codes import ENDINGS, Remedy
+from bucketingest.exit_codes import ENDINGS, ExitCode, Remedy
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
 from bucketingest_operator.decide.backoff import wait_after
@@ -16,6 +16,10 @@ from bucketingest_operator.decide.spec_changes import Change, change_since
 from bucketingest_operator.decide.status import STALLED, TIMELINE_CLEAN
 from bucketingest_operator.observation import JobState
 
+_ONLY_A_PERSON: Final = {
+    code for code, ending in ENDINGS.items() if ending.remedy is Remedy.PERSON and code is not ExitCode.ACCESS_DENIED
+}
+"""Exit codes of a rollback after which no start can help. Credentials may be renewed."""
 ROLLBACK_TRIES: Final = 3
 """How often a rollback Job is created anew that the API server refuses. The next start rolls back too."""
 
@@ -73,7 +77,7 @@ def roll_back(work: Pass) -> bool:
     message = f"The rollback after attempt {number} failed. {job.message}".strip()
     work.draft.set(TIMELINE_CLEAN, "False", "RollbackFailed", message)
     work.event("Warning", "RollbackFailed", message)
-    if any(job.exit_code == code and ending.remedy is Remedy.PERSON for code, ending in ENDINGS.items()):
+    if job.exit_code in _ONLY_A_PERSON:
         work.stall("RollbackFailed", message)
     return True
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from bucketingest.spec.errors import Problem
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Phase
-from bucketingest_operator.decide.backoff import counted_failures
+from bucketingest_operator.decide.backoff import WAITING_ANSWERS, counted_failures, lasts_too_long
 from bucketingest_operator.decide.failures import Answer, Diagnosis
 from bucketingest_operator.decide.plan import (
     Action,
@@ -160,9 +160,10 @@ class Pass:
             self.draft.set(TIMELINE_CLEAN, "False", ROLLBACK_PENDING, "The open instant must be rolled back.")
         if diagnosis.failure.value == "CheckpointLost":
             self.draft.set(CHECKPOINT_HEALTHY, "False", "CheckpointLost", message)
-        if treatment.answer is Answer.STALL:
+        lasting = treatment.answer is Answer.WAIT_THEN_STALL and lasts_too_long(self.draft.attempts, self._went_on_at())
+        if treatment.answer is Answer.STALL or lasting:
             self.stall(diagnosis.failure.value, message)
-        elif treatment.answer is not Answer.WAIT:
+        elif treatment.answer not in WAITING_ANSWERS:
             self._break_circuit(message)
 
     def _break_circuit(self, message: str) -> None:
@@ -175,12 +176,15 @@ class Pass:
 
     def failures(self, wanted: BucketIngest) -> tuple[datetime, ...]:
         """Ends of the failed attempts that count for the circuit breaker: those since a person ended a stall."""
-        stalled = self.draft.condition(STALLED)
-        since = stalled.last_transition_time if stalled is not None and stalled.status == "False" else None
         ended = [each for each in self.draft.attempts if each.ended_at is not None]
         attempt_input = self.seen.inputs.get(ended[-1].number) if ended else None
         before = () if attempt_input is None else attempt_input.failures
-        return counted_failures(before, ended, since, self.now, wanted.spec.restart)
+        return counted_failures(before, ended, self._went_on_at(), self.now, wanted.spec.restart)
+
+    def _went_on_at(self) -> datetime | None:
+        """When the last stall ended; None during one."""
+        stalled = self.draft.condition(STALLED)
+        return stalled.last_transition_time if stalled is not None and stalled.status == "False" else None
 
     def start(self, wanted: BucketIngest) -> None:
         """Write a new attempt into the status, then create it. Its number was never used."""

@@ -63,6 +63,8 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
         volumes.append({"name": "source-options", "secret": {"secretName": secret, "defaultMode": 0o440}})
         mounts.append({"name": "source-options", "mountPath": OPTIONS_FOLDER, "readOnly": True})
         env[OPTIONS_VARIABLE] = OPTIONS_FOLDER
+        # The operator cannot read Secrets: the driver notices a new one, and the operator starts the next attempt.
+        env["BUCKETINGEST_STOP_ON_CHANGED_SECRET"] = "true"  # noqa: S105 - no password
     memory = f"{driver_pod_mib(wanted)}Mi"
     container = {
         **_container(DRIVER_CONTAINER, wanted, settings),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,6 +20,7 @@ from bucketingest.cli.logs import without_routine
 from bucketingest.cli.options import Address, RunOptions, UnknownFields
 from bucketingest.cli.process.java import check_java
 from bucketingest.cli.process.orphans import reap_orphans
+from bucketingest.cli.process.secret_watch import SecretWatch
 from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.hudi.errors import TableNotFound
 from bucketingest.hudi.table.checks import check_table
@@ -134,12 +136,16 @@ def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: 
     from bucketingest.stream.spark.jvm import jvm_pid
 
     stopping = False
+    secret = SecretWatch(resource.spec.source.kafka)
     job.signals.watched = True
     with _display(resource) as show:
         while not running.wait(_REFRESH_SECONDS):
             job.beat()
             progress = running.progress()
             show(progress, "finishing the micro-batch; Ctrl-C again ends at once" if stopping else "")
+            if not stopping and secret.changed():
+                log.info("stopping: the Secret of the source has changed; the next start reads it")
+                signal.raise_signal(signal.SIGTERM)
             first = job.signals.first
             if not stopping and (first is not None or (stop_when is not None and stop_when(progress))):
                 stopping = True
