@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 COMPONENT: Final = "bucketingest-operator"
 _EVENT_MESSAGE_MAX: Final = 1024
+_APPLIED: Final = frozenset({"ServiceAccount", "Role"})
+"""They outlive an attempt: each start brings them to what settings and this version say."""
 
 
 class NotLeader(BucketIngestError):
@@ -178,7 +180,10 @@ class Actor:
         for each in manifests:
             kind, metadata = each["kind"], each["metadata"]
             try:
-                await self._api.create(BY_NAME[kind], metadata["namespace"], each)
+                if kind in _APPLIED:
+                    await self._api.apply(BY_NAME[kind], metadata["namespace"], metadata["name"], each)
+                else:
+                    await self._api.create(BY_NAME[kind], metadata["namespace"], each)
             except AlreadyExists:
                 pass  # an earlier pass made it: names depend on the resource's UID and the attempt
             except ApiError as error:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
+
 from support.cluster.kube import condition, wait_for
 from support.operator.observations import termination
 from support.operator.scene import FINALIZER, STUCK, Scene, Start
@@ -250,3 +254,23 @@ def test_pods_that_forge_the_labels_of_a_resource_stop_no_driver(scene: Scene, s
         assert "deletionTimestamp" not in real["metadata"]
         assert scene.resource()["status"]["attempt"] == 1
         assert {"DriverAdopted", "StrayDriver"}.isdisjoint(scene.events())
+
+
+def test_an_account_and_a_role_of_an_earlier_version_get_what_this_one_says_at_the_next_start(
+    scene: Scene, start: Start, tmp_path: Path
+) -> None:
+    operator = start()
+    scene.apply()
+    base = scene.driver().removesuffix("-1-driver")
+    operator.end()
+    scene.kube.kubectl("patch", "role", base, "-n", scene.namespace, "--type=merge", "-p", '{"rules": []}')
+    settings = tmp_path / "job.yaml"
+    settings.write_text("serviceAccountAnnotations: {role: new}")
+    start("second", None, "--job-settings", str(settings))
+    scene.lose(1)
+    scene.driver(2)
+    account = yaml.safe_load(scene.kube.kubectl("get", "serviceaccount", base, "-n", scene.namespace, "-o", "yaml"))
+    assert account["metadata"]["annotations"]["role"] == "new"
+    assert account["metadata"]["ownerReferences"][0]["controller"] is True
+    role = yaml.safe_load(scene.kube.kubectl("get", "role", base, "-n", scene.namespace, "-o", "yaml"))
+    assert role["rules"][0]["resources"] == ["pods"]

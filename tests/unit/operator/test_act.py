@@ -54,6 +54,9 @@ class RecordingApi:
     async def create(self, kind: Kind, _namespace: str, body: Any) -> Any:
         return self._called("create", kind, body["metadata"]["name"], body)
 
+    async def apply(self, kind: Kind, _namespace: str, name: str, body: Any) -> Any:
+        return self._called("apply", kind, name, body)
+
     async def replace(self, kind: Kind, _namespace: str, name: str, body: Any, part: str | None = None) -> Any:
         return self._called("replace", kind, f"{name}/{part}", body)
 
@@ -91,8 +94,8 @@ def test_actions_are_carried_out_in_order() -> None:
     Acting(api).act(STATUS, START, EVENT)
     assert [each.rpartition(" ")[0] for each in api.calls] == [
         "replace bucketingests",
-        "create serviceaccounts",
-        "create roles",
+        "apply serviceaccounts",
+        "apply roles",
         "create rolebindings",
         "create configmaps",
         "create services",
@@ -152,7 +155,7 @@ def test_after_losing_leadership_no_action_starts() -> None:
     assert api.calls == ["replace bucketingests orders/status"]
 
 
-@pytest.mark.parametrize("kind", ["pods", "configmaps", "roles", "serviceaccounts"])
+@pytest.mark.parametrize("kind", ["pods", "configmaps", "rolebindings", "services"])
 def test_an_object_that_already_exists_is_no_error(kind: str) -> None:
     api = RecordingApi(**{f"create_{kind}": AlreadyExists("there", code=409)})
     Acting(api).act(START)
@@ -204,7 +207,7 @@ def test_executors_are_deleted_by_their_labels() -> None:
 def test_a_rollback_has_the_account_it_runs_under() -> None:
     api = RecordingApi()
     Acting(api).act(CreateRollback(1, WANTED))
-    assert api.calls == [f"create serviceaccounts {NAMES.base}", f"create jobs {NAMES.rollback(1)}"]
+    assert api.calls == [f"apply serviceaccounts {NAMES.base}", f"create jobs {NAMES.rollback(1)}"]
 
 
 def test_our_finalizer_is_added_and_removed_and_others_stay() -> None:

@@ -26,6 +26,8 @@ _PAGE: Final = 500
 _NOT_ABOUT_CONTENT: Final = frozenset({401, 404, 408, 409, 410, 429})
 _FAILURES: Final = (aiohttp.ClientError, TimeoutError, ValueError, OSError, ConfigException)
 """Of a call: no connection, no answer in time, no JSON, or credentials that cannot be renewed."""
+FIELD_MANAGER: Final = "bucketingest-operator"
+_APPLY: Final = "application/apply-patch+yaml"
 _METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _METADATA_WATCH: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
@@ -105,6 +107,16 @@ class Api:
         """Merge into an object. Raises Conflict if the content names another version."""
         return await self.call("PATCH", kind.path(namespace, name), body=content)
 
+    async def apply(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
+        """Create an object, or change what is different in it (server-side apply). Fields of others stay."""
+        return await self.call(
+            "PATCH",
+            kind.path(namespace, name),
+            params={"fieldManager": FIELD_MANAGER, "force": "true"},
+            body=content,
+            content_type=_APPLY,
+        )
+
     async def delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
         """Delete an object, then the objects that it owns.
 
@@ -181,13 +193,14 @@ class Api:
         params: Mapping[str, str] | None = None,
         body: Object | None = None,
         accept: str | None = None,
+        content_type: str | None = None,
         seconds: float = CALL_SECONDS,
     ) -> Object:
         """Any call. Raises ApiError or a subclass."""
         timeout = aiohttp.ClientTimeout(total=seconds)
         try:
             async with await self._send(
-                method, path, params=params, body=body, accept=accept, within=timeout
+                method, path, params=params, body=body, accept=accept, within=timeout, content_type=content_type
             ) as answer:
                 await self._check(answer, method, path)
                 return json.loads(await answer.read())
@@ -203,12 +216,14 @@ class Api:
         body: Object | None,
         accept: str | None,
         within: aiohttp.ClientTimeout,
+        content_type: str | None = None,
     ) -> aiohttp.ClientResponse:
         assert self._client is not None, "use the client within `async with`"
         self.calls += 1
         headers = {"Accept": accept or "application/json"}
         if body is not None:
-            headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            merges = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            headers["Content-Type"] = content_type or merges
         call = await self._client.param_serialize(
             method, path, query_params=params, header_params=headers, body=body, auth_settings=["BearerToken"]
         )
