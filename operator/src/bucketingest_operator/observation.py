@@ -22,6 +22,10 @@ RESTART_ANNOTATION: Final = f"{API_GROUP}/restart"
 """Any new value restarts the driver gracefully, and ends a stall."""
 
 
+TABLE_TAKEN: Final = "TableTaken"
+_AT_WORK: Final = frozenset({"Starting", "Running", "Idle", "Recovering"})
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """The BucketIngest as the API server has it.
@@ -51,6 +55,24 @@ class Resource:
     def started(self) -> bool:
         """Whether it has had an attempt."""
         return bool(self.status.attempt)
+
+    @property
+    def committed(self) -> bool:
+        """Whether it has committed to its table."""
+        return self.status.last_commit is not None
+
+    @property
+    def holds(self) -> bool:
+        """Whether its driver runs, or the next one follows by itself."""
+        taken = any(each.type == "Ready" and each.reason == TABLE_TAKEN for each in self.status.conditions or ())
+        return self.status.phase in _AT_WORK and not taken
+
+    @property
+    def rests(self) -> bool:
+        """Whether it starts nothing until a person changes something."""
+        if self.deleting or self.holds:
+            return False
+        return self.wanted is None or self.wanted.spec.suspend or self.status.phase in {"Stalled", "Completed"}
 
     @property
     def paused(self) -> bool:
@@ -186,6 +208,9 @@ class Claim:
     Attributes:
         started: It has had an attempt.
         has_driver: Its driver may still run.
+        rests: It starts nothing until a person changes something: suspended, invalid, stalled, completed.
+        committed: It has committed to the table.
+        holds: Its driver runs, or the next one follows by itself.
     """
 
     namespace: str
@@ -194,6 +219,9 @@ class Claim:
     created_at: datetime
     started: Annotated[bool, Field(alias="begun")] = False  # the key in decision logs
     has_driver: bool = False
+    rests: bool = False
+    committed: bool = False
+    holds: bool = False
 
     @property
     def pipeline(self) -> str:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
-from bucketingest_operator.decide.claims import holder_before
+from bucketingest_operator.decide.claims import holder_before, name_of
 from bucketingest_operator.decide.failures import TREATMENTS, Diagnosis, Failure, diagnose, failure_of
 from bucketingest_operator.decide.health import judge
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, WATCHING, Pass
@@ -20,10 +20,9 @@ from bucketingest_operator.decide.status import (
     TIMELINE_CLEAN,
     Truth,
 )
-from bucketingest_operator.observation import Driver, PodReason, PodState
+from bucketingest_operator.observation import TABLE_TAKEN, Driver, PodReason, PodState
 
 SUSPENDED = "Suspended"
-TABLE_TAKEN = "TableTaken"
 RESTART_ASKED = "RestartAsked"
 SPEC_CHANGED = "SpecChanged"
 DELETED = "Deleted"
@@ -139,7 +138,7 @@ def _why_stop(work: Pass) -> tuple[str, str] | None:
         return SUSPENDED, "spec.suspend is set."
     holder = holder_before(work.resource, work.seen.claims)
     if holder is not None:
-        return TABLE_TAKEN, f"The table belongs to {holder.pipeline}."
+        return TABLE_TAKEN, f"The table belongs to {name_of(holder, work.resource)}."
     given = work.attempt_input()
     if given is None:
         return None

@@ -171,7 +171,17 @@ class Observer:
     def _claim(self, rival: Resource) -> Claim:
         pods = own(rival, self._look_at_copies(rival)).pods
         alive = any(pod.role == "driver" and pod.state not in ENDED for pod in pods)
-        return Claim(rival.namespace, rival.name, rival.uid, rival.created_at, started=rival.started, has_driver=alive)
+        return Claim(
+            rival.namespace,
+            rival.name,
+            rival.uid,
+            rival.created_at,
+            started=rival.started,
+            has_driver=alive,
+            rests=rival.rests,
+            committed=rival.committed,
+            holds=rival.holds,
+        )
 
 
 def own(resource: Resource, look: Look) -> Look:
