@@ -33,6 +33,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* Each release has its own: releases that watch different namespaces act side by side. */}}
+{{- define "bucketingest.leaseName" -}}
+{{- printf "%s-operator" (include "bucketingest.fullname" . | trunc 54 | trimSuffix "-") -}}
+{{- end -}}
+
 {{- define "bucketingest.operatorImage" -}}
 {{- $image := .Values.operator.image -}}
 {{- printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) -}}

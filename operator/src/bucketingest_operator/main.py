@@ -12,6 +12,7 @@ from typing import Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest_operator.kube.connection import own_namespace
+from bucketingest_operator.kube.leadership import LEASE_NAME
 from bucketingest_operator.logs import configure_logs
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.settings_file import load_settings
@@ -50,6 +51,12 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="NAMESPACE",
         default=env.get("LEADER_ELECTION_NAMESPACE"),
         help="namespace of the Lease (default: the namespace of this pod)",
+    )
+    parser.add_argument(
+        "--leader-election-name",
+        metavar="NAME",
+        default=env.get("LEADER_ELECTION_NAME", LEASE_NAME),
+        help="name of the Lease; operators that watch different namespaces need different ones (default: %(default)s)",
     )
     parser.add_argument(
         "--max-restarts",
@@ -92,7 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     lease_namespace = options.leader_election_namespace or own_namespace() or "default"
     try:
-        asyncio.run(_run(Options(options.namespace, options.listen, lease_namespace, settings, options.max_restarts)))
+        lease = (lease_namespace, options.leader_election_name)
+        asyncio.run(_run(Options(options.namespace, options.listen, *lease, settings, options.max_restarts)))
     except BucketIngestError as error:
         log.error("the operator cannot run", extra={"error": str(error)})  # noqa: TRY400
         return 1

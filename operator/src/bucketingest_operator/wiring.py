@@ -49,6 +49,7 @@ class Options:
         namespaces: Namespaces to watch; empty: the whole cluster.
         listen: Address of the HTTP server.
         lease_namespace: Where the Lease is.
+        lease_name: Its name.
         settings: How jobs' pods are made.
         restarts_max: Planned restarts at the same time.
     """
@@ -56,6 +57,7 @@ class Options:
     namespaces: tuple[str, ...]
     listen: str
     lease_namespace: str
+    lease_name: str
     settings: JobSettings
     restarts_max: int
 
@@ -88,7 +90,13 @@ class Operator:
         async with AsyncExitStack() as stack:
             api = await stack.enter_async_context(Api())
             progress = await stack.enter_async_context(ProgressClient())
-            leadership = Leadership(api, self._options.lease_namespace, self._identity, self._look_at_all)
+            leadership = Leadership(
+                api,
+                self._options.lease_namespace,
+                self._identity,
+                self._look_at_all,
+                name=self._options.lease_name,
+            )
             self._passes = self._make_passes(api, progress, leadership)
             self._metrics.watch(
                 leads=lambda: leadership.held,
