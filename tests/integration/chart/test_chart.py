@@ -160,6 +160,7 @@ def test_every_pod_fits_the_restricted_security_standard(tmp_path: Path) -> None
         ({"operator": {"logFormat": "xml"}}, "logFormat"),
         ({"operator": {"watchNamespaces": ["Not A Namespace"]}}, "watchNamespaces"),
         ({"operator": {"maxRestarts": 0}}, "maxRestarts"),
+        ({"networkPolicy": {"jobs": True}}, "watchNamespaces"),
         ({"job": {"grace": "soon"}}, "grace"),
         ({"job": {"runAsUser": 0}}, "runAsUser"),
         ({"job": {"volumeMounts": [{"name": "tables", "mountPath": "tables"}]}}, "mountPath"),
