@@ -246,6 +246,7 @@ class Passes:
     def _failed(self, resource: Resource, memory: Memory, error: Exception) -> float:
         memory.failures += 1
         self._metrics.error()
+        memory.counts.errors += 1
         who = {"namespace": resource.namespace, "resource": resource.name}
         if isinstance(error, ApiError):
             if error.namespace_terminating:
