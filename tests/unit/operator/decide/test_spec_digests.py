@@ -1,4 +1,7 @@
-"""An upgrade restarts nothing: the digests of each release's specs stay as that release made them."""
+"""An upgrade restarts nothing: the digests of each release's specs stay as that release made them.
+
+Each release adds a file to `releases`, made with its own code.
+"""
 
 from __future__ import annotations
 
