@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from bucketingest.services.compaction.journal import ROOT
 from devcluster.cluster import Cluster
 from devcluster.release import helm
 from support.cluster.faults import kill_first_process, stop_processes
-from support.cluster.kube import Kube, outline
+from support.cluster.kube import Kube, Manifest, outline
 from support.cluster.pipeline import Pipeline
 
 NewPipeline = Callable[..., Pipeline]
@@ -48,15 +50,30 @@ def test_a_pipeline_on_a_volume_survives_what_happens_to_its_pods(on_volume: New
     orders.judge()
 
 
-def test_a_pipeline_on_s3_survives_the_end_of_its_driver(on_s3: NewPipeline) -> None:
+def test_a_pipeline_on_s3_survives_the_end_of_its_driver_and_of_the_pods_that_merge(on_s3: NewPipeline) -> None:
     parcels = on_s3("parcels")
     parcels.load(seed=2)
     applied = time.time()
-    parcels.kube.apply(parcels.manifest())
+    job = {"cores": "100m", "memory": "512Mi"}
+    services = {"mode": "job", "compaction": {"logFiles": 2, "job": job}}
+    parcels.kube.apply(parcels.manifest({"table": {"index": {"buckets": 24}}, "services": services}))
     parcels.wait_for_commit(applied, "apply")
     killed = time.time()
     kill_first_process(parcels.drivers()[-1])
     parcels.wait_for_commit(killed, "driver SIGKILL")
+
+    # pods merge; both end before their work does, one without a chance to say so
+    compaction, first, second = parcels.wait("pods merge", lambda: _merging(parcels))
+    kill_first_process(first)
+    parcels.kube.delete_pod(parcels.namespace, second["metadata"]["name"])
+    done_then = len(list(compaction.glob("round/1/result/*")))
+    parcels.wait("pods killed -> compacted", (compaction / "done").exists)
+    assert (compaction / "done").read_text() == "completed"
+    assert len(list(compaction.glob("round/1/result/*"))) > done_then, "they had ended before"
+    after = time.time()
+    parcels.wait_for_commit(after, "compacted")
+    parcels.wait("last compaction in the status", lambda: "lastCompaction" in _services(parcels))
+    assert parcels.attempt() == 2, "ingestion has not noticed"
     parcels.judge()
 
 
@@ -75,6 +92,19 @@ def test_a_pipeline_that_hangs_is_noticed_fenced_and_healed(on_volume: NewPipeli
     readings.wait_for_commit(stopped + readings.took["stopped -> noticed (its limit: 10 s)"], "noticed")
     assert any(event["reason"] == "RolledBack" for event in readings.kube.events(readings.namespace, readings.name))
     readings.judge()
+
+
+def _merging(pipeline: Pipeline) -> tuple[Path, Manifest, Manifest] | None:
+    """The compaction that two pods work on, and these."""
+    pods = pipeline.mergers()
+    newest = max((pipeline.table / ROOT).glob("*"), default=None)
+    if newest is None or len(pods) != 2 or not any(newest.glob("round/1/claim/*/*")) or (newest / "done").exists():
+        return None
+    return newest, pods[0], pods[1]
+
+
+def _services(pipeline: Pipeline) -> Manifest:
+    return dict(((pipeline.get() or {}).get("status") or {}).get("services") or {})
 
 
 def _outcome(pipeline: Pipeline) -> str | None:

@@ -70,7 +70,7 @@ def _line(path: str, name: str, part: Node, *, is_required: bool) -> str:
 
 
 def _is_immutable(path: str) -> bool:
-    if path.startswith("spec.table.index."):
+    if path.startswith("spec.table.index.") and path.count(".") == 3:
         return path.rpartition(".")[2] in IMMUTABLE_INDEX_FIELDS
     return path.startswith("spec.table.") and path.count(".") == 2 and path.rpartition(".")[2] in IMMUTABLE_TABLE_FIELDS
 

@@ -13,8 +13,10 @@ from bucketingest.spec.model import API_GROUP, API_VERSION, KIND
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
+    CreateCompaction,
     CreateRollback,
     DeleteAttempt,
+    DeleteCompaction,
     DeleteDriver,
     DeleteExecutors,
     DeleteRollback,
@@ -37,7 +39,7 @@ from bucketingest_operator.kube.kinds import (
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL, Manifests
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.observation import FINALIZER, Resource
+from bucketingest_operator.observation import FINALIZER, Refusal, Resource
 
 log = logging.getLogger(__name__)
 
@@ -64,21 +66,25 @@ class Actor:
         may_act: Called before each action.
         count: Called with each action's name and its result: `done`, `failed`.
         identity: This process, for events.
+        refused: Called with a resource's UID when the API server refuses its compaction's Job.
     """
 
     def __init__(
         self,
         api: Api,
         settings: JobSettings,
+        *,
         may_act: Callable[[], bool],
         count: Callable[[str, str], None],
         identity: str,
+        refused: Callable[[str, Refusal], None] = lambda _uid, _refusal: None,
     ) -> None:
         self._api = api
         self._settings = settings
         self._may_act = may_act
         self._count = count
         self._identity = identity
+        self._refused = refused
 
     async def act(self, resource: Resource, actions: Sequence[Action], wrote: Callable[[Action, Object], None]) -> None:
         """Carry out actions in order.
@@ -125,14 +131,34 @@ class Actor:
             case CreateRollback(number, wanted):
                 made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
                 await self._create([made.service_account(), made.rollback_job(number)])
+            case CreateCompaction():
+                await self._create_compaction(resource, action)
             case EmitEvent():
                 await self._emit_event(resource, action)
             case _:
                 await self._remove(resource, action)
         return None
 
+    async def _create_compaction(self, resource: Resource, action: CreateCompaction) -> None:
+        """A Job that a quota or an admission controller refuses must not hold up what the ingestion needs."""
+        made = Manifests(action.wanted, resource.namespace, resource.uid, self._settings)
+        job = made.compaction_job(action.work, action.digest)
+        try:
+            await self._create([made.service_account(), job])
+        except NotFound:
+            raise
+        except ApiError as error:
+            if not 400 <= error.code < 500 or error.namespace_terminating:
+                raise
+            name = job["metadata"]["name"]
+            log.warning("a compaction's Job was refused", extra={"job": name, "error": str(error)})
+            refusal = Refusal(name, str(error)[:_EVENT_MESSAGE_MAX], datetime.now(UTC))
+            self._refused(resource.uid, refusal)
+
     async def _remove(
-        self, resource: Resource, action: DeleteDriver | DeleteExecutors | DeleteAttempt | DeleteRollback
+        self,
+        resource: Resource,
+        action: DeleteDriver | DeleteExecutors | DeleteAttempt | DeleteRollback | DeleteCompaction,
     ) -> None:
         names, where = Names(resource.name, resource.uid), resource.namespace
         match action:
@@ -142,6 +168,8 @@ class Actor:
                 await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
             case DeleteRollback(number):
                 await self._delete(JOBS, where, names.rollback(number))
+            case DeleteCompaction(name):
+                await self._delete(JOBS, where, name)
             case DeleteAttempt(number):
                 # The ConfigMap last: while it exists, the next pass sees that the attempt still has to be cleaned up.
                 await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))

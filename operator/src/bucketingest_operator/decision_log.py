@@ -18,8 +18,10 @@ from bucketingest.spec.status import Status
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
+    CreateCompaction,
     CreateRollback,
     DeleteAttempt,
+    DeleteCompaction,
     DeleteDriver,
     DeleteExecutors,
     DeleteRollback,
@@ -49,6 +51,8 @@ _ACTIONS: Final[dict[str, TypeAdapter[Any]]] = {
         DeleteAttempt,
         CreateRollback,
         DeleteRollback,
+        CreateCompaction,
+        DeleteCompaction,
         EmitEvent,
     )
 }
@@ -95,7 +99,7 @@ def _decode(content: Mapping[str, Any], seen: Observation) -> Action:
     name = content["action"]
     if name not in _ACTIONS:
         raise ValueError(f"There is no action {name}: another version of the operator wrote the log.")
-    if name in {"StartAttempt", "CreateRollback"}:
+    if name in {"StartAttempt", "CreateRollback", "CreateCompaction"}:
         wanted = seen.resource.wanted
         fields["wanted"] = None if wanted is None else wanted.to_document()
     return _ACTIONS[name].validate_json(json.dumps(fields))

@@ -155,7 +155,7 @@ class Driver:
 
 
 class JobState(Enum):
-    """The state of a rollback Job."""
+    """The state of a Job."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -171,6 +171,40 @@ class RollbackJob:
     terminating: bool = False
     exit_code: int | None = None
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """A Job whose pods merge for a round of a compaction.
+
+    Attributes:
+        number: Of the compaction, in the table.
+        round: Of its round.
+        digest: Of the settings that it was made from.
+        active: Its pods that wait or run.
+        ready: Those that run.
+    """
+
+    name: str
+    number: int
+    round: int
+    digest: str
+    state: JobState
+    created_at: datetime
+    finished_at: datetime | None = None
+    terminating: bool = False
+    active: int = 0
+    ready: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The API server's last refusal of a compaction's Job."""
+
+    job: str
+    message: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +264,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CreationRefusal:
     """The API server refused an object that this resource needs.
 
     Attributes:
@@ -253,8 +287,10 @@ class Observation:
         inputs: What attempts were started with, by their number, as far as their ConfigMaps still exist.
         live: Pods and Jobs were just read from the API server, not from a cache. Only then an absent object counts as
             gone.
+        compaction_jobs: Every one of this resource, also those that have ended.
+        refusal: As long as this process runs.
         namespace_terminating: Nothing can be created any more.
-        refusal: The last creation was refused; None if it was not, or nothing was tried.
+        creation_refusal: The last creation was refused; None if it was not, or nothing was tried.
         restarts_full: As many pipelines restart as may at the same time: a planned restart of this one waits.
     """
 
@@ -263,13 +299,15 @@ class Observation:
     drivers: tuple[Driver, ...] = ()
     inputs: Annotated[Mapping[int, AttemptInput], Field(alias="told")] = field(default_factory=dict)
     jobs: tuple[RollbackJob, ...] = ()
+    compaction_jobs: tuple[CompactionJob, ...] = ()
+    refusal: Refusal | None = None
     executors: Executors = Executors()
     contact: Contact = Contact()
     claims: tuple[Claim, ...] = ()
     live: bool = True
     namespace_terminating: bool = False
     restarts_full: bool = False
-    refusal: Refusal | None = None
+    creation_refusal: CreationRefusal | None = None
 
     def driver(self, attempt: int) -> Driver | None:
         """The driver pod of an attempt."""

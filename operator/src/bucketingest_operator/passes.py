@@ -19,7 +19,7 @@ from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan, without_secrets
 from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound, Object
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS
-from bucketingest_operator.observation import Observation, Refusal, Resource
+from bucketingest_operator.observation import CreationRefusal, Observation, Refusal, Resource
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.observe import Observer
 from bucketingest_operator.observe.progress_client import Talk
@@ -65,6 +65,7 @@ class Memory:
     failures: int = 0
     refusals: Refusals | None = None
     counts: Counts = field(default_factory=Counts)
+    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,10 @@ class Passes:
     def memory_of(self, uid: str) -> Memory | None:
         """What is kept about a resource; None before its first pass."""
         return self._memories.get(uid)
+
+    def note_refusal(self, uid: str, refusal: Refusal) -> None:
+        """The API server refused a compaction's Job of this resource."""
+        self._memories.setdefault(uid, Memory()).refusal = refusal
 
     def forget(self, uid: str) -> None:
         """Forget a resource that no longer exists."""
@@ -178,13 +183,14 @@ class Passes:
         seen, memory.talk = await self._observer.observe(
             resource, memory.talk, live=live, namespace_terminating=self._is_terminating(resource.namespace)
         )
+        seen = replace(seen, refusal=memory.refusal)
         talk = memory.talk
         if talk is not None and talk.report is not None and talk.silent_since is None:
             young = any(pod.created_at >= self._began for pod in seen.drivers if pod.can_run)
             memory.counts.note_report(talk.pod, talk.report, resource.status, from_its_start=young)
         # Nothing is awaited from here to the note: so two passes cannot take the same turn.
         refusal = self._refusal(resource, memory)
-        seen = replace(seen, restarts_full=self.budget.full(resource.uid), refusal=refusal)
+        seen = replace(seen, restarts_full=self.budget.full(resource.uid), creation_refusal=refusal)
         plan = reconcile(seen)
         self.budget.note(resource.uid, plan.status)
         self._log(seen, plan)
@@ -212,13 +218,13 @@ class Passes:
         # Passes that started together should not stay together.
         return plan.look_again.total_seconds() * random.uniform(0.8, 1)  # noqa: S311
 
-    def _refusal(self, resource: Resource, memory: Memory) -> Refusal | None:
+    def _refusal(self, resource: Resource, memory: Memory) -> CreationRefusal | None:
         """What the API server refused, for a decision about what is wanted now."""
         found = memory.refusals
         if found is None or found.about != _wish(resource):
             return None
         left = max(0.0, found.retry_at - self._clock.time())
-        return Refusal(found.message, found.times, timedelta(seconds=left))
+        return CreationRefusal(found.message, found.times, timedelta(seconds=left))
 
     def _note_refusal(self, resource: Resource, memory: Memory, error: CreationRefused) -> None:
         before, wish = memory.refusals, _wish(resource)

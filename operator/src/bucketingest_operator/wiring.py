@@ -23,9 +23,10 @@ from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.metrics.http_server import serving
 from bucketingest_operator.metrics.operator_metrics import Metrics
 from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
+from bucketingest_operator.observe.compaction_reading import AnyJob, read_any_job
 from bucketingest_operator.observe.executor_probe import ExecutorProbe
 from bucketingest_operator.observe.inventory import Inventory
-from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, read_job
+from bucketingest_operator.observe.job_reading import ConfigSeen, read_config
 from bucketingest_operator.observe.observe import Copies, Observer
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
 from bucketingest_operator.observe.progress_client import ProgressClient
@@ -148,7 +149,7 @@ class Operator:
         for namespace in self._options.namespaces or (None,):
             self._copies[namespace] = Copies(
                 Mirror[PodSeen](api, PODS, namespace, MANAGED, keep=read_pod, changed=self._pod_changed),
-                Mirror[JobSeen](api, JOBS, namespace, MANAGED, keep=read_job, changed=self._changed),
+                Mirror[AnyJob](api, JOBS, namespace, MANAGED, keep=read_any_job, changed=self._changed),
                 Mirror[ConfigSeen](api, CONFIG_MAPS, namespace, MANAGED, keep=read_config, changed=self._changed),
             )
         probe = ExecutorProbe(api, self._options.settings)
@@ -164,7 +165,12 @@ class Operator:
             restarts_max=self._options.restarts_max,
         )
         passes.actor = Actor(
-            api, self._options.settings, may_act=passes.may_act, count=self._metrics.acted, identity=str(self._identity)
+            api,
+            self._options.settings,
+            may_act=passes.may_act,
+            count=self._metrics.acted,
+            identity=str(self._identity),
+            refused=passes.note_refusal,
         )
         return passes
 

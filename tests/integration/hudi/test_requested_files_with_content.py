@@ -17,7 +17,7 @@ import pytest
 from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
-from bucketingest.write.instants.commit_content import PIPELINE
+from bucketingest.write.pipeline_names import PIPELINE
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
 from support.oracle.compare import assert_same_rows

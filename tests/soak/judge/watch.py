@@ -13,8 +13,9 @@ from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, parse_time
 from bucketingest.storage import StorageError, open_storage
-from bucketingest.write.instants.commit_content import EPOCH, PIPELINE, RANGES
+from bucketingest.write.instants.commit_content import EPOCH, RANGES
 from bucketingest.write.instants.journal import ROOT
+from bucketingest.write.pipeline_names import PIPELINE
 from soak.judge.history import archived
 from soak.plan import Moment
 

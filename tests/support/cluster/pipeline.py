@@ -113,6 +113,10 @@ class Pipeline:
         """Executor pods that run, the oldest first."""
         return [pod for pod in self._pods("executor") if pod["status"]["phase"] == "Running"]
 
+    def mergers(self) -> list[Manifest]:
+        """Pods of a compaction that run, the oldest first."""
+        return [pod for pod in self._pods("compaction") if pod["status"]["phase"] == "Running"]
+
     def attempt(self) -> int:
         """Number of the newest attempt."""
         return int(((self.get() or {}).get("status") or {}).get("attempt") or 0)
@@ -171,7 +175,12 @@ class Pipeline:
             for each in self.kube.events(self.namespace, self.name)
         ]
         if resource is not None:
-            for pod in self._pods("driver")[-2:] + self._pods("executor")[-1:] + self._pods("rollback")[-1:]:
+            for pod in (
+                self._pods("driver")[-2:]
+                + self._pods("executor")[-1:]
+                + self._pods("rollback")[-1:]
+                + self._pods("compaction")[-2:]
+            ):
                 name = pod["metadata"]["name"]
                 lines.append(f"--- {name}: {pod['status'].get('phase')} {pod['status'].get('containerStatuses')}")
                 lines.append(self.kube.logs(self.namespace, name, lines=25))

@@ -6,14 +6,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from bucketingest.spec.job_report import ProgressReport
+from bucketingest.spec.job_report import CompactionWork, ProgressReport
 from bucketingest.spec.status import Status
 from bucketingest_operator.decide.failures import TREATMENTS, Answer, failure_of
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
+    CreateCompaction,
     CreateRollback,
     DeleteAttempt,
+    DeleteCompaction,
     DeleteDriver,
     DeleteRollback,
     Plan,
@@ -24,6 +26,7 @@ from bucketingest_operator.decide.plan import (
 from bucketingest_operator.observation import (
     FINALIZER,
     AttemptInput,
+    CompactionJob,
     Contact,
     Driver,
     JobState,
@@ -32,7 +35,7 @@ from bucketingest_operator.observation import (
     Resource,
     RollbackJob,
 )
-from support.operator.observations import NAMES, NOW, bucket_ingest, report, resource
+from support.operator.observations import NAMES, NOW, bucket_ingest, report, resource, services
 
 
 def _is_last(outcome: str | None) -> bool:
@@ -55,6 +58,7 @@ class FakeCluster:
     pods: dict[int, Driver] = field(default_factory=dict)
     inputs: dict[int, AttemptInput] = field(default_factory=dict)
     jobs: dict[int, RollbackJob] = field(default_factory=dict)
+    compactions: dict[str, CompactionJob] = field(default_factory=dict)
     progress: ProgressReport | None = None
     rolled_back: set[int] = field(default_factory=set)
     over_at: dict[int, int] = field(default_factory=dict)
@@ -69,6 +73,7 @@ class FakeCluster:
             drivers=tuple(self.pods.values()),
             inputs=dict(self.inputs),
             jobs=tuple(self.jobs.values()),
+            compaction_jobs=tuple(self.compactions.values()),
             contact=self.contact(),
             live=live,
         )
@@ -109,6 +114,10 @@ class FakeCluster:
                 assert not self.alive(), f"a rollback started while {self.alive()} could run"
                 self.rolled_back.add(number)
                 self.jobs.setdefault(number, RollbackJob(number, JobState.RUNNING))
+            case CreateCompaction(work, digest, _):
+                self._create_compaction(work, digest)
+            case DeleteCompaction(name):
+                self.compactions.pop(name, None)
             case DeleteRollback(number):
                 self.jobs.pop(number, None)
             case _:
@@ -143,6 +152,13 @@ class FakeCluster:
         for each in attempts:
             assert each.outcome != "Stuck" or each.number in self.rolled_back, f"no rollback after {each.number}"
         self.pods[number] = Driver(number, NAMES.driver(number), PodState.PENDING, self.now)
+
+    def _create_compaction(self, work: CompactionWork, digest: str) -> None:
+        assert not self.spec.get("suspend"), "a Job was created for a suspended pipeline"
+        assert not self.resource.deleting
+        name = NAMES.compaction(work.number, work.round)
+        made = CompactionJob(name, work.number, work.round, digest, JobState.RUNNING, self.now, active=1)
+        self.compactions.setdefault(name, made)
 
     def _delete(self, number: int, name: str, *, force: bool) -> None:
         pod = self.pods.get(number)
@@ -188,6 +204,18 @@ class FakeCluster:
         for number, job in self.jobs.items():
             if job.state is JobState.RUNNING:
                 self.jobs[number] = replace(job, state=state)
+
+    def want_compaction(self, work: CompactionWork | None) -> None:
+        """The driver's compaction moves on."""
+        if self.progress is not None:
+            compacting = None if work is None else work.compaction
+            self.progress = self.progress.model_copy(update={"services": services(job=work, compacting=compacting)})
+
+    def end_compactions(self, state: JobState) -> None:
+        """Jobs of compactions end."""
+        for name, job in self.compactions.items():
+            if job.state is JobState.RUNNING:
+                self.compactions[name] = replace(job, state=state, finished_at=self.now, active=0)
 
     def edit(self, **spec: Any) -> None:
         """A person changes the spec."""

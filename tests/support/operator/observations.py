@@ -7,7 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bucketingest.exit_codes import ENDINGS, ExitCode, Remedy
-from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport, TerminationReport
+from bucketingest.spec.job_report import (
+    CommitReport,
+    InflightReport,
+    LagReport,
+    ProgressReport,
+    ServicesReport,
+    TerminationReport,
+)
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.reading.load import parse_object
 from bucketingest.spec.status import Attempt, Status
@@ -131,6 +138,26 @@ def commit(age_seconds: float) -> CommitReport:
         latency_seconds=20,
         age_seconds=age_seconds,
     )
+
+
+def services(**changes: Any) -> ServicesReport:
+    """Table services that do well: the last compaction was ten minutes ago."""
+    found = ServicesReport(
+        log_files=4,
+        log_bytes=4000,
+        oldest_log_seconds=500,
+        compacting=None,
+        compacting_seconds=None,
+        compactions=1,
+        failures=0,
+        mode="job",
+        home="job",
+        why="services.mode is job",
+        oldest_log_at=NOW - timedelta(seconds=500),
+        last_compaction="20261121114000000",
+        last_compaction_at=NOW - timedelta(seconds=600),
+    )
+    return found.model_copy(update=changes)
 
 
 def termination(code: int, message: str = "It ended.", error_class: str | None = None) -> TerminationReport:

@@ -105,6 +105,13 @@ class Operations:
         ]
         return {"instants": instants}
 
+    def bucket_counts(self, expressions: str, default: int, partitions: list[str]) -> Response:
+        """The bucket count of each partition by Hudi's own rule engine, which keeps the rules for this JVM."""
+        jvm: Any = self._spark._jvm
+        calculator = jvm.org.apache.hudi.index.bucket.partition.PartitionBucketIndexCalculator
+        rules = calculator.getInstance(expressions, "regex", default)
+        return {"counts": [rules.computeNumBuckets(partition) for partition in partitions]}
+
     @contextmanager
     def _session_conf(self, conf: dict[str, str]) -> Iterator[None]:
         # Hudi's procedures take the bucket index from the session alone, and the session is shared by all tests.

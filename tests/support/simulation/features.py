@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
+from bucketingest.services.archive.choose import ArchiveRules
+from bucketingest.services.clean.choose import Retention
+from support.simulation.job.services import ServiceRules
 from support.simulation.spec import EDITS, Edit
 from support.simulation.writers.table_services import Service
 
 _THEMES: Final = ("none", "none", "compaction", "compaction", "services", "archive", "edits", "edits", "time", "both")
+_SERVES: Final = 0.6
+"""How often the pipeline has table services of its own."""
+_BESIDE: Final[tuple[tuple[Service, ...], ...]] = (
+    (),
+    ("undo", "undo", "compact", "commit"),
+    ("schedule", "schedule", "compact", "undo", "commit"),
+    ("clean", "archive", "commit", "compact"),
+    ("savepoint", "savepoint", "delete savepoint", "commit", "undo"),
+    ("savepoint", "savepoint", "restore", "restore", "undo", "clean"),
+    ("commit", "commit", "schedule", "undo", "clean", "archive", "savepoint", "restore"),
+)
+"""What others do beside services of the pipeline's own; some of it more often."""
 _RARE_EDITS: Final[tuple[Edit, ...]] = ("name",)
 
 
@@ -30,13 +46,15 @@ class Features:
     """How often a person stops the pipeline at a bad moment and starts it again."""
     clocks_are_set: bool = False
     topic_made_anew: bool = False
-    serves: bool = False
-    """Whether the pipeline compacts the table itself."""
+    serves: ServiceRules | None = None
+    """What the pipeline's own table services keep; None: it has none."""
+    service_faults: int = 0
+    """How many changes by table services are hit by a fault."""
 
     @property
     def compacts(self) -> bool:
         """Whether base files come to be, and deletions are forgotten."""
-        return "compact" in self.services or self.serves
+        return "compact" in self.services or self.serves is not None
 
     @property
     def archives(self) -> bool:
@@ -96,12 +114,28 @@ def with_services(features: Features, seed: int) -> Features:
     """The features, perhaps with table services of the pipeline's own. They have random numbers of their own."""
     # What a former name of the pipeline deleted is forgotten by a compaction, and its rows come again elsewhere.
     rng = random.Random(f"services {seed}")
-    if "name" in features.edits or rng.random() >= 0.4:
+    if "name" in features.edits or rng.random() >= _SERVES:
         return features
-    if "compact" in features.services or rng.random() < 0.4:
-        return replace(features, serves=True)
-    # Somebody who takes its compactions for dead, and carries them out.
-    return replace(features, serves=True, services=(*features.services, "compact"), visits=max(features.visits, 8))
+    rules = ServiceRules(
+        Retention(versions=1) if rng.random() < 0.2 else Retention(timedelta(milliseconds=rng.choice((0, 50, 300)))),
+        ArchiveRules(
+            keep_min=rng.choice((1, 1, 2, 4)),
+            min_age=timedelta(milliseconds=rng.choice((0, 0, 100))),
+            instants_max=rng.choice((1, 3, 100)),
+        ),
+        aim=rng.choice((0.0, 0.03, 0.08, 0.2)),
+    )
+    features = replace(features, serves=rules, service_faults=rng.choice((2, 6, 12)))
+    # Others take its compactions for dead, and do beside it what it does itself.
+    if not (beside := rng.choice(_BESIDE)):
+        return features
+    without_lock = features.schedules_without_lock or (not features.needs_lock and rng.random() < 0.5)
+    return replace(
+        features,
+        services=(*features.services, *beside),
+        visits=max(features.visits, rng.choice((6, 12, 24))),
+        schedules_without_lock=without_lock,
+    )
 
 
 def _draw_edits(rng: random.Random) -> tuple[Edit, ...]:

@@ -16,6 +16,7 @@ from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, installed
 from support.simulation.judge.checker import Ended, check_end, check_moment
 from support.simulation.judge.reader import read
+from support.simulation.judge.watch import TableWatch
 from support.simulation.source import draw_rows
 from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
@@ -28,6 +29,8 @@ _CALM_AFTER: Final = 20
 """Processes after which no more faults happen: then one must succeed."""
 _LAST_STARTS: Final = 2
 """How often the pipeline starts once more at the end: it sweeps late files."""
+_HEARTBEATS_EXPIRE: Final = timedelta(minutes=3)
+_OBJECTS_EXPIRE: Final = timedelta(hours=25)
 _FAILURES_MAX: Final = 4
 """How many processes in a row may fail without any fault."""
 
@@ -60,6 +63,18 @@ _COUNTED: Final = (
     "archives",
     "deletes",
     "adds a column",
+    "compactions completed",
+    "compactions gone",
+    "compactions void",
+    "cleans of its own",
+    "archived by itself",
+    "takes off again",
+    "aimed fault",
+    "savepoints",
+    "gives savepoints up",
+    "restores",
+    "undoes",
+    "rounds",
 )
 
 
@@ -102,8 +117,9 @@ class Schedule:
         self._features = features = with_services(draw_features(rng), seed)
         self._kind = rng.choice(list(_KINDS))
         self._world = World(f"schedule {seed}", _KINDS[self._kind], faults=rng.randint(1, _FAULTS_MAX))
-        rows = draw_rows(rng, rng.randint(8, 30), growing=features.compacts)
+        rows = draw_rows(rng, rng.randint(12, 36) if features.serves else rng.randint(8, 30), growing=features.compacts)
         self._table = self._objects("sim://table")
+        self._world.aims_left = features.service_faults
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
         self._around = Surroundings(self._world, self._table, letters, rows)
         self._routes = Routes()
@@ -118,19 +134,23 @@ class Schedule:
         self._kills = features.kills
         self._map_tasks, self._write_tasks = rng.choice((1, 1, 2)), rng.choice((1, 2))
         self._twins = rng.choice((0.0, 0.1, 0.4))
-        self._interval_ms = rng.choice((None, 30, 100, 5000))
+        self._interval_ms = rng.choice((None, 30, 100, 100 if features.serves else 5000))
         self._locks = features.needs_lock or rng.random() < 0.3
         self._leaps = rng.choice((0, 0, 0, 2))
+        self._table.watch = TableWatch(self._table, self._world, self._retain())
         self._visitors = Visitors(self._world, self._table, features, rng)
         self._processes: list[Process] = []
         self._current: Actor | None = None
         self._failed_in_calm = 0
         self._extra_restarts = rng.choice((0, 0, 1, 3))
-        services_land_at_once = not features.compacts or (self._locks and not self._world.chances.late)
+        services_land_at_once = not features.compacts or (
+            self._locks and not self._world.chances.late and (features.serves is None or not features.serves.aim)
+        )
         self._looks = (
             not self._visitors.late_rollbacks
             and features.is_fixed
             and not features.archives
+            and features.serves is None
             and not features.schedules_without_lock
             and services_land_at_once
         )
@@ -173,6 +193,11 @@ class Schedule:
         )
         return counts
 
+    def _retain(self) -> timedelta | None:
+        """How long readers keep their files, as far as wrong clocks let one say that."""
+        serves = self._features.serves
+        return None if serves is None or self._features.clocks_are_set else serves.retention.retain
+
     def _objects(self, url: str) -> Objects:
         return Objects(url, lambda: (self._world.steps, self._world.now()), self._world.violation)
 
@@ -189,7 +214,8 @@ class Schedule:
             current.doomed = True
             self._start_process(edited=1.0)
         elif current.wakes_at > self._world.steps and rng.random() < 0.5:
-            self._start_process()  # it counts as dead, but is alive
+            if current is not self._visitors.waited_for:
+                self._start_process()  # it counts as dead, but is alive
         elif self._extra_restarts and rng.random() < 0.01:
             self._extra_restarts -= 1
             self._start_process()
@@ -207,7 +233,7 @@ class Schedule:
                 world.violation(f"does not recover: {self._processes[-1].ended}")
                 return
         if len(self._processes) >= _CALM_AFTER:
-            world.faults_left = 0
+            world.faults_left = world.aims_left = 0
         if len(self._processes) >= _PROCESSES_MAX:
             world.violation(f"does not get through in {_PROCESSES_MAX} processes: {self._around.failures[-3:]}")
             return
@@ -231,7 +257,9 @@ class Schedule:
             write_tasks=rng.choice((1, 2)) if other else self._write_tasks,
             max_retries=rng.choice((0, 2)),
             twins=self._twins,
-            skew=timedelta(milliseconds=rng.choice(SKEWS if clocks else (0, 0, 0, -1500, 2000))),
+            skew=timedelta(
+                milliseconds=rng.choice(SKEWS if clocks else (0, 0, 0, -1500, 0 if self._features.serves else 2000))
+            ),
             locks=self._locks,
             commit_interval=None if self._interval_ms is None else timedelta(milliseconds=self._interval_ms),
             clock_is_set=clocks,
@@ -249,10 +277,12 @@ class Schedule:
         world = self._world
         world.land_late(all_of_them=True)
         world.chances = replace(Chances(), switch=1e-9)
-        world.faults_left = 0
+        world.faults_left = world.aims_left = 0
         self._visitors.come_to_rest()
         starts = 0
         while starts < _LAST_STARTS:
+            if self._features.serves is not None:
+                world.leap(_HEARTBEATS_EXPIRE if not starts else _OBJECTS_EXPIRE)
             self._start_process()
             world.run(lambda: None)
             last = self._processes[-1]
@@ -276,6 +306,26 @@ class Schedule:
                 f"has: ended with {process.ended}, committed {sorted(done)}"
             )
 
+    def _begun_by_others(self) -> set[str]:
+        """Compactions that the pipeline gave up before their requests arrived, and that another writer then began: the
+        pipeline leaves them alone.
+        """
+        void = {
+            self._table.objects[path.removesuffix("done") + "plan"].content
+            for path, stored in self._table.objects.items()
+            if path.startswith(".hoodie/.bucketingest/services/")
+            and path.endswith("/done")
+            and stored.content == b"void"
+        }
+        begun = {
+            path[len(".hoodie/timeline/") :][:17]
+            for path in self._table.objects
+            if path.endswith(".compaction.inflight") and self._table.creators[path].startswith("services ")
+        }
+        return {
+            time for time in begun for plan in void if f'"compaction": "{time}"'.encode() in plan.partition(b"\n")[0]
+        }
+
     def _ended(self) -> Ended:
         visitors, features = self._visitors, self._features
         rows = visitors.rows()
@@ -285,12 +335,13 @@ class Schedule:
             rows=self._around.rows,
             assigned=self._around.assigned,
             foreign_rows=rows,
-            foreign_instants=rows.keys() | visitors.others.requested,
-            others=visitors.came,
+            foreign_instants=rows.keys() | visitors.others.requested | self._begun_by_others(),
+            others=visitors.came or "undo" in features.services,
             overtaken=self._table.overtaken,
             pipeline=self._spec.pipeline,
             letters_place=self._spec.dead_letters,
             foreign_rows_may_hide=features.schedules_without_lock,
-            serves=features.serves,
+            serves=features.serves is not None,
+            refuses_cleans=bool({"savepoint", "restore"} & set(features.services)),
             doubles_allowed=features.archives and features.compacts,
         )

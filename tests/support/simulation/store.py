@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from bucketingest.storage import AlreadyExists, NotFound
 from bucketingest.storage.interface import ObjectInfo
@@ -33,6 +33,18 @@ class StoredObject:
     step: int
 
 
+class Watch(Protocol):
+    """Judges single changes."""
+
+    def before(self, what: str, path: str, by: str, looked: int) -> None:
+        """A change is about to happen. `looked`: the step at which its actor had last listed the timeline."""
+        ...
+
+    def created(self, path: str) -> None:
+        """An object was created."""
+        ...
+
+
 class Objects:
     """Path -> object, with create-if-absent. `violation` is called for what no writer may ever do."""
 
@@ -42,6 +54,8 @@ class Objects:
         self._violation = violation
         self._next_etag = 0
         self._completed: dict[str, str] = {}
+        self.watch: Watch | None = None
+        """Looks at every change before it happens."""
         self.archivers: set[str] = set()
         """Actors that may delete completed instants: they are in the history by then."""
         self.archived_up_to = ""

@@ -10,11 +10,12 @@ import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from bucketingest.storage import StorageError, StorageUnavailable
 from bucketingest.storage.interface import BytesLike, Data, Level, ObjectInfo
-from support.simulation.store import Objects, StoredObject, info
+from support.simulation.store import Objects, StoredObject, Watch, info
 from support.simulation.world import Actor, Killed, World
 
 _STALE_STEPS: Final = 40
@@ -24,6 +25,8 @@ _DANGEROUS: Final = re.compile(
     r"/(decision|go|opened|plan|intent/\d+|ledger/\d+|\d+_\d+\.(?:deltacommit|commit)|\.[^/]+\.log\.\d+_0-0-0"
     r"|\d+\.(deltacommit|rollback|compaction)\.(requested|inflight))$"
 )
+_DANGEROUS_TOO: Final = re.compile(r"/(done|manifest_\d+|[^/]+\.parquet|\d+\.(clean|savepoint)\.(requested|inflight))$")
+"""Where faults are aimed at table services."""
 _ON_TIMELINE: Final = re.compile(r"\.hoodie/timeline/(\d{17})")
 _CONSISTENT: Final = (".hoodie/timeline", ".hoodie/.bucketingest")
 
@@ -32,8 +35,17 @@ class View:
     """The store as one actor sees it. Dies with its actor: after that every call raises Killed."""
 
     def __init__(
-        self, objects: Objects, world: World, actor: Actor, *, lands_late: bool = True, lists_stale: bool = True
+        self,
+        objects: Objects,
+        world: World,
+        actor: Actor,
+        *,
+        lands_late: bool = True,
+        lists_stale: bool = True,
+        aim: float = 0.0,
     ) -> None:
+        """`aim`: how often a change by this actor is hit by a fault, beyond what the world's chances say."""
+        self._aim = aim
         self._lists_stale = lists_stale
         self._objects = objects
         self._world = world
@@ -97,6 +109,8 @@ class View:
     def _listed(self, what: str, prefix: str) -> Sequence[ObjectInfo]:
         self._before(what, prefix)
         world, chances = self._world, self._world.chances
+        if prefix == ".hoodie/timeline":
+            self._actor.looked = world.steps
         start = f"{prefix}/" if prefix else ""
         shown = self._objects.objects
         if self._may_be_stale(prefix) and world.rng.random() < chances.stale_list and self._fault("stale list", prefix):
@@ -144,7 +158,11 @@ class View:
             self._fail(what, path, "unavailable")
 
     def _change(self, what: str, path: str, effect: Callable[[], None]) -> None:
-        world, chances = self._world, self._world.chances
+        world, chances, looked = self._world, self._world.chances, self._actor.looked
+        if self._objects.watch is not None:
+            effect = partial(self._watched, self._objects.watch, what, path, effect, looked)
+        if self._aim and world.rng.random() < self._aim:
+            self._hit(what, path, effect)
         world.pause(self._actor)
         if self._throttled:
             self._throttled -= 1
@@ -169,6 +187,33 @@ class View:
             self._fail(what, path, "timed out")
         self._do(what, path, effect)
 
+    def _watched(self, watch: Watch, what: str, path: str, effect: Callable[[], None], looked: int) -> None:
+        watch.before(what, path, self._actor.name, looked)
+        effect()
+
+    def _hit(self, what: str, path: str, effect: Callable[[], None]) -> None:
+        """A pause without bound before the change, a change that comes late, or the end of the process around it."""
+        world = self._world
+        kind = world.rng.choice(("stall", "late", "late", "crash", "done and crash"))
+        if world.aims_left <= 0 or (kind == "late" and not self._lands_late):
+            return
+        world.aims_left -= 1
+        world.note(self._actor.name, "aimed fault", f"{kind}: {what} {path}")
+        match kind:
+            case "stall":
+                if not self._actor.atomic:
+                    world.stall(self._actor)
+            case "late":
+                world.delay(f"{what} {path}", lambda: self._land(what, path, effect), without_bound=True)
+                if world.rng.random() < 0.7:
+                    self._die()
+                self._fail(what, path, "timed out")
+            case "done and crash":
+                self._do_unheard(what, path, effect)
+                self._die()
+            case _:
+                self._die()
+
     def _do(self, what: str, path: str, effect: Callable[[], None]) -> None:
         try:
             effect()
@@ -176,9 +221,11 @@ class View:
             self._world.note(self._actor.name, what, f"{path}: {type(error).__name__}")
             raise
         if what == "create":
+            if self._objects.watch is not None:
+                self._objects.watch.created(path)
             self._objects.creators[path] = self._actor.name
-            if _DANGEROUS.search(path):
-                self._world.dangerous(self._actor)
+            if _DANGEROUS.search(path) or (self._aim and _DANGEROUS_TOO.search(path)):
+                self._world.dangerous(self._actor, path, very=bool(self._aim))
         self._world.note(self._actor.name, what, path)
 
     def _do_unheard(self, what: str, path: str, effect: Callable[[], None]) -> None:

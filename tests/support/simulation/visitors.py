@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Final
 
 from support.simulation.features import Features
+from support.simulation.judge.instants import TIMELINE
 from support.simulation.spec import Row
 from support.simulation.store import Objects
-from support.simulation.world import World
+from support.simulation.world import Actor, World
 from support.simulation.writers.hudi_writer import HudiHabits, HudiWriter
 from support.simulation.writers.rollback_command import RollbackCommand
 from support.simulation.writers.table_services import Service, TableServices
 from support.simulation.writers.visit import Others, Visit
 
+_PLAN: Final = re.compile(r".*/services/compaction/\d+/plan")
 _LAST: Final[tuple[Service, ...]] = ("compact", "clean")
 """Scheduled compactions are run at the end, so rows that one left out are no longer visible."""
 
@@ -27,6 +30,8 @@ class Visitors:
         """Whether a writer came that rolls back what it finds."""
         # The rollback of an instant that was archived meanwhile would leave no trace by which its rows are missed.
         self.late_rollbacks = rng.random() < 0.3 and not features.archives
+        self.waited_for: Actor | None = None
+        """A process that another writer overtakes: nobody takes it for dead."""
         self._visits = rng.choice((0, 0, 1, 2, 4))
         if self.late_rollbacks:
             self._visits = max(self._visits, rng.choice((1, 3)))
@@ -39,11 +44,14 @@ class Visitors:
     def between_turns(self) -> None:
         """Starts the writers that visit now."""
         rng = self._world.rng
+        serves = self._features.serves is not None
         chance = 0.4 if self._world.watched else 0.05
         if self._visits and rng.random() < chance:
             self._visits -= 1
             self._visit()
-        if self._services_visits and rng.random() < chance:
+        if self._comes_between():
+            self._serve(["schedule"])
+        elif self._services_visits and rng.random() < (chance / 2 if serves else chance):
             self._services_visits -= 1
             self._serve(self._choice())
 
@@ -65,14 +73,35 @@ class Visitors:
     def _choice(self) -> list[Service]:
         services, rng = self._features.services, self._world.rng
         first = rng.choice(services)
+        if "undo" in services and rng.random() < 0.5 and self._is_compacting():
+            first = "undo"
         match first:
             case "schedule" if rng.random() < 0.5:
                 return [first, *(each for each in _LAST if each in services)]
             case "archive" if rng.random() < 0.6:  # something newer must stay on the timeline
                 return ["commit", first]
+            case "savepoint" if "restore" in services and rng.random() < 0.5:
+                return [first, "restore"]
             case "fill partition" if rng.random() < 0.7:
                 return [first, "delete partition"]
         return [first]
+
+    def _comes_between(self) -> bool:
+        """Whether a scheduler without lock comes now, while the pipeline is paused between its plan and its request."""
+        if self._world.watched_change is None or not self._features.schedules_without_lock:
+            return False
+        actor, path = self._world.watched_change
+        if "schedule" not in self._features.services or not _PLAN.fullmatch(path) or self._world.rng.random() < 0.3:
+            return False
+        self._world.stall(actor, 300)
+        self.waited_for = actor
+        return True
+
+    def _is_compacting(self) -> bool:
+        """Whether a compaction is inflight: then it can be taken for dead."""
+        names = {path.rpartition("/")[2] for path in self._table.objects if path.startswith(TIMELINE)}
+        completed = {name[:17] for name in names if name.endswith(".commit")}
+        return any(name[:17] not in completed for name in names if name.endswith(".compaction.inflight"))
 
     def _serve(self, services: list[Service]) -> None:
         visit = Visit(
@@ -81,6 +110,7 @@ class Visitors:
             self._table,
             self.others,
             locks=not self._features.schedules_without_lock,
+            aim=self._features.serves.aim / 2 if self._features.serves and self._world.aims_left else 0,
         )
         self._world.spawn(visit.name, TableServices(visit, services).live)
 

@@ -61,6 +61,8 @@ class Actor:
     wakes_at: int = 0
     turn_ends: int = 0
     atomic: int = 0
+    looked: int = -1
+    """Step of its last listing of the timeline."""
 
 
 class World:
@@ -70,6 +72,8 @@ class World:
         self.rng = random.Random(seed)
         self.chances = chances
         self.faults_left = faults
+        self.aims_left = 0
+        """Faults that hit where a view aims."""
         self.steps = 0
         self.log: deque[tuple[int, str, str, str]] = deque(maxlen=_LOG_LENGTH)
         self.violations: list[str] = []
@@ -77,6 +81,8 @@ class World:
         """How often each kind of step was noted."""
         self.watched = False
         """Whether the last actor stopped where a change by another actor is most dangerous."""
+        self.watched_change: tuple[Actor, str] | None = None
+        """Who stopped there, and the object that it had created."""
         self._leapt = timedelta(0)
         self._actors: list[Actor] = []
         self._late: list[tuple[int, str, Callable[[], None]]] = []
@@ -150,9 +156,10 @@ class World:
             self.note("network", "lands late", what)
             effect()
 
-    def delay(self, what: str, effect: Callable[[], None]) -> None:
-        """Let the effect come later."""
-        self._late.append((self.steps + self.rng.choice((3, 30, 100, 300, 1000)), what, effect))
+    def delay(self, what: str, effect: Callable[[], None], *, without_bound: bool = False) -> None:
+        """Let the effect come later; `without_bound`: perhaps when all others have come to rest."""
+        steps = self.rng.choice((3, 30, 100, 300, _STEPS_MAX if without_bound else 1000))
+        self._late.append((self.steps + steps, what, effect))
 
     def pause(self, actor: Actor) -> None:
         """Called by the actor before each storage call: the others may have their turn now."""
@@ -175,11 +182,12 @@ class World:
             if actor.doomed:
                 raise Killed
 
-    def dangerous(self, actor: Actor) -> None:
+    def dangerous(self, actor: Actor, path: str, *, very: bool = False) -> None:
         """The actor did something after which much can go wrong: others are likely to have their turn now."""
-        if not actor.atomic and self.rng.random() < _DANGER:
+        if not actor.atomic and self.rng.random() < (2 * _DANGER if very else _DANGER):
             actor.turn_ends = self.steps
             self.watched = True
+            self.watched_change = actor, path
 
     def stall(self, actor: Actor, steps: int | None = None) -> None:
         """Let the actor sleep from its next pause on."""
@@ -197,7 +205,7 @@ class World:
             actor.atomic -= 1
 
     def _give_turn(self, actor: Actor) -> None:
-        switch, self.watched = self.chances.switch, False
+        switch, self.watched, self.watched_change = self.chances.switch, False, None
         actor.turn_ends = self.steps + 1 + int(self.rng.expovariate(switch))
         self._hand_over(actor)
 

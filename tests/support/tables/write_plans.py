@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketingest.hudi.bucket_rules.counts import BucketCounts
 from bucketingest.hudi.log.reader import Delete, LogContent, read_log
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
@@ -40,7 +41,6 @@ def definition(**changes: Any) -> TableDefinition:
 def write_plan(of: TableDefinition | None = None, **changes: Any) -> WritePlan:
     """A plan for a new table in memory; `of` changes how rows find their place."""
     table = of or definition()
-    buckets = table.buckets
     schema = changes.get("schema", SCHEMA)
     stored = pa.schema([column for column in schema if column.name != DELETE_COLUMN])
     standard = WritePlan(
@@ -56,7 +56,7 @@ def write_plan(of: TableDefinition | None = None, **changes: Any) -> WritePlan:
         log_block="parquet",
         memory_bytes=64 * 1024**2,
         tasks=2,
-        file_ids=FileIds(buckets, {}),
+        file_ids=FileIds(BucketCounts(table.buckets, table.bucket_rules or ())),
         partitions=PartitionNumbers.of([]),
     )
     return replace(standard, **changes)

@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from bucketingest.hudi.bucket_rules.counts import BucketCounts
 from bucketingest.hudi.naming import deterministic_file_id
 from bucketingest.index.bucket_index import BucketIndex
 from bucketingest.index.errors import BucketLayoutMismatch, BucketOutOfRange, DuplicateFileGroup
@@ -18,7 +19,9 @@ def base(file_id: str, instant: str = "20261121081713004") -> str:
 
 
 def index_of(*places: tuple[str, str], buckets: int = 4) -> BucketIndex:
-    return BucketIndex.bootstrap(((partition, file_id, base(file_id)) for partition, file_id in places), buckets)
+    return BucketIndex.bootstrap(
+        ((partition, file_id, base(file_id)) for partition, file_id in places), BucketCounts(buckets)
+    )
 
 
 def test_a_bucket_of_another_writer_keeps_its_file_id() -> None:
@@ -35,7 +38,7 @@ def test_an_unknown_bucket_gets_the_deterministic_file_id() -> None:
 
 def test_several_files_of_one_file_group_are_one_entry() -> None:
     files = [("us", RANDOM_3, base(RANDOM_3)), ("us", RANDOM_3, f".{RANDOM_3}_20261121081714512.log.1_0-0-0")]
-    assert dict(BucketIndex.bootstrap(files, 4).known) == {("us", 3): RANDOM_3}
+    assert dict(BucketIndex.bootstrap(files, BucketCounts(4)).known) == {("us", 3): RANDOM_3}
 
 
 def test_two_file_groups_of_one_bucket_are_refused_naming_both() -> None:

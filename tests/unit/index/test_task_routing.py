@@ -66,3 +66,11 @@ def test_numbers_do_not_depend_on_the_order_in_which_partitions_became_known() -
 def test_no_buckets_or_no_tasks_are_refused(buckets: int, tasks: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         route(np.array([0]), np.array([0], np.int32), buckets, tasks)
+
+
+def test_partitions_of_two_bucket_counts_reach_every_task_and_each_place_has_one() -> None:
+    numbers = PartitionNumbers.of(DAYS).numbers(DAYS)
+    counts = np.where(np.arange(64) < 32, 4, 16).astype(np.int32)
+    ids = np.concatenate([np.arange(count, dtype=np.int32) for count in counts])
+    tasks = route(np.repeat(numbers, counts), ids, np.repeat(counts, counts), 16)
+    assert np.bincount(tasks, minlength=16).tolist() == [40] * 16

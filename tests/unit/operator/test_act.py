@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from bucketingest.spec.job_report import CompactionWork
 from bucketingest_operator.act import Actor, CreationRefused, NotLeader
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
+    CreateCompaction,
     CreateRollback,
     DeleteAttempt,
+    DeleteCompaction,
     DeleteDriver,
     DeleteExecutors,
     DeleteRollback,
@@ -25,12 +28,14 @@ from bucketingest_operator.decide.plan import (
 from bucketingest_operator.kube.api import AlreadyExists, ApiError, Conflict, NotFound
 from bucketingest_operator.kube.kinds import Kind
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.observation import FINALIZER
+from bucketingest_operator.observation import FINALIZER, Refusal
 from support.operator.observations import NAMES, UID, attempt, bucket_ingest, input_of, resource, status_with
 
 WANTED = bucket_ingest()
 STATUS = WriteStatus(status_with(attempt(1)), "1")
 START = StartAttempt(1, input_of(WANTED), WANTED)
+WORK = CompactionWork(compaction="20261121115000000", number=3, round=1, chunks=4, size=10**10)
+COMPACT = CreateCompaction(WORK, "digest", WANTED)
 EVENT = EmitEvent("Normal", "AttemptStarting", "Starting attempt 1.", "1")
 
 
@@ -74,12 +79,14 @@ class Acting:
     def __init__(self, api: RecordingApi, may_act: Callable[[], bool] = lambda: True) -> None:
         self.counted: list[tuple[str, str]] = []
         self.wrote: list[tuple[str, str]] = []
+        self.refusals: list[tuple[str, Refusal]] = []
         self._actor = Actor(
             api,  # type: ignore[arg-type]
             JobSettings(),
             may_act=may_act,
             count=lambda action, result: self.counted.append((action, result)),
             identity="me",
+            refused=lambda uid, refusal: self.refusals.append((uid, refusal)),
         )
 
     def act(self, *actions: Action, **changes: Any) -> None:
@@ -238,3 +245,37 @@ def test_an_event_that_cannot_be_created_stops_nothing(failure: ApiError) -> Non
     api = RecordingApi(create_events=failure)
     Acting(api).act(EVENT, DeleteExecutors(1))
     assert len(api.calls) == 2
+
+
+def test_a_job_that_a_quota_refuses_is_noted_and_the_rest_is_done() -> None:
+    api = RecordingApi(create_jobs=ApiError("POST: 403 Forbidden: exceeded quota", code=403))
+    acting = Acting(api)
+    acting.act(COMPACT, EVENT)
+    assert [call.split()[1] for call in api.calls] == ["serviceaccounts", "jobs", "events"]
+    ((uid, refusal),) = acting.refusals
+    assert (uid, refusal.job) == (UID, NAMES.compaction(3, 1))
+    assert "exceeded quota" in refusal.message
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ApiError("POST: the API server does not answer"),
+        ApiError("POST: 500", code=500),
+        ApiError("POST: 403", code=403, causes=("NamespaceTerminating",)),
+        NotFound("POST: 404", code=404),
+    ],
+    ids=["silence", "500", "namespace", "404"],
+)
+def test_a_failure_that_says_nothing_of_the_job_is_a_failure(failure: ApiError) -> None:
+    acting = Acting(RecordingApi(create_jobs=failure))
+    with pytest.raises(ApiError):
+        acting.act(COMPACT)
+    assert acting.refusals == []
+
+
+def test_a_compactions_job_that_exists_is_no_failure() -> None:
+    acting = Acting(RecordingApi(create_jobs=AlreadyExists("POST: 409", code=409)))
+    acting.act(COMPACT, DeleteCompaction("orders-compaction-3-1"))
+    assert acting.refusals == []
+    assert acting.counted == [("CreateCompaction", "done"), ("DeleteCompaction", "done")]

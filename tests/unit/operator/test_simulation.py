@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from bucketingest.spec.job_report import CompactionWork
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import RESTART_ANNOTATION, JobState, Observation, PodReason, PodState
 from support.operator.fake_cluster import FakeCluster
@@ -118,6 +119,19 @@ class OperatorUnderFire(RuleBasedStateMachine):
     def rollback_ends(self, state: JobState) -> None:
         self.cluster.finish_jobs(state)
 
+    @precondition(lambda self: self.cluster.alive() and self.cluster.progress is not None)
+    @rule(rounds=st.lists(st.integers(0, 3), min_size=1, max_size=3), crash_after=st.integers(0, 3) | st.none())
+    def driver_wants_pods_for_a_compaction(self, rounds: list[int], crash_after: int | None) -> None:
+        for number in rounds:  # 0: none is pending
+            work = CompactionWork(compaction="20261121115000000", number=1, round=number, chunks=2, size=1)
+            self.cluster.want_compaction(work if number else None)
+            self._reconcile(self.cluster.observe(), crash_after)
+
+    @precondition(lambda self: self.cluster.compactions)
+    @rule(state=st.sampled_from([JobState.SUCCEEDED, JobState.FAILED]))
+    def compaction_jobs_end(self, state: JobState) -> None:
+        self.cluster.end_compactions(state)
+
     @rule(seconds=st.sampled_from([1, 30, 400, 4000, -30, -4000]))
     def clock_moves(self, seconds: int) -> None:
         self.cluster.pass_time(seconds)
@@ -184,10 +198,22 @@ class OperatorUnderFire(RuleBasedStateMachine):
             assert len(cluster.alive()) == 1
             assert status.observed_generation == cluster.resource.generation
             assert cluster.inputs[max(cluster.alive())].nonce == cluster.resource.nonce
+        self._check_compactions()
         # In the desired state nothing is written.
         first = reconcile(cluster.observe())
         cluster.apply(first)
         assert not reconcile(cluster.observe()).actions
+
+    def _check_compactions(self) -> None:
+        cluster = self.cluster
+        running = [each for each in cluster.compactions.values() if each.state is JobState.RUNNING]
+        reported = cluster.progress.services if cluster.progress is not None and cluster.alive() else None
+        wanted = None if reported is None else reported.job
+        if wanted is None:
+            assert running == [], "a Job runs that nobody wants"
+        else:
+            (job,) = running
+            assert (job.number, job.round) == (wanted.number, wanted.round)
 
 
 OperatorUnderFire.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)

@@ -9,8 +9,10 @@ import pytest
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.history.archived import archived_instants
+from bucketingest.hudi.history.manifest import VERSION_PATH
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.hudi.timeline.instant import CLEAN
+from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION
+from bucketingest.hudi.timeline.timeline import create_inflight
 from bucketingest.lease.record import LeaseLost, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.archive.choose import ArchiveRules
@@ -56,6 +58,13 @@ def test_a_table_that_is_compacted_cleaned_and_archived_stays_small_and_whole() 
     assert len(table.timeline().instants) < before
     assert len(archived_instants(table.storage)) == archived
     assert snapshot(table.storage) == rows
+    compaction = next(each for each in archived_instants(table.storage) if each.action == COMMIT)
+    create_inflight(table.storage, compaction.request_time, COMPACTION)  # a paused process puts it back, without plan
+    newest = table.storage.get(VERSION_PATH)
+    table.storage.put(VERSION_PATH, b"0")  # and so does the number of an old manifest
+    clean(guarded(table), NOTHING)
+    assert table.timeline().pending == ()
+    assert table.storage.get(VERSION_PATH) == newest
     attempt = table.attempt()
     assert attempt.coordinator.position == offsets(11, 12)
     attempt.run(offsets(12, 13), [row("new", at=50)])

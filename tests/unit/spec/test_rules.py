@@ -16,6 +16,28 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
     ("changes", "message"),
     [
         pytest.param(
+            {
+                "spec.table.partitionBy": ["day"],
+                "spec.table.index.partitionBuckets": [{"pattern": r"\b", "buckets": 8}],
+            },
+            r"spec.table.index.partitionBuckets[0].pattern: has \b, which is not known here (at character 2 of '\\b')",
+            id="pattern that Java reads otherwise",
+        ),
+        pytest.param(
+            {
+                "spec.table.partitionBy": ["day"],
+                "spec.table.index.partitionBuckets": [{"pattern": "a,b", "buckets": 8}],
+            },
+            'spec.table.index.partitionBuckets[0].pattern: is "a,b"; allowed: a regular expression without a comma and '
+            "a semicolon, such as ^2027-",
+            id="pattern with a comma",
+        ),
+        pytest.param(
+            {"spec.table.partitionBy": None, "spec.table.index.partitionBuckets": [{"pattern": "us", "buckets": 8}]},
+            "spec.table.index.partitionBuckets: is for a table with table.partitionBy only",
+            id="rules without partitions",
+        ),
+        pytest.param(
             {"spec.source": {}, "spec.format": None},
             "spec.source: has none; allowed: exactly one of kafka, files, rate",
             id="no source",

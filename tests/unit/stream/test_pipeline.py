@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import InvalidLocation
 from bucketingest.stream.pipeline import Pipeline
@@ -57,7 +58,12 @@ def test_every_field_of_the_table_reaches_its_definition() -> None:
         "logBlock": "avro",
         "memoryPerTask": "64Mi",
         "writeTasks": 3,
-        "index": {"buckets": 7, "hash": "murmur3", "hashFields": ["day"]},
+        "index": {
+            "buckets": 7,
+            "partitionBuckets": [{"pattern": "^2027-", "buckets": 9}],
+            "hash": "murmur3",
+            "hashFields": ["day"],
+        },
         "properties": {"hoodie.datasource.x": "y"},
     }
 
@@ -67,6 +73,7 @@ def test_every_field_of_the_table_reaches_its_definition() -> None:
     assert (definition.record_key, definition.partition_fields) == (("value", "day"), ("day",))
     assert (definition.ordering_field, definition.version) == ("at", 8)
     assert (definition.buckets, definition.hash, definition.hash_fields) == (7, "murmur3", ("day",))
+    assert definition.bucket_rules == (BucketRule("^2027-", 9),)
     assert definition.hive_style_partitioning
     assert dict(definition.properties) == {"hoodie.datasource.x": "y"}
     assert (pipeline.log_block, pipeline.memory_bytes, pipeline.write_tasks) == ("avro", 64 * 1024**2, 3)

@@ -64,7 +64,13 @@ def row_of(found: Object, now: datetime) -> Row:
 
 
 def _note(conditions: dict[Any, Object], attempts: Any) -> str:
-    for kind, bad in (("Stalled", "True"), ("Ready", "False"), ("CommitFresh", "False"), ("TimelineClean", "False")):
+    for kind, bad in (
+        ("Stalled", "True"),
+        ("Ready", "False"),
+        ("CommitFresh", "False"),
+        ("TimelineClean", "False"),
+        ("ServicesHealthy", "False"),
+    ):
         condition = conditions.get(kind) or {}
         if condition.get("status") == bad:
             return ": ".join(filter(None, [str(condition.get("reason", "")), str(condition.get("message", ""))]))

@@ -88,7 +88,7 @@ def _create_rollback(work: Pass) -> bool:
             TIMELINE_CLEAN, "Unknown", "RollbackImpossible", "No Job can be created; the next start rolls it back."
         )
         return False
-    refusal = work.seen.refusal
+    refusal = work.seen.creation_refusal
     if refusal is not None and refusal.times >= ROLLBACK_TRIES:
         # Neither a deletion nor the next start may wait for ever for a Job that the cluster does not want.
         message = f"No Job rolled back after attempt {work.draft.number}: {refusal.message}"

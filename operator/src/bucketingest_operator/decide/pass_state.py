@@ -12,6 +12,7 @@ from bucketingest_operator.decide.backoff import WAITING_ANSWERS, counted_failur
 from bucketingest_operator.decide.failures import Answer, Diagnosis
 from bucketingest_operator.decide.plan import (
     Action,
+    CreateCompaction,
     CreateRollback,
     DeleteDriver,
     DeleteExecutors,
@@ -35,7 +36,7 @@ from bucketingest_operator.decide.status import (
     truth,
 )
 from bucketingest_operator.manifests.names import Names
-from bucketingest_operator.observation import AttemptInput, Driver, Observation, Refusal
+from bucketingest_operator.observation import AttemptInput, CreationRefusal, Driver, Observation
 
 SOON: Final = timedelta(seconds=5)
 WATCHING: Final = timedelta(seconds=15)
@@ -47,7 +48,7 @@ SPEC_INVALID: Final = "SpecInvalid"
 SPEC_REFUSED: Final = "SpecRefused"
 CREATION_REFUSED: Final = "CreationRefused"
 # These need a status write before them: it fails if the resource has changed since it was read.
-_GUARDED: Final = (StartAttempt, CreateRollback, RemoveFinalizer)
+_GUARDED: Final = (StartAttempt, CreateRollback, CreateCompaction, RemoveFinalizer)
 
 
 class Pass:
@@ -200,23 +201,23 @@ class Pass:
         attempt_input = AttemptInput(digest(wanted), fixed_digest(wanted), self.resource.nonce, self.failures(wanted))
         self.do(StartAttempt(self.draft.number, attempt_input, wanted))
         self.look(SOON, live=True)
-        if self.seen.refusal is not None:
+        if self.seen.creation_refusal is not None:
             # The reason stays until the API server accepts it.
-            self.report_refusal(self.seen.refusal)
+            self.report_refusal(self.seen.creation_refusal)
             return
         message = f"Attempt {self.draft.number} is starting."
         self.set_phase("Starting", "False", "AttemptStarting", message, working=True)
 
     def refused(self) -> bool:
         """Whether the API server refused the last creation, and it is too early for another. Reports it."""
-        refusal = self.seen.refusal
+        refusal = self.seen.creation_refusal
         if refusal is None or refusal.retry_in <= timedelta(0):
             return False
         self.report_refusal(refusal)
         self.look(refusal.retry_in, live=True)
         return True
 
-    def report_refusal(self, refusal: Refusal) -> None:
+    def report_refusal(self, refusal: CreationRefusal) -> None:
         """Report what the API server said."""
         before = {(each.type, each.reason) for each in self.resource.status.conditions or ()}
         message = shortened(refusal.message)

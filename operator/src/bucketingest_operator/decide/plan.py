@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Status
 from bucketingest_operator.observation import AttemptInput
@@ -86,6 +87,25 @@ class DeleteRollback:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateCompaction:
+    """Create the Job whose pods merge for a round of a compaction, if its name is free.
+
+    If the API server refuses it, the rest of the plan is carried out.
+    """
+
+    work: CompactionWork
+    digest: str
+    wanted: BucketIngest
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCompaction:
+    """Delete such a Job and its pods."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class EmitEvent:
     """Emit a Kubernetes event. Its name depends on its content, so that repeating it makes one event."""
 
@@ -106,6 +126,8 @@ Action = (
     | DeleteAttempt
     | CreateRollback
     | DeleteRollback
+    | CreateCompaction
+    | DeleteCompaction
     | EmitEvent
 )
 

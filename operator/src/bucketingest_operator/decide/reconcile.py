@@ -8,6 +8,7 @@ from bucketingest_operator.decide.current_attempt import DELETED, decide_current
 from bucketingest_operator.decide.next_attempt import decide_next, roll_back
 from bucketingest_operator.decide.pass_state import QUIET, ROLLBACK_PENDING, SOON, WATCHING, Pass
 from bucketingest_operator.decide.plan import AddFinalizer, DeleteExecutors, Plan, RemoveFinalizer
+from bucketingest_operator.decide.services.compaction_job import decide_services, delete_jobs
 from bucketingest_operator.decide.status import TIMELINE_CLEAN
 from bucketingest_operator.observation import FINALIZER, Observation
 
@@ -39,8 +40,10 @@ def reconcile(seen: Observation) -> Plan:
         decide_current(work, current)
         current = work.draft.current
         if current is not None and current.ended_at is None:
+            decide_services(work)
             return work.plan()
     decide_next(work)
+    decide_services(work)
     return work.plan()
 
 
@@ -89,6 +92,7 @@ def _finish_deletion(work: Pass) -> None:
     work.draft.set("Ready", "False", DELETED, "The resource is being deleted.")
     work.draft.set("Reconciling", "True", DELETED, "The resource is being deleted.")
     _note_end(work)
+    delete_jobs(work)
     for pod in work.alive:
         work.delete(pod)
     if work.alive or not work.seen.live:

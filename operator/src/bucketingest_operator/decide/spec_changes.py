@@ -55,10 +55,18 @@ def digest(wanted: BucketIngest) -> str:
     """Short hash of everything that a driver is started with.
 
     A version that adds a field with a default must not restart every driver: the hash covers what is not default, and
-    the defaults of the first release.
+    the defaults of the first release. The size of a compaction's Job is left out: the operator alone reads it.
     """
     document = with_first_defaults(wanted.spec.to_document(defaults=False))
+    document["services"]["compaction"].pop("job", None)
     return _hash({name: value for name, value in document.items() if name not in NO_RESTART})
+
+
+def compaction_digest(wanted: BucketIngest) -> str:
+    """Short hash of everything that a compaction's Job is made from."""
+    spec = wanted.spec
+    job = spec.services.compaction.job.to_document()
+    return _hash({"job": job, "image": spec.spark.image, "table": spec.table.path})
 
 
 def fixed_digest(wanted: BucketIngest) -> str:

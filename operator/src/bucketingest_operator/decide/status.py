@@ -23,12 +23,14 @@ STALLED: Final = "Stalled"
 COMMIT_FRESH: Final = "CommitFresh"
 CHECKPOINT_HEALTHY: Final = "CheckpointHealthy"
 TIMELINE_CLEAN: Final = "TimelineClean"
+SERVICES_HEALTHY: Final = "ServicesHealthy"
+"""Only of pipelines with table services."""
 CONDITIONS: Final = (READY, RECONCILING, STALLED, COMMIT_FRESH, CHECKPOINT_HEALTHY, TIMELINE_CLEAN)
 
 LAG_WAITS_SECONDS: Final = 60.0
 """From which age of the last commit on a lag alone causes a write: a write at each pass would load the API server."""
 MESSAGE_MAX: Final = 1024
-"""A status holds ten attempts and six conditions: short messages keep it small."""
+"""A status holds ten attempts and seven conditions: short messages keep it small."""
 
 Truth = Literal["True", "False", "Unknown"]
 
@@ -57,6 +59,7 @@ class Draft:
         self._last_commit = before.last_commit
         self._inflight = before.inflight
         self._lag = before.lag
+        self.services = before.services
         self._repair_clock()
 
     def _repair_clock(self) -> None:
@@ -173,6 +176,7 @@ class Draft:
             lastCommit=self._last_commit,
             inflight=self._inflight,
             lag=self._lag,
+            services=self.services,
             attempt=self.number,
             attempts=self.attempts,
         )

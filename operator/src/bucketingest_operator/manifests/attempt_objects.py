@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import yaml
 
+from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND, BucketIngest
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.pod_specs import (
@@ -15,6 +16,7 @@ from bucketingest_operator.manifests.pod_specs import (
     SPARK_DEFAULTS_FILE,
     SPEC_FILE,
     TEMPLATE_FILE,
+    compaction_pod_spec,
     driver_pod_spec,
     executor_resources,
     executor_template,
@@ -33,6 +35,11 @@ SPEC_DIGEST: Final = f"{API_GROUP}/spec-digest"
 FIXED_DIGEST: Final = f"{API_GROUP}/fixed-digest"
 NONCE: Final = f"{API_GROUP}/restart"
 FAILURES: Final = f"{API_GROUP}/failures"
+
+COMPACTION: Final = f"{API_GROUP}/compaction"
+COMPACTION_DIGEST: Final = f"{API_GROUP}/compaction-digest"
+"""Annotations of a compaction's Job: number and round; what it was made from."""
+COMPACTION_ROLE: Final = "compaction"
 
 RESERVED_LABELS: Final = frozenset(
     {
@@ -98,7 +105,7 @@ class Manifests:
         ]
 
     def service_account(self) -> Manifest:
-        """The identity of driver, executors and rollback Job."""
+        """The identity of driver, executors and Jobs."""
         manifest = self._object("v1", "ServiceAccount", self.names.base)
         manifest["metadata"]["annotations"] = dict(self.settings.service_account_annotations)
         return {**manifest, "automountServiceAccountToken": False}
@@ -189,6 +196,42 @@ class Manifests:
         }
         return {**manifest, "spec": spec}
 
+    def compaction_job(self, work: CompactionWork, digest: str) -> Manifest:
+        """The Job whose pods merge for a round of a compaction. They share the work, so any of them may fail.
+
+        `digest`: of the settings that it is made from.
+        """
+        settings = self.wanted.spec.services.compaction.job
+        pods = max(1, min(settings.parallelism, work.chunks))
+        labels = {UID_LABEL: self.uid, ROLE_LABEL: COMPACTION_ROLE}
+        name = self.names.compaction(work.number, work.round)
+        manifest = self._object("batch/v1", "Job", name)
+        manifest["metadata"]["labels"] |= labels
+        manifest["metadata"]["annotations"] = {
+            COMPACTION: f"{work.number}/{work.round}",
+            COMPACTION_DIGEST: digest,
+        }
+        metadata = self._pod_metadata(None, None)
+        pod_spec = compaction_pod_spec(
+            self.wanted, self.names.base, self.settings, number=work.number, round_number=work.round, pods=pods
+        )
+        spec = {
+            "completionMode": "Indexed",
+            "completions": pods,
+            "parallelism": pods,
+            "backoffLimit": settings.retries,
+            "activeDeadlineSeconds": int(settings.deadline.total_seconds()),
+            "ttlSecondsAfterFinished": int(settings.keep.total_seconds()),
+            # A pod's claims are free for its successor only when its process has ended.
+            "podReplacementPolicy": "Failed",
+            # A drained node is no failure of the merge.
+            "podFailurePolicy": {
+                "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+            },
+            "template": {"metadata": {**metadata, "labels": metadata["labels"] | labels}, "spec": pod_spec},
+        }
+        return {**manifest, "spec": spec}
+
     def _object(
         self, api_version: str, kind: str, name: str, number: int | None = None, role: str | None = None
     ) -> Manifest:
@@ -218,7 +261,7 @@ class Manifests:
         }
         return labels if number is None or role is None else {**labels, **self._selector(number, role)}
 
-    def _pod_metadata(self, number: int, role: str) -> dict[str, Any]:
+    def _pod_metadata(self, number: int | None, role: str | None) -> dict[str, Any]:
         """Labels and annotations of a pod: those of the settings, and the operator's, which win."""
         labels = {**self.settings.pod_labels, **self._labels(number, role)}
         annotations = dict(self.settings.pod_annotations)

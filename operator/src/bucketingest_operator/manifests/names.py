@@ -33,6 +33,10 @@ class Names:
         """Rollback Job after an attempt."""
         return f"{self.attempt(number)}-rollback"
 
+    def compaction(self, number: int, round_number: int) -> str:
+        """Job of a round of a compaction."""
+        return f"{self.base}-compaction-{number}-{round_number}"
+
     def event(self, *parts: object) -> str:
         """An event, by its content."""
         digest = hashlib.sha256("/".join(map(str, (self.uid, *parts))).encode()).hexdigest()[:16]

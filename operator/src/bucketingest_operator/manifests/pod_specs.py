@@ -27,6 +27,7 @@ OPTIONS_VARIABLE: Final = "BUCKETINGEST_SOURCE_OPTIONS"
 HTTP_PORT: Final = 9808
 DRIVER_CONTAINER: Final = "driver"
 ROLLBACK_CONTAINER: Final = "rollback"
+COMPACTION_CONTAINER: Final = "compaction"
 _MARGIN_SECONDS: Final = 15
 """Extra time of a pod after the job's own grace, so that the job can report how it ended."""
 
@@ -54,6 +55,8 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
         "BUCKETINGEST_LISTEN": f"0.0.0.0:{HTTP_PORT}",
         # The image may be older than the operator.
         "BUCKETINGEST_UNKNOWN_FIELDS": "ignore",
+        # Without an operator nobody would make the Job of a compaction.
+        "BUCKETINGEST_SERVICE_JOBS": "true",
         # Without a master in the environment the job would run in local mode.
         "MASTER": settings.master,
         "SPARK_CONF_DIR": CONFIG_FOLDER,
@@ -151,6 +154,29 @@ def _cpu_limit(wanted: BucketIngest) -> dict[str, str]:
     return {} if limit is None else {"cpu": format_cores(limit)}
 
 
+def compaction_pod_spec(
+    wanted: BucketIngest, account: str, settings: JobSettings, *, number: int, round_number: int, pods: int
+) -> dict[str, Any]:
+    """Pod of a compaction's Job: no Spark, no right on the cluster, the job's identity for storage."""
+    volumes, mounts = _volumes(settings)
+    size = wanted.spec.services.compaction.job
+    memory = f"{size.memory // MIB}Mi"
+    place = ["--number", str(number), "--round", str(round_number), "--of", str(pods)]
+    container = {
+        **_container(COMPACTION_CONTAINER, wanted, settings),
+        "args": ["compact-round", wanted.spec.table.path, *place],
+        "env": _env({}, settings),
+        "resources": {"requests": {"cpu": format_cores(size.cores), "memory": memory}, "limits": {"memory": memory}},
+        "volumeMounts": mounts,
+    }
+    return {
+        **_pod(account, settings),
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "volumes": volumes,
+    }
+
+
 def _pod(account: str, settings: JobSettings) -> dict[str, Any]:
     user = settings.run_as_user
     spec: dict[str, Any] = {
@@ -223,6 +249,7 @@ __all__ = [
     "SPARK_DEFAULTS_FILE",
     "SPEC_FILE",
     "TEMPLATE_FILE",
+    "compaction_pod_spec",
     "driver_pod_spec",
     "executor_resources",
     "executor_template",

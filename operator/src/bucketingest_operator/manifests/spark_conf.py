@@ -79,5 +79,5 @@ def executor_overhead_mib(wanted: BucketIngest) -> int:
 def driver_pod_mib(wanted: BucketIngest) -> int:
     """Memory of the driver's pod: the JVM's heap and overhead, Python, and the process of table services."""
     heap = wanted.spec.spark.driver.memory // MIB
-    services = _SERVICES_MIB if wanted.spec.services.runs_inline else 0
+    services = _SERVICES_MIB if wanted.spec.services.run else 0
     return heap + max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + _DRIVER_PYTHON_MIB + services

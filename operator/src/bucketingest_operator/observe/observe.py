@@ -17,6 +17,7 @@ from bucketingest_operator.observation import (
     ENDED,
     AttemptInput,
     Claim,
+    CompactionJob,
     Contact,
     Driver,
     Executors,
@@ -24,9 +25,10 @@ from bucketingest_operator.observation import (
     PodReason,
     Resource,
 )
+from bucketingest_operator.observe.compaction_reading import AnyJob, read_any_job
 from bucketingest_operator.observe.executor_probe import ExecutorProbe
 from bucketingest_operator.observe.inventory import Inventory
-from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, read_job, rollback_jobs
+from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, rollback_jobs
 from bucketingest_operator.observe.ownership import controlled_by, made_for
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
@@ -44,10 +46,10 @@ class Copies:
     """The mirrors of one namespace, or of the cluster."""
 
     pods: Mirror[PodSeen]
-    jobs: Mirror[JobSeen]
+    jobs: Mirror[AnyJob]
     configs: Mirror[ConfigSeen]
 
-    def mirrors(self) -> tuple[Mirror[PodSeen] | Mirror[JobSeen] | Mirror[ConfigSeen], ...]:
+    def mirrors(self) -> tuple[Mirror[PodSeen] | Mirror[AnyJob] | Mirror[ConfigSeen], ...]:
         """All of them."""
         return self.pods, self.jobs, self.configs
 
@@ -57,7 +59,7 @@ class Look:
     """The objects of one resource."""
 
     pods: Sequence[PodSeen]
-    jobs: Sequence[JobSeen]
+    jobs: Sequence[AnyJob]
     configs: Sequence[ConfigSeen]
     live: bool
 
@@ -122,7 +124,8 @@ class Observer:
                 if each.role == "driver"
             ),
             inputs=attempt_inputs(look),
-            jobs=rollback_jobs(sorted(look.jobs, key=lambda one: one.attempt), look.pods),
+            jobs=rollback_jobs(sorted(_of(JobSeen, look.jobs), key=lambda one: one.attempt), look.pods),
+            compaction_jobs=tuple(sorted(_of(CompactionJob, look.jobs), key=lambda one: (one.number, one.round))),
             executors=found,
             contact=contact,
             claims=tuple(self._claim(each) for each in self._inventory.rivals(resource.uid)),
@@ -138,7 +141,7 @@ class Observer:
             self._api.list(JOBS, where, labels),
             self._api.list(CONFIG_MAPS, where, labels),
         )
-        return Look(_read(pods, read_pod), _read(jobs, read_job), _read(configs, read_config), live=True)
+        return Look(_read(pods, read_pod), _read(jobs, read_any_job), _read(configs, read_config), live=True)
 
     async def _nodes_gone(self, pods: Sequence[PodSeen]) -> set[str]:
         """Nodes that are no longer a part of the cluster, of pods that should have ended and have not."""
@@ -187,7 +190,8 @@ class Observer:
 def own(resource: Resource, look: Look) -> Look:
     """The look without objects that only carry the labels: a forged driver must not stop another tenant's."""
     drivers = made_for(resource, [pod for pod in look.pods if pod.role == "driver"])
-    jobs = made_for(resource, look.jobs)
+    jobs = made_for(resource, _of(JobSeen, look.jobs))
+    compactions = _of(CompactionJob, look.jobs)
     executors = [pod for pod in look.pods if pod.role == "executor"]
     rollbacks = [pod for pod in look.pods if pod.role == "rollback"]
     pods = [
@@ -195,7 +199,7 @@ def own(resource: Resource, look: Look) -> Look:
         *controlled_by(resource, "Pod", {pod.uid for pod in drivers}, executors),
         *controlled_by(resource, "Job", {job.uid for job in jobs}, rollbacks),
     ]
-    return Look(pods, jobs, made_for(resource, look.configs), look.live)
+    return Look(pods, [*jobs, *compactions], made_for(resource, look.configs), look.live)
 
 
 def newest_attempt(resource: Resource, pods: Sequence[PodSeen]) -> int:
@@ -244,3 +248,7 @@ def attempt_inputs(look: Look) -> dict[int, AttemptInput]:
 
 def _read(objects: Sequence[Object], read: Callable[[Object], T | None]) -> list[T]:
     return [each for each in map(read, objects) if each is not None]
+
+
+def _of(kind: type[T], found: Sequence[object]) -> list[T]:
+    return [each for each in found if isinstance(each, kind)]

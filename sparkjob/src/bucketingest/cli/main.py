@@ -112,6 +112,15 @@ def run(
             help="Fields of the spec that this version does not know.",
         ),
     ] = UnknownFields.REFUSE,
+    service_jobs: Annotated[
+        bool,
+        typer.Option(
+            "--service-jobs",
+            envvar="BUCKETINGEST_SERVICE_JOBS",
+            help="The operator makes Jobs that merge.",
+            hidden=True,
+        ),
+    ] = False,
 ) -> None:
     """Run the pipeline of a BucketIngest on this machine, or as its driver.
 
@@ -121,7 +130,12 @@ def run(
     from bucketingest.cli.run import run_file
 
     options = RunOptions.of(
-        once=once, grace=grace, listen=listen, termination_log=termination_log, unknown_fields=unknown_fields
+        once=once,
+        grace=grace,
+        listen=listen,
+        termination_log=termination_log,
+        service_jobs=service_jobs,
+        unknown_fields=unknown_fields,
     )
     _options.writes_termination = True
     run_file(file, options)
@@ -211,6 +225,7 @@ def demo(
 
 for command in (services.compact, services.clean, services.archive):
     app.command()(command)
+app.command(hidden=True)(services.compact_round)
 
 
 def main() -> None:

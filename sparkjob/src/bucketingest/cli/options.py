@@ -46,6 +46,8 @@ class RunOptions:
     """None: no endpoints."""
     termination_log: Path | None = None
     """None: Kubernetes' own file where there is one."""
+    service_jobs: bool = False
+    """Whether an operator makes Jobs for compactions of this run."""
     unknown_fields: UnknownFields = UnknownFields.REFUSE
 
     @classmethod
@@ -56,11 +58,12 @@ class RunOptions:
         grace: str,
         listen: str | None,
         termination_log: Path | None,
+        service_jobs: bool = False,
         unknown_fields: UnknownFields = UnknownFields.REFUSE,
     ) -> Self:
         """From text. Raises BadOption."""
         address = None if listen is None else parse_address(listen)
-        return cls(once, duration("--grace", grace), address, termination_log, unknown_fields)
+        return cls(once, duration("--grace", grace), address, termination_log, service_jobs, unknown_fields)
 
 
 def duration(option: str, text: str) -> timedelta:

@@ -91,7 +91,9 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
             with job.signals.put_off():
                 session = build_session(resource)
                 job.signals.install()
-            running = ingest_resource(session, resource, once=job.options.once, board=board)
+            running = ingest_resource(
+                session, resource, once=job.options.once, board=board, service_jobs=job.options.service_jobs
+            )
             progress = _watch(resource, running, job, stop_when)
             job.succeeded()
         except (JvmFailed, Py4JError, ConnectionError) as error:  # the first caller sees that the JVM is gone

@@ -87,11 +87,12 @@ def murmur3_hash(values: pa.Array) -> Hashes:
     return np.where(codes < 0, np.int32(0), of_distinct[codes])
 
 
-def bucket_of_hash(hashes: Hashes, buckets: int) -> BucketIds:
-    """`(hash & 0x7fffffff) % buckets` as int32[n] in 0..buckets-1."""
-    if buckets < 1:
-        raise InvalidKeyRule(f"the bucket count must be at least 1, is {buckets}")
-    return ((hashes & np.int32(0x7FFFFFFF)) % np.int32(buckets)).astype(np.int32, copy=False)
+def bucket_of_hash(hashes: Hashes, buckets: int | npt.NDArray[np.int32]) -> BucketIds:
+    """`(hash & 0x7fffffff) % buckets` as int32[n] in 0..buckets-1; `buckets` for all rows, or of each row, int32[n]."""
+    counts = np.asarray(buckets, np.int32)
+    if counts.size and counts.min() < 1:
+        raise InvalidKeyRule(f"the bucket count must be at least 1, is {counts.min()}")
+    return ((hashes & np.int32(0x7FFFFFFF)) % counts).astype(np.int32, copy=False)
 
 
 def key_hashes(
@@ -122,7 +123,7 @@ def key_hashes(
 
 def bucket_ids(
     hash_keys: Sequence[pa.Array],
-    buckets: int,
+    buckets: int | npt.NDArray[np.int32],
     hash: BucketHash = "hudi",  # noqa: A002 - the word of the spec and of the table property
     exceptions: Mapping[int, HashKeys] | None = None,
 ) -> BucketIds:

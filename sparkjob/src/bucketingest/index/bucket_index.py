@@ -13,6 +13,10 @@ from functools import cached_property
 from itertools import count
 from typing import TypeAlias
 
+import numpy as np
+
+from bucketingest.hudi.bucket_rules.counts import BucketCounts
+from bucketingest.hudi.bucket_rules.hashing_config import CONFIG_DIRECTORY
 from bucketingest.hudi.errors import InvalidName
 from bucketingest.hudi.naming import bucket_of_file_id, deterministic_file_id
 from bucketingest.index.errors import BucketLayoutMismatch, BucketOutOfRange, DuplicateFileGroup
@@ -25,19 +29,22 @@ Place: TypeAlias = tuple[str, int]
 class FileIds:
     """The part of the index that a write task needs: small, picklable, with a file id for every bucket."""
 
-    buckets: int
+    counts: BucketCounts
     foreign: Mapping[Place, str] = field(default_factory=dict)
     """File ids that are not the deterministic ones: file groups made by Hudi's own writers."""
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the file ids."""
-        return hashlib.sha256(repr(sorted(self.foreign.items())).encode()).hexdigest()
+        """A digest of the file ids, and of the rules that choose among them."""
+        rules = [(rule.pattern, rule.buckets) for rule in self.counts.rules]
+        decided = [*sorted(self.foreign.items()), *rules]
+        return hashlib.sha256(repr(decided).encode()).hexdigest()
 
     def file_id(self, partition_path: str, bucket: int) -> str:
         """File id of a bucket's file group, existing or not. Raises BucketOutOfRange."""
-        if not 0 <= bucket < self.buckets:
-            raise BucketOutOfRange(f"bucket {bucket} of partition {partition_path!r} is not in 0..{self.buckets - 1}")
+        buckets = self.counts.of(partition_path)
+        if not 0 <= bucket < buckets:
+            raise BucketOutOfRange(f"bucket {bucket} of partition {partition_path!r} is not in 0..{buckets - 1}")
         return self.foreign.get((partition_path, bucket)) or deterministic_file_id(bucket)
 
 
@@ -54,13 +61,13 @@ class BucketIndex:
     """The part to send to tasks."""
 
     @classmethod
-    def bootstrap(cls, files: Iterable[tuple[str, str, str]], buckets: int) -> BucketIndex:
+    def bootstrap(cls, files: Iterable[tuple[str, str, str]], counts: BucketCounts) -> BucketIndex:
         """The index of a table with these committed files, each as (partition path, file id, file name).
 
         Files of pending or rolled-back instants and of replaced file groups must not be among them. Raises
         DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch (a file id that has no bucket).
         """
-        return cls({}, FileIds(buckets)).with_commit((partition, file_id) for partition, file_id, _ in files)
+        return cls({}, FileIds(counts)).with_commit((partition, file_id) for partition, file_id, _ in files)
 
     def with_commit(self, file_groups: Iterable[tuple[str, str]]) -> BucketIndex:
         """The index after a completed instant, our own or another writer's, that wrote these (partition path, file id).
@@ -71,7 +78,7 @@ class BucketIndex:
         changed: dict[str, dict[int, str]] = {}
         foreign: dict[Place, str] = {}
         for partition_path, file_id in file_groups:
-            bucket = _bucket_in_range(partition_path, file_id, self.buckets)
+            bucket = _bucket_in_range(partition_path, file_id, self.counts)
             groups = changed.get(partition_path) or self.groups.get(partition_path, {})
             other = groups.get(bucket)
             if other is None:
@@ -82,7 +89,7 @@ class BucketIndex:
                 raise DuplicateFileGroup(partition_path, bucket, (other, file_id))
         if not changed:
             return self
-        file_ids = FileIds(self.buckets, {**self.foreign, **foreign}) if foreign else self.file_ids
+        file_ids = FileIds(self.counts, {**self.foreign, **foreign}) if foreign else self.file_ids
         return BucketIndex({**self.groups, **changed}, file_ids)
 
     def without(self, file_groups: Iterable[tuple[str, str]]) -> BucketIndex:
@@ -100,7 +107,20 @@ class BucketIndex:
         if not changed:
             return self
         foreign = {place: file_id for place, file_id in self.foreign.items() if place not in gone}
-        return BucketIndex({**self.groups, **changed}, FileIds(self.buckets, foreign))
+        return BucketIndex({**self.groups, **changed}, FileIds(self.counts, foreign))
+
+    def with_counts(self, counts: BucketCounts) -> BucketIndex:
+        """The index under other rules. Raises BucketLayoutMismatch if they change a filled partition's count."""
+        filled = [partition_path for partition_path, groups in self.groups.items() if groups]
+        changed = np.flatnonzero(self.counts.of_all(filled) != counts.of_all(filled))
+        if len(changed):
+            path = filled[int(changed[0])]
+            raise BucketLayoutMismatch(
+                f"partition {path!r} has rows in {self.counts.of(path)} buckets, but the table's bucket rules now give "
+                f"it {counts.of(path)}: they were changed without rewriting the partition; delete the newest file in "
+                f"{CONFIG_DIRECTORY} before anything else is written"
+            )
+        return BucketIndex(self.groups, FileIds(counts, self.foreign))
 
     def avoiding(self, replaced: Collection[tuple[str, str]]) -> BucketIndex:
         """The index in which no bucket's rows go into one of these replaced (partition path, file id).
@@ -114,15 +134,15 @@ class BucketIndex:
                 bucket = bucket_of_file_id(file_id)
             except InvalidName:
                 continue  # not in a bucket index
-            if bucket < self.buckets and self.file_id(partition_path, bucket) == file_id:
+            if bucket < self.counts.of(partition_path) and self.file_id(partition_path, bucket) == file_id:
                 ids = (deterministic_file_id(bucket, number) for number in count())
                 foreign[partition_path, bucket] = next(each for each in ids if (partition_path, each) not in replaced)
-        return BucketIndex(self.groups, FileIds(self.buckets, {**self.foreign, **foreign})) if foreign else self
+        return BucketIndex(self.groups, FileIds(self.counts, {**self.foreign, **foreign})) if foreign else self
 
     @property
-    def buckets(self) -> int:
-        """Buckets per partition."""
-        return self.file_ids.buckets
+    def counts(self) -> BucketCounts:
+        """The bucket count of each partition."""
+        return self.file_ids.counts
 
     @property
     def known(self) -> Mapping[Place, str]:
@@ -152,7 +172,7 @@ def _own_copy(
     return changed[partition_path]
 
 
-def _bucket_in_range(partition_path: str, file_id: str, buckets: int) -> int:
+def _bucket_in_range(partition_path: str, file_id: str, counts: BucketCounts) -> int:
     try:
         bucket = bucket_of_file_id(file_id)
     except InvalidName as error:
@@ -160,10 +180,16 @@ def _bucket_in_range(partition_path: str, file_id: str, buckets: int) -> int:
             f"partition {partition_path!r} holds file group {file_id!r}, which names no bucket: the table was not "
             "written with Hudi's simple bucket index, so this pipeline cannot add to it; write to another table.path"
         ) from error
+    buckets = counts.of(partition_path)
     if bucket >= buckets:
+        where = f"file group {file_id} in partition {partition_path!r} belongs to bucket {bucket}, but "
+        if counts.rules:
+            raise BucketOutOfRange(
+                f"{where}the table's bucket rules give the partition {buckets}: a writer without the rules, or with "
+                "older ones, wrote it; stop that writer, and rewrite the partition (Hudi's insert_overwrite)"
+            )
         raise BucketOutOfRange(
-            f"file group {file_id} in partition {partition_path!r} belongs to bucket {bucket}, but "
-            f"spec.table.index.buckets is {buckets} (buckets 0..{buckets - 1}): the table has another bucket count; "
-            "set the count it was made with"
+            f"{where}spec.table.index.buckets is {buckets} (buckets 0..{buckets - 1}): the table has another bucket "
+            "count; set the count it was made with"
         )
     return bucket

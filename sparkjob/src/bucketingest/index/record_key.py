@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -46,8 +47,14 @@ class KeyColumns:
     missing: pa.Array | None
     """pa.BooleanArray[n] without nulls, true where the row has no usable key; None when every row has one."""
 
-    def bucket_ids(self, buckets: int, hash: BucketHash = "hudi") -> BucketIds:  # noqa: A002 - the word of the spec
-        """Bucket id of every row, int32[n]; of a missing row a number without meaning."""
+    def bucket_ids(
+        self,
+        buckets: int | npt.NDArray[np.int32],
+        hash: BucketHash = "hudi",  # noqa: A002 - the word of the spec
+    ) -> BucketIds:
+        """Bucket id of every row, int32[n]; of a missing row a number without meaning. `buckets` as `bucket_of_hash`
+        takes it.
+        """
         return bucket_ids(self.hash_keys, buckets, hash, self.exceptions)
 
 

@@ -22,7 +22,6 @@ class RowRules:
     record_key: RecordKeyRule
     partition_path: PartitionPathRule
     ordering_field: str | None
-    buckets: int
     hash: BucketHash
 
 
@@ -34,7 +33,6 @@ def row_rules(definition: TableDefinition) -> RowRules:
         ),
         partition_path=PartitionPathRule(definition.partition_fields, definition.hive_style_partitioning),
         ordering_field=definition.ordering_field,
-        buckets=definition.buckets,
         hash=_known_hash(definition),
     )
 

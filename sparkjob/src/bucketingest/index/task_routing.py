@@ -37,15 +37,20 @@ class PartitionNumbers:
 
 
 def route(
-    partition_numbers: npt.NDArray[np.int64], bucket_ids: npt.NDArray[np.int32], buckets: int, tasks: int
+    partition_numbers: npt.NDArray[np.int64],
+    bucket_ids: npt.NDArray[np.int32],
+    buckets: int | npt.NDArray[np.int32],
+    tasks: int,
 ) -> npt.NDArray[np.int32]:
-    """Task of each (partition, bucket), int32[n] in 0..tasks-1; both arrays have length n.
+    """Task of each (partition, bucket), int32[n] in 0..tasks-1; the arrays have length n. `buckets`: the bucket count
+    of all partitions, or of each place's one.
 
     A partition's buckets go round robin, and each partition starts where the one before it ended, so partitions with
-    few buckets do not pile up on the first tasks. With known partitions, the tasks' numbers of file groups differ by at
-    most one.
+    few buckets do not pile up on the first tasks. With known partitions of one bucket count, the tasks' numbers of file
+    groups differ by at most one.
     """
-    if buckets < 1 or tasks < 1:
+    counts = np.asarray(buckets, np.int64)
+    if tasks < 1 or (counts.size and counts.min() < 1):
         raise ValueError(f"buckets and tasks must be at least 1, are {buckets} and {tasks}")
     # Numbers are below 2^33 and bucket counts below 2^27, so the product fits 63 bits.
-    return ((partition_numbers * np.int64(buckets) + bucket_ids) % np.int64(tasks)).astype(np.int32)
+    return ((partition_numbers * counts + bucket_ids) % np.int64(tasks)).astype(np.int32)

@@ -30,6 +30,10 @@ class CleanRefused(ServiceError):
     """A pending clean must not delete its files now: a reader, a savepoint or a restore may need them."""
 
 
+class PodsMissing(ServiceError):
+    """A Job was wanted for a compaction, and no pod has begun to work on it, or all of them have stopped."""
+
+
 class WorkerDied(ServiceError):
     """The process beside the job was killed, or cannot be started."""
 

@@ -1,4 +1,4 @@
-"""Table services inside the job: short steps between two commits, long work in a process beside it."""
+"""Table services inside the job: short steps between two commits, long work in a process beside it, or in pods."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from typing import Any, Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import HudiError
-from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.instant import parse_time
 from bucketingest.lease.record import LeaseError
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder, Ended, Work
-from bucketingest.services.compaction.propose import LogBacklog, Look
+from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import NewerFormat, PlanOutdated, RoundEnded, WorkerDied
-from bucketingest.services.worker import Execute, Propose, Request, Tidied, Tidy
+from bucketingest.services.homes import Home, LeftToHudi, ServicesPolicy, left_to_hudi
+from bucketingest.services.pods.waiting import POLL, Pods, PodWork
+from bucketingest.services.worker import Execute, Looked, Propose, Request, Tidied, Tidy
 from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.storage import Storage
 from bucketingest.write.errors import FencedOut
@@ -59,6 +61,18 @@ class ServicesState:
     """Instants that were taken off the active timeline."""
     failures: int = 0
     """Steps that failed, each tried again."""
+    last_failure: str | None = None
+    """Why the newest of them failed."""
+    home: Home | None = None
+    """Where the newest compaction is merged; None before the first, and while they are left to Hudi."""
+    why: str | None = None
+    """Why there, or why they are left to Hudi."""
+    pod_work: PodWork | None = None
+    """What pods are wanted for now."""
+    last_compaction: str | None = None
+    """Request time of the newest compaction that was completed."""
+    last_compaction_at: datetime | None = None
+    """When that was noticed."""
 
     def oldest_log_age(self, now: datetime) -> float | None:
         """Seconds since the request of the oldest log file's instant; None without log files."""
@@ -82,11 +96,12 @@ class InlineServices:
         forward: Callable[[], float] = forward_seconds,
         start: Start = WorkerProcess,
         tidy: Tidy | None = None,
+        policy: ServicesPolicy | None = None,
         report: Callable[[ServicesState], None] = lambda _: None,
     ) -> None:
         """`triggers` None: nothing new is started, what is pending is finished. `forward`: seconds by a clock that
         cannot be set. `start`: starts the process beside the job. `tidy`: cleans and archives; None:
-        neither is done. `report` is told every change.
+        neither is done. `policy`: where compactions are merged; None: inline. `report` is told every change.
         """
         self._storage = storage
         self._holder = holder
@@ -95,6 +110,10 @@ class InlineServices:
         self._start = start
         self._tidy = tidy
         self._next_tidy = forward()
+        self._policy = policy or ServicesPolicy()
+        # Before the first look, mode auto does not know what Hudi's services do.
+        self._left: LeftToHudi | None = None if self._policy.mode == "auto" else LeftToHudi()
+        self._pods = Pods(storage, self._policy, forward)
         self._tell = report
         self._report = ServicesState()
         self._next_look: float | None = forward() + FIRST_LOOK.total_seconds()
@@ -133,7 +152,7 @@ class InlineServices:
             self._look_again(LOOK_EVERY)
         except BucketIngestError as error:
             self._failures += 1
-            self._note(failures=self._report.failures + 1)
+            self._note(failures=self._report.failures + 1, last_failure=str(error))
             rests = isinstance(error, NewerFormat | HudiError)
             pause = _PAUSE_MAX if rests else min(LOOK_EVERY * 2 ** (self._failures - 1), _PAUSE_MAX)
             extra = {"reason": str(error), "again_in_seconds": pause.total_seconds()}
@@ -148,7 +167,11 @@ class InlineServices:
 
     def _step(self) -> None:
         if self._worker is None:
-            self._look()
+            if self._pods.needs_holder():
+                self._look()
+            else:
+                self._failures = 0
+                self._look_again(POLL)
             return
         worker, work = self._worker, self._work
         self._worker = self._work = None
@@ -158,10 +181,11 @@ class InlineServices:
             self._count_death(worker.operation, work)
             raise
         self._failures = 0
-        if isinstance(answer, Look):
-            self._note(backlog=answer.backlog)
-        if isinstance(answer, Look) and answer.proposal is not None:
-            self._holder.request(answer.proposal)
+        if isinstance(answer, Looked):
+            self._note(backlog=answer.look.backlog)
+            self._leave_to_hudi(left_to_hudi(self._policy.mode, answer.foreign))
+        if isinstance(answer, Looked) and answer.look.proposal is not None and not self._leaves_compaction:
+            self._holder.request(answer.look.proposal)
             self._look()
         elif isinstance(answer, Tidied):
             before = self._report
@@ -179,27 +203,54 @@ class InlineServices:
         state = self._holder.advance()
         if isinstance(state, Work):
             self._note(compacting=state.compaction)
+            choice = self._pods.place(state)
+            self._note(home=choice.home, why=choice.why, pod_work=self._pods.work)
+            if choice.home is Home.JOB:
+                self._look_again(POLL)
+                return
             self._work = state
             self._worker = self._start(Execute(self._storage, state, dict(self._given_up)))
             return
         self._deaths.clear()
         self._given_up.clear()
+        self._pods.end()
+        if self._report.pod_work is not None:
+            self._note(pod_work=None)
         if isinstance(state, Ended):
-            self._note(compactions=self._report.compactions + (state.end is End.COMPLETED))
-            self._failed |= dict.fromkeys(state.failed, self._forward())
+            self._note_end(state)
         pending = self._holder.open_compaction()
         if pending != self._report.compacting:
             self._note(compacting=pending)
         if state is None and pending is None:
             if self._triggers is None:
                 self._next_look = None
-            elif self._tidy is not None and self._forward() >= self._next_tidy:
+            elif self._tidy is not None and self._may_tidy and self._forward() >= self._next_tidy:
                 self._next_tidy = self._forward() + TIDY_EVERY.total_seconds()
                 self._worker = self._start(self._tidy)
             else:
                 self._worker = self._start(Propose(self._storage, self._triggers, self._skipped()))
         else:
             self._look_again(LOOK_EVERY)
+
+    @property
+    def _leaves_compaction(self) -> bool:
+        return self._left is None or self._left.compaction is not None
+
+    @property
+    def _may_tidy(self) -> bool:
+        return self._left is not None and self._left.tidying is None
+
+    def _leave_to_hudi(self, left: LeftToHudi) -> None:
+        if left == self._left:
+            return
+        if left.compaction is not None:
+            self._note(home=None, why=f"{left.compaction}: this job leaves table services to it")
+        elif self._left is not None and self._left.compaction is not None:
+            self._note(why=None)
+        if left != LeftToHudi() or self._left is not None:
+            extra = {"compaction": left.compaction or "this job", "clean_and_archive": left.tidying or "this job"}
+            log.info("who carries table services out", extra=extra)
+        self._left = left
 
     def _skipped(self) -> frozenset[Group]:
         """File groups that could not be merged lately: each try costs as much as the first."""
@@ -213,6 +264,12 @@ class InlineServices:
         self._deaths[operation] += 1
         if self._deaths[operation] >= _DEATHS_MAX:
             self._given_up[operation] = f"its merge ended its process {_DEATHS_MAX} times (out of memory?)"
+
+    def _note_end(self, ended: Ended) -> None:
+        if ended.end is End.COMPLETED:
+            count = self._report.compactions + 1
+            self._note(compactions=count, last_compaction=ended.compaction, last_compaction_at=utc_now())
+        self._failed |= dict.fromkeys(ended.failed, self._forward())
 
     def _note(self, **changes: Any) -> None:
         self._report = replace(self._report, **changes)

@@ -22,7 +22,7 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, RESTORE, ROLLBACK, SAVEPOINT, Instant, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
-from bucketingest.write.instants.commit_content import PIPELINE
+from bucketingest.write.pipeline_names import PIPELINE
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import partial
 from typing import Self
 
+from bucketingest.hudi.history.manifest import load_manifest
+from bucketingest.hudi.history.writer import settle
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.rollback.plan import rolled_back_instants
@@ -20,8 +22,9 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.lease.objects import newest_lease
 from bucketingest.lease.record import LeaseLost
 from bucketingest.services.archive.choose import ArchiveChoice, ArchiveRules, Held, choose, old_writes
-from bucketingest.services.archive.execute import ArchiveResult, archive
+from bucketingest.services.archive.execute import ArchiveResult, archive, put_back
 from bucketingest.services.archive.facts import read_facts
+from bucketingest.services.archive.horizon import read_horizon
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.decisions import StoredDecisions
 from bucketingest.services.clean.execute import Cleaned, CleanOptions, clean_table
@@ -59,12 +62,28 @@ def clean(table: Guarded, retention: Retention) -> Cleaned:
     Raises CleanRefused, UnsupportedTable for a table with Hudi's metadata table, and what `clean_table` raises.
     """
     refuse_metadata_table(table.storage)
+    remove_put_back(table)
     decisions = StoredDecisions(table.storage)
     cleaned = clean_table(table.storage, retention, clean_options(table))
     decisions.forget(table.clock())
     for result in cleaned.results:
         log.info("cleaned", extra={"clean": result.request_time, "files": result.files})
     return cleaned
+
+
+def remove_put_back(table: Guarded) -> None:
+    """Undo what a paused process did after its archival: first the number of an old manifest, by which all archived
+    since would be missing from the history; then what it put back onto the timeline. First of all: a compaction that is
+    inflight again, without its plan, keeps everything else from its work.
+    """
+    storage = table.storage
+    manifest = load_manifest(storage)
+    if manifest.number > manifest.published:
+        with table.lock():
+            table.check()
+            settle(storage, table.check)
+    if horizon := read_horizon(storage):
+        put_back(storage, Timeline.load(storage), horizon)
 
 
 def clean_options(table: Guarded) -> CleanOptions:
@@ -78,6 +97,7 @@ def archive_old(table: Guarded, rules: ArchiveRules | None = None) -> list[Archi
     Raises UnsupportedTable for a table with Hudi's metadata table, and what `archive` raises.
     """
     refuse_metadata_table(table.storage)
+    remove_put_back(table)
     results: list[ArchiveResult] = []
     while len(results) < _RUNS_MAX:
         held = held_back(table.storage)

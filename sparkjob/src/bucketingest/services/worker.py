@@ -31,12 +31,22 @@ from bucketingest.services.compaction.facts import HEARTBEAT
 from bucketingest.services.compaction.holder import CompactionHolder, Work
 from bucketingest.services.compaction.propose import Look, propose
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.foreign import ForeignServices, foreign_services
 from bucketingest.services.tidy import Guarded, archive_old, clean, lease_check
 from bucketingest.storage import Storage
 
 _PRIORITY: Final = 10
 """Added to the niceness: the job goes first."""
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({})))
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The answer to `Propose`."""
+
+    look: Look
+    foreign: ForeignServices
+    """What another writer did lately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +57,11 @@ class Propose:
     triggers: CompactionTriggers
     skipped: frozenset[Group] = frozenset()
 
-    def run(self, _: Callable[[int, int], None]) -> Look:
+    def run(self, _: Callable[[int, int], None]) -> Looked:
         """Carry the request out."""
-        return propose(self.storage, self.triggers, datetime.now(UTC), skipped=self.skipped)
+        now = datetime.now(UTC)
+        look = propose(self.storage, self.triggers, now, skipped=self.skipped)
+        return Looked(look, foreign_services(self.storage, now))
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,12 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "index.hashFields must be columns of recordKey",
             ".index.hashFields",
         ),
+        CelRule(
+            "!has(self.index.partitionBuckets) || self.index.partitionBuckets.size() == 0 || "
+            "self.partitionBy.size() > 0",
+            "index.partitionBuckets is for a table with partitionBy only",
+            ".index.partitionBuckets",
+        ),
     ),
     "table.lock": (_longer_than_lease("waitTimeout"), _longer_than_lease("heldTimeout")),
     "table.path": (_PLAIN_PATH,),

@@ -25,6 +25,7 @@ _COLUMNS: Final = (
     ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether rows become visible as promised."),
     ("Last commit", "date", ".status.lastCommit.time", "Time since the last completed instant."),
     ("Lag", "number", ".status.lag.seconds", "Age in seconds of the oldest input that is not committed."),
+    ("Log age", "date", ".status.services.oldestLogAt", "Age of the oldest log file that is not compacted."),
     ("Attempt", "integer", ".status.attempt", "Number of the newest attempt."),
     ("Age", "date", ".metadata.creationTimestamp", "Time since the resource was created."),
 )

@@ -54,6 +54,16 @@ class LagReport(_Report):
     )
 
 
+class CompactionWork(_Report):
+    """A round of a compaction whose base files pods make."""
+
+    compaction: str = Field(description="Request time of the compaction.")
+    number: int = Field(description="Number of the compaction in the table's services folder.")
+    round: int = Field(description="Number of the round.")
+    chunks: int = Field(description="Parts of the work: more pods have nothing to do.")
+    size: int = Field(description="Bytes to read.")
+
+
 class ServicesReport(_Report):
     """Table services of the job, as of their last look at the table; totals from the start of the process."""
 
@@ -64,6 +74,23 @@ class ServicesReport(_Report):
     compacting_seconds: float | None = Field(description="Since its request time.")
     compactions: int
     failures: int
+    mode: str | None = Field(default=None, description="services.mode of the resource, or the default.")
+    home: str | None = Field(
+        default=None, description="Where the newest compaction is merged: inline or job; null before the first."
+    )
+    why: str | None = Field(default=None, description="Why there, or why table services are left to another writer.")
+    oldest_log_at: datetime | None = Field(
+        default=None, description="When the oldest log file's instant was requested: so old are read-optimized queries."
+    )
+    compacting_at: datetime | None = Field(default=None, description="Request time of the pending compaction.")
+    last_compaction: str | None = Field(
+        default=None, description="Request time of the last compaction that this process completed."
+    )
+    last_compaction_at: datetime | None = Field(default=None, description="When it was completed.")
+    last_failure: str | None = Field(default=None, description="Why the last failed step failed.")
+    job: CompactionWork | None = Field(
+        default=None, description="What a Job of pods is wanted for now; null while none is."
+    )
 
 
 class ProgressReport(_Report):

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from bucketingest.spec.fields.options import FILES_OPTIONS, KAFKA_OPTIONS, SPARK_SETTINGS, TABLE_PROPERTIES
+from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
 from bucketingest.spec.quantity import format_duration, parse_cores, parse_duration
 
 
@@ -158,6 +159,19 @@ def _no_duplicates(view: View) -> Iterator[Broken]:
             seen.add(item)
 
 
+def _partition_buckets(view: View) -> Iterator[Broken]:
+    rules = view.value("table.index.partitionBuckets")
+    for position, rule in enumerate(rules if isinstance(rules, (list, tuple)) else ()):
+        pattern = rule.get("pattern") if isinstance(rule, Mapping) else None
+        if isinstance(pattern, str) and not {",", ";"} & set(pattern):  # these the schema refuses
+            try:
+                read_pattern(pattern)
+            except InvalidPattern as error:
+                yield Broken(("table", "index", "partitionBuckets", position, "pattern"), str(error))
+    if rules and not view.value("table.partitionBy"):
+        yield Broken(("table", "index", "partitionBuckets"), "is for a table with table.partitionBy only")
+
+
 def _hash_fields(view: View) -> Iterator[Broken]:
     record_key = view.texts("table.recordKey")
     if record_key is None:
@@ -265,6 +279,7 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _confluent_header,
     _schema_of_text_files,
     _no_duplicates,
+    _partition_buckets,
     _hash_fields,
     _reserved_columns,
     _refused_names,

@@ -25,7 +25,7 @@ class Condition(SpecModel):
     """One aspect of the pipeline's state, in the form that Kubernetes tools know."""
 
     type: SmallText = Field(
-        description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy or TimelineClean.",
+        description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean or ServicesHealthy.",
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether the condition holds.")
     reason: SmallText = Field(description="One CamelCase word why.")
@@ -78,6 +78,34 @@ class Attempt(SpecModel):
     message: Sentence | None = Field(default=None, description="The job's message about its end.")
 
 
+class ServicesStatus(SpecModel):
+    """Table services of the pipeline, as its driver last reported them."""
+
+    mode: SmallText = Field(description="services.mode, or the default.")
+    home: SmallText | None = Field(
+        default=None, description="Where the newest compaction is merged: inline or job; absent before the first."
+    )
+    why: Sentence | None = Field(
+        default=None, description="Why there, or why table services are left to another writer."
+    )
+    pending: InstantTime | None = Field(default=None, description="Request time of the compaction that is pending.")
+    pending_since: datetime | None = Field(default=None, alias="pendingSince", description="The same as a time.")
+    oldest_log_at: datetime | None = Field(
+        default=None,
+        alias="oldestLogAt",
+        description="When the oldest log file was begun that no compaction has merged: so old are read-optimized "
+        "queries. Absent without log files.",
+    )
+    last_compaction: InstantTime | None = Field(
+        default=None, alias="lastCompaction", description="Request time of the last completed compaction."
+    )
+    last_compaction_at: datetime | None = Field(
+        default=None, alias="lastCompactionAt", description="When it was completed."
+    )
+    failures: Count = Field(default=0, description="Steps that failed since the driver started, each tried again.")
+    last_failure: Sentence | None = Field(default=None, alias="lastFailure", description="Why the last of them failed.")
+
+
 class Status(SpecModel):
     """What the operator last saw and did."""
 
@@ -87,7 +115,8 @@ class Status(SpecModel):
     phase: Phase | None = Field(default=None, description="The state in one word.")
     conditions: tuple[Condition, ...] | None = Field(
         default=None,
-        description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean.",
+        description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean; with table services "
+        "ServicesHealthy.",
         max_length=16,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
@@ -98,6 +127,9 @@ class Status(SpecModel):
     lag: Lag | None = Field(
         default=None,
         description="Input that is not yet visible in the table, as of the last commit, or newer after a minute.",
+    )
+    services: ServicesStatus | None = Field(
+        default=None, description="Table services; absent before their first look, and where they are off."
     )
     attempt: Whole | None = Field(default=None, description="Number of the newest attempt.", ge=0, le=COUNT_MAX)
     attempts: tuple[Attempt, ...] | None = Field(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bucketingest.hudi.lock.hudi_lock import open_lock
+from bucketingest.hudi.lock.hudi_lock import HudiLock, open_lock
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.table.table import load_table
@@ -44,15 +44,22 @@ _LEASE_MARGIN: Final = timedelta(seconds=2)
 
 
 def ingest_resource(
-    session: SparkSession, resource: BucketIngest, *, once: bool = False, board: ProgressBoard | None = None
+    session: SparkSession,
+    resource: BucketIngest,
+    *,
+    once: bool = False,
+    board: ProgressBoard | None = None,
+    service_jobs: bool = False,
 ) -> RunningIngest:
     """Start the pipeline that the resource describes. `once`: ingest all available input, then stop, whatever the
-    resource's trigger. `board`: where progress is recorded, to be read before and after the query too.
+    resource's trigger. `board`: where progress is recorded, to be read before and after the query too. `service_jobs`:
+    an operator makes Jobs for compactions that the board asks for.
 
     Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before
     all checks.
     """
     pipeline = Pipeline.of(resource)
+    pipeline = replace(pipeline, services=replace(pipeline.services, makes_jobs=service_jobs))
     with prepared(session):
         rows = read_source(session, resource)
         shape = RowShape(resource, pipeline.delete_when)
@@ -101,6 +108,8 @@ def _start(
             has_deletes=has_deletes,
             log_block=pipeline.log_block,
             drop_metadata_table=_drop_of(storage, pipeline, lease),
+            lock=lambda: _lock_of(storage, pipeline, lease).held(),
+            check_lease=lambda: lease.check(_LEASE_MARGIN),
         )
         work = _work(rows, pipeline)
         held = _HeldTable.of(pipeline, opened, lease, board)
@@ -122,10 +131,14 @@ def _drop_of(storage: Storage, pipeline: Pipeline, lease: TableLease) -> Callabl
         return None
 
     def drop() -> None:
-        lock = open_lock(storage, load_table(storage).properties, pipeline.lock, str(lease.owner))
-        MetadataTableDrop(storage, lock.held).at_start()
+        MetadataTableDrop(storage, _lock_of(storage, pipeline, lease).held).at_start()
 
     return drop
+
+
+def _lock_of(storage: Storage, pipeline: Pipeline, lease: TableLease) -> HudiLock:
+    """The lock that the table's own properties name."""
+    return open_lock(storage, load_table(storage).properties, pipeline.lock, str(lease.owner))
 
 
 def _recorded_sleep(record: Callable[[float], None]) -> Callable[[float], None]:
@@ -202,7 +215,9 @@ def _coordinator(
 def _services(pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: ProgressBoard) -> InlineServices:
     holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
     tidy = Tidy(held.storage, Retention(retain=pipeline.clean_retain), pipeline.lock, lease.lease_id)
-    return InlineServices(held.storage, holder, pipeline.compaction, tidy=tidy, report=board.services)
+    return InlineServices(
+        held.storage, holder, pipeline.compaction, tidy=tidy, policy=pipeline.services, report=board.services
+    )
 
 
 def _source_kind(resource: BucketIngest) -> SourceKind:

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, Self
 
+from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.lock.hudi_lock import LockSettings
 from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.metadata_table import MetadataTablePolicy
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.homes import ServicesPolicy
 from bucketingest.spec.fields.services import Services
+from bucketingest.spec.fields.table import Index
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import beginning_of
@@ -61,6 +64,8 @@ class Pipeline:
     """When the job compacts the table; None: it carries no table service out."""
     clean_retain: timedelta = timedelta(hours=24)
     """How long superseded files stay."""
+    services: ServicesPolicy = field(default_factory=ServicesPolicy)
+    """Where compactions are merged."""
     max_commit_retries: int = 5
     work: str | None = None
     """All that the resource says about which rows are written, and how, as text. None: it is not known whether two
@@ -92,6 +97,7 @@ class Pipeline:
                 partition_fields=table.partition_by,
                 ordering_field=table.ordering_field,
                 buckets=table.index.buckets,
+                bucket_rules=_bucket_rules(table.index),
                 hash=table.index.hash,
                 hash_fields=resource.hash_fields,
                 version=table.version,
@@ -114,13 +120,20 @@ class Pipeline:
             max_files=spec.commit.max_files,
             compaction=_triggers(spec.services),
             clean_retain=spec.services.clean.retain,
+            services=ServicesPolicy(spec.services.chosen_mode),
             max_commit_retries=spec.commit.max_retries,
             work=spec.model_dump_json(include={"source", "format", "transform", "table"}),
         )
 
 
+def _bucket_rules(index: Index) -> tuple[BucketRule, ...] | None:
+    if index.partition_buckets is None:
+        return None
+    return tuple(BucketRule(rule.pattern, rule.buckets) for rule in index.partition_buckets)
+
+
 def _triggers(services: Services) -> CompactionTriggers | None:
-    if not services.runs_inline:
+    if not services.run:
         return None
     compaction = services.compaction
     return CompactionTriggers(compaction.log_files, compaction.log_percent / 100, compaction.log_age)

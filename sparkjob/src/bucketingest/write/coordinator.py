@@ -131,7 +131,7 @@ class InstantCoordinator:
             self._abort(instant, str(error))
             raise
         written = time.monotonic()
-        self._keep(instant, LedgerEntry(source_range, tuple(statuses)))
+        self._keep(instant, LedgerEntry(source_range, tuple(statuses), self._writer.bucket_rules))
         commit = self._commit_if_due(instant)
         self._settled, self._base = True, self._position
         return outcome_of(instant.request_time, statuses, written - started, commit)

@@ -32,6 +32,10 @@ class PositionLost(WriteError):
     exit_code = ExitCode.POSITION_LOST
 
 
+class RulesConflict(WriteError):
+    """The table's bucket rules cannot be changed now, because another writer is at work."""
+
+
 class FencedOut(WriteError):
     """A newer attempt of the same pipeline has claimed the table; this one must stop without committing."""
 

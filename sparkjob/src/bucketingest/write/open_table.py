@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
+from bucketingest.hudi.bucket_rules.counts import BucketCounts
+from bucketingest.hudi.bucket_rules.hashing_config import TableRules, load_rules
 from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
 from bucketingest.hudi.plans.replaced import replaced_file_groups
+from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import check_table
 from bucketingest.hudi.table.file_view import FileView, load_file_view
 from bucketingest.hudi.table.key_sample import sample_record_keys
@@ -25,6 +30,7 @@ from bucketingest.index.bucket_index import BucketIndex
 from bucketingest.index.layout_check import verify_bucket_layout
 from bucketingest.index.row_rules import RowRules, check_columns, row_rules
 from bucketingest.storage import Storage, verify_create_if_absent
+from bucketingest.write.bucket_rules import settle_rules
 from bucketingest.write.instants.journal import ROOT
 from bucketingest.write.plan import DELETE_COLUMN
 
@@ -46,6 +52,7 @@ class OpenTable:
     """The same as Arrow, with the delete column last if the input has it: the schema of the write tasks' rows."""
     log_block: LogBlock
     index: BucketIndex
+    bucket_rules: TableRules
     partitions: frozenset[str]
     """Partition paths that have their partition metadata."""
     commits: frozenset[str]
@@ -71,13 +78,16 @@ def open_table(
     has_deletes: bool = False,
     log_block: LogBlock | None = None,
     drop_metadata_table: Callable[[], None] | None = None,
+    lock: Lock = nullcontext,
+    check_lease: Callable[[], None] = lambda: None,
 ) -> OpenTable:
     """Open the table, or create it with the incoming columns.
 
     `incoming`: columns after the transform, without the delete column. `log_block` None: `best_log_block`.
-    `drop_metadata_table`: is called after all checks; None: a table with Hudi's metadata table is refused. Raises
-    UnsupportedTable with every reason found, DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch, SchemaError,
-    and what key rules raise for missing columns.
+    `drop_metadata_table`: is called after all checks; None: a table with Hudi's metadata table is refused. `lock` and
+    `check_lease`: for a change of the bucket rules. Raises UnsupportedTable with every reason found,
+    DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch, SchemaError, RulesConflict, and what key rules raise for
+    missing columns.
     """
     rules = check_definition(definition, incoming)
     for warning in layout_warnings(definition, incoming, has_deletes=has_deletes, log_block=log_block):
@@ -89,15 +99,17 @@ def open_table(
     except TableNotFound:
         table, created = create_table(storage, definition, schema_json(avro)), True
     check_table(table, definition, metadata_table=drop_metadata_table is not None)
+    bucket_rules = load_rules(storage, definition.buckets)
     timeline = Timeline.load(storage)
     avro = _merged_schema(table, timeline, avro)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
-    index = BucketIndex.bootstrap(_committed_files(view, replaced), definition.buckets).avoiding(replaced)
+    index = BucketIndex.bootstrap(_committed_files(view, replaced), bucket_rules.counts).avoiding(replaced)
     if table.bucket_count is None:  # made by Hudi, which does not record how it hashed
-        verify_bucket_layout(sample_record_keys(storage, view), rules.record_key, rules.buckets, rules.hash)
+        _verify_layout(sample_record_keys(storage, view, replaced), rules, bucket_rules.counts)
     if drop_metadata_table is not None:
         drop_metadata_table()
+    bucket_rules = settle_rules(storage, definition, lock, check_lease)
     return OpenTable(
         table=table,
         definition=definition,
@@ -105,7 +117,8 @@ def open_table(
         avro_schema=avro,
         row_schema=_row_schema(avro, has_deletes=has_deletes),
         log_block=log_block or best_log_block(definition, incoming),
-        index=index,
+        index=index.with_counts(bucket_rules.counts),
+        bucket_rules=bucket_rules,
         partitions=view.marked_partitions,
         commits=frozenset(instant.request_time for instant in timeline.completed_commits),
         created=created,
@@ -142,6 +155,14 @@ def _merged_schema(table: HoodieTable, timeline: Timeline, incoming: AvroSchema)
     if comparison.fit is Fit.REFUSED:
         raise UnsupportedTable(table.storage.url, [f"schema: {reason}" for reason in comparison.reasons])
     return comparison.schema
+
+
+def _verify_layout(sample: Iterable[tuple[str, str, str]], rules: RowRules, counts: BucketCounts) -> None:
+    samples: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
+    for key, partition_path, file_id in sample:
+        samples[counts.of(partition_path)].append((key, file_id))
+    for buckets, pairs in samples.items():
+        verify_bucket_layout(pairs, rules.record_key, buckets, rules.hash)
 
 
 def _committed_files(view: FileView, replaced: Collection[tuple[str, str]]) -> list[tuple[str, str, str]]:

@@ -1,8 +1,11 @@
-"""A pipeline's name as one directory level, for its objects next to tables and dead letters."""
+"""Where a pipeline's name stands: in its instants, and as one directory level next to tables and dead letters."""
 
 from __future__ import annotations
 
 from typing import Final
+
+PIPELINE: Final = "bucketingest.pipeline"
+"""Key of the pipeline in the extra metadata of its instants."""
 
 NOT_PIPELINES: Final = ("lease", "services")
 """The table's lease and the objects of its table services lie under these names."""

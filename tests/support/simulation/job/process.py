@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings
@@ -20,7 +21,7 @@ from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.rows.write_status import WriteStatus
 from support.simulation.job.engine import Engine
-from support.simulation.job.services import OwnServices
+from support.simulation.job.services import OwnServices, ServiceRules
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes
 from support.simulation.source import DEFINITION, SCHEMA, offset_of, source_range
@@ -58,8 +59,8 @@ class Limits:
     """None: an instant per micro-batch."""
     locks: bool
     """Whether it holds the table's lock while it changes the timeline: then no other actor has a turn."""
-    serves: bool = False
-    """Whether it compacts the table."""
+    serves: ServiceRules | None = None
+    """What its table services keep; None: it has none."""
     clock_is_set: bool = False
     """Whether its wall clock goes back and forth while it runs."""
 
@@ -104,6 +105,9 @@ class Process:
     def _now_ms(self) -> int:
         return int(self._clock().timestamp() * 1000)
 
+    def _lock_of(self, actor: Actor) -> Lock:
+        return (lambda: self._world.atomically(actor)) if self._limits.locks else nullcontext
+
     def _ingest(self, actor: Actor) -> None:
         around, limits, spec = self._around, self._limits, self.spec
         opened = open_table(View(around.table, self._world, actor), DEFINITION, SCHEMA, has_deletes=True)
@@ -113,15 +117,17 @@ class Process:
             limits.max_retries,
             View(around.letters[spec.dead_letters], self._world, actor),
             commit_interval=limits.commit_interval,
-            lock=(lambda: self._world.atomically(actor)) if limits.locks else nullcontext,
+            lock=self._lock_of(actor),
             check_lease=lambda: around.check_lease(spec.pipeline),
             clock=self._clock,
             forward=self._world.forward,
             work=self._fingerprint,
             open_letters=lambda url: around.open_letters(url, actor, self._routes.views),
         )
-        if limits.serves:
-            self._services = OwnServices(self.name, around, settings.lock, spec.pipeline, self._clock)
+        if limits.serves is not None:
+            self._services = OwnServices(
+                self.name, around, limits.serves, lock_of=self._lock_of, pipeline=spec.pipeline, clock=self._clock
+            )
         coordinator = InstantCoordinator(opened, settings)
         self._world.note(self.name, "claimed", f"epoch {coordinator.epoch}")
         for starts_left in reversed(range(_STARTS_MAX)):
@@ -150,7 +156,8 @@ class Process:
                 self._skew = timedelta(milliseconds=rng.choice(SKEWS))
                 self._world.note(self.name, "clock is", f"wrong by {self._skew}")
             if self._services is not None and rng.random() < _SERVED:
-                self._services.step(actor)
+                for _ in range(rng.choice((1, 1, 2, 4))):
+                    self._services.step(actor)
             if rng.random() < _IDLE:
                 coordinator.commit_if_due()
             if rng.random() < _STOPPED:  # gracefully, as by SIGTERM

@@ -1,47 +1,87 @@
-"""Table services of a process: the real holder's steps between micro-batches, and executors that may outlive it."""
+"""Table services of a process: the real holder's steps between micro-batches; executors, cleaners and archivers beside
+it that may outlive it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.rollback.rollback import Lock
-from bucketingest.lease.record import LeaseError
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.lease.record import LeaseError, LeaseLost
+from bucketingest.services.archive.choose import ArchiveRules
+from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.facts import HEARTBEAT
 from bucketingest.services.compaction.holder import CompactionHolder, Work
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.errors import CleanRefused
+from bucketingest.services.tidy import Guarded, archive_old, clean
 from bucketingest.write.errors import FencedOut
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.view import View
 from support.simulation.world import Actor
 
 _LAST_STEPS_MAX: Final = 12
+_TIDIES: Final = 0.5
+"""How often clean and archive run when a step finds no compaction to carry out."""
+_HEARTBEAT_EXPIRES: Final = timedelta(minutes=3)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRules:
+    """What the services of every process of a schedule keep."""
+
+    retention: Retention
+    archive: ArchiveRules
+    aim: float = 0.0
+    """How often a change of storage by a service fails, is late or is its last."""
 
 
 class OwnServices:
-    """Compacts the table of one process. A failure is noted, and tried again at the next step."""
+    """Table services of one process. A failure is noted, and tried again at the next step."""
 
     def __init__(
-        self, name: str, around: Surroundings, lock: Lock, pipeline: str, clock: Callable[[], datetime]
+        self,
+        name: str,
+        around: Surroundings,
+        rules: ServiceRules,
+        *,
+        lock_of: Callable[[Actor], Lock],
+        pipeline: str,
+        clock: Callable[[], datetime],
     ) -> None:
+        """`lock_of`: the table's lock as an actor takes it."""
         self._name = name
         self._around = around
         self._world = around.world
-        self._lock = lock
+        self._lock_of = lock_of
         self._pipeline = pipeline
         self._clock = clock
-        self._swept = False
+        self._rules = rules
         self._executors = 0
+        around.holder = name
 
     def step(self, actor: Actor, *, to_the_end: bool = False) -> None:
-        """One look and what follows from it; `to_the_end`: until no compaction is open."""
+        """One look and what follows from it; `to_the_end`: until no compaction is open, then clean and archive."""
         for _ in range(_LAST_STEPS_MAX if to_the_end else 1):
             try:
                 if not self._step(actor, plans=not to_the_end) and to_the_end:
-                    return
+                    break
+                if to_the_end:
+                    self._world.leap(_HEARTBEAT_EXPIRES)
+            except (LeaseError, FencedOut):
+                raise
+            except BucketIngestError as error:
+                self._world.note(self._name, "service fails", f"{type(error).__name__}: {error}")
+        if to_the_end:
+            try:
+                self._tidy(actor)
             except (LeaseError, FencedOut):
                 raise
             except BucketIngestError as error:
@@ -52,44 +92,74 @@ class OwnServices:
         view = self._view(actor)
         holder = CompactionHolder(
             view,
-            self._lock,
+            self._lock_of(actor),
             lambda: self._around.check_lease(self._pipeline),
             check_metadata_table=lambda _: None,
             clock=self._clock,
         )
-        if not self._swept:
-            holder.sweep_old()
-            self._swept = True
         state = holder.advance()
         if isinstance(state, Work):
             self._execute(view, state, alone=not plans)
             return True
         if state is None and plans and holder.open_compaction() is None:
+            if self._world.rng.random() < _TIDIES:
+                self._beside("tidy", self._tidy)
+                return False
             triggers = CompactionTriggers(log_files=self._world.rng.choice((1, 2)))
             if (proposal := propose(view, triggers, self._clock()).proposal) is not None:
                 number = holder.request(proposal)
                 self._world.note(self._name, "requests", f"compaction {number} at {proposal.record.compaction}")
         if state is not None:
             self._world.note(self._name, "ends", f"compaction {state.compaction}: {state.end}")
+            self._world.counts[f"compactions {state.end}"] += 1
         return holder.open_compaction() is not None
 
     def _execute(self, view: View, work: Work, *, alone: bool) -> None:
         """In this process, or in one of its own, which may stall and continue when the round has long ended."""
-        if alone or self._world.rng.random() < 0.5:
+        if alone or self._world.rng.random() < 0.4:
             RoundExecutor(view, work.number, work.round_number).run()
             return
-        self._executors += 1
-        self._world.spawn(
-            f"{self._name} executor {self._executors}",
-            lambda actor: self._live(actor, work),
-            starts_in=self._world.rng.choice((0, 0, 30, 200)),
-        )
+        self._beside("executor", lambda actor: self._run(actor, work))
 
-    def _live(self, actor: Actor, work: Work) -> None:
+    def _run(self, actor: Actor, work: Work) -> None:
+        view = self._view(actor)
+        heartbeat.beat(view, work.compaction, HEARTBEAT)
+        RoundExecutor(view, work.number, work.round_number).run()
+
+    def _tidy(self, actor: Actor) -> None:
+        """What the process beside the job does now and then."""
+        view = self._view(actor)
+        table = Guarded(view, self._lock_of(actor), self._check_lease, self._clock)
+        CompactionHolder(view, table.lock, table.check, clock=self._clock).sweep_old()
         try:
-            RoundExecutor(self._view(actor), work.number, work.round_number).run()
-        except BucketIngestError as error:
-            self._world.note(actor.name, "executor ends", f"{type(error).__name__}: {error}")
+            cleaned = clean(table, self._rules.retention)
+        except CleanRefused as error:
+            self._world.note(actor.name, "clean refused", str(error))
+        else:
+            self._world.counts["cleans of its own"] += sum(each.files > 0 for each in cleaned.results)
+        for result in archive_old(table, self._rules.archive):
+            if result.instants:
+                self._world.note(actor.name, "archives", f"up to {result.instants[-1].request_time}")
+                self._world.counts["archived by itself"] += len(result.instants)
+            if result.removed:
+                self._world.note(actor.name, "takes off again", f"{[each.file_name for each in result.removed]}")
+
+    def _check_lease(self) -> None:
+        """The table is leased to one process at a time."""
+        if self._around.holder != self._name:
+            raise LeaseLost(f"the table's lease went from {self._name} to {self._around.holder}")
+
+    def _beside(self, what: str, body: Callable[[Actor], None]) -> None:
+        self._executors += 1
+
+        def live(actor: Actor) -> None:
+            try:
+                body(actor)
+            except BucketIngestError as error:
+                self._world.note(actor.name, f"{what} ends", f"{type(error).__name__}: {error}")
+
+        name = f"{self._name} {what} {self._executors}"
+        self._world.spawn(name, live, starts_in=self._world.rng.choice((0, 0, 30, 200)))
 
     def _view(self, actor: Actor) -> View:
-        return View(self._around.table, self._world, actor, lists_stale=False)
+        return View(self._around.table, self._world, actor, lists_stale=False, aim=self._rules.aim)

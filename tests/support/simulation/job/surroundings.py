@@ -30,6 +30,8 @@ class Surroundings:
     """Checkpoint and range of a micro-batch -> its time in milliseconds, as long as the checkpoints are not lost."""
     pipeline: str = ""
     """Name of the pipeline that holds the table's lease."""
+    holder: str = ""
+    """Name of the process that holds it."""
 
     def assign(self, instant: str, sequence: int, work: Work) -> None:
         """Remember what an attempt will write."""

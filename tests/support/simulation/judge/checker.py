@@ -13,6 +13,7 @@ from support.simulation.judge.leftovers import leftovers
 from support.simulation.judge.letters import dead_letters
 from support.simulation.judge.model import Model, Written, compare, deletions
 from support.simulation.judge.reader import Snapshot, read
+from support.simulation.judge.rest import at_rest
 from support.simulation.source import offset_of
 from support.simulation.spec import PIPELINE, Assigned, Row
 
@@ -44,6 +45,8 @@ class Ended:
     """Other writers schedule compactions without a lock: rows that they lose of each other do not count."""
     serves: bool = False
     """Whether the pipeline compacts the table itself."""
+    refuses_cleans: bool = False
+    """A savepoint or a restore may keep a clean from its end."""
     doubles_allowed: bool = False
     """Late files of an aborted instant may be part of a base file: their rows are in the table anyway."""
 
@@ -85,7 +88,7 @@ def check_end(ended: Ended) -> Iterator[str]:
     yield from _chain([part for part in written if part.pipeline == ended.pipeline], len(ended.rows))
     yield from _file_groups(table)
     if ended.serves:
-        yield from _compactions(whole, ended.foreign_instants)
+        yield from at_rest(whole, ended.foreign_instants, refuses_cleans=ended.refuses_cleans)
     yield from _write_stats(table, undone)
     yield from leftovers(ended.objects, whole, ended.foreign_instants, others=ended.others, renamed=renamed)
     staging = f".staging/{ended.pipeline}/"
@@ -155,16 +158,6 @@ def _file_groups(table: Snapshot) -> Iterator[str]:
     for place, found in ids.items():
         if len(found) > 1:
             yield f"bucket {place} has several file groups: {sorted(found)}"
-
-
-def _compactions(table: Snapshot, foreign_instants: AbstractSet[str]) -> Iterator[str]:
-    """None of the pipeline's own is pending, and each file group has one base file of each compaction."""
-    if pending := table.instants.compactions.keys() - foreign_instants:
-        yield f"compactions are still pending: {sorted(pending)}"
-    bases = Counter((file.group, file.instant) for file in table.files if file.is_base)
-    for (group, instant), count in bases.items():
-        if count > 1:
-            yield f"file group {group} has {count} base files of compaction {instant}"
 
 
 def _write_stats(table: Snapshot, undone: AbstractSet[str]) -> Iterator[str]:

@@ -30,6 +30,8 @@ class Instant:
     action: str
     active: bool
     content: bytes = field(repr=False)
+    plan: bytes | None = field(default=None, repr=False)
+    """What the history has of its plan."""
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -63,6 +65,8 @@ class Instants:
     """Partition and file id of file groups that a completed instant replaced."""
     cleaned: frozenset[str]
     """Paths of files that a clean, pending or completed, deletes."""
+    savepoints: Mapping[str, frozenset[str]]
+    """Name of each savepoint's completed file on the timeline -> the files that it keeps."""
     first_active: str
     """Files of older instants count as archived; empty: there are no such files."""
     rolled_back: frozenset[str]
@@ -103,11 +107,13 @@ class Instants:
 
 def read_instants(objects: Mapping[str, bytes]) -> Instants:
     """The instants that these objects (path -> content) stand for."""
-    completed = {each.request_time: each for each in _archived(objects)}
+    archived = _archived(objects)
+    completed = {each.request_time: each for each in archived if each.action in _WRITES}
     pending, finished, writes = set(), set(), set()
     plans: dict[str, Mapping[str, Any]] = {}
-    rolled_back: set[str] = set()
-    cleaned: set[str] = set()
+    savepoints: dict[str, frozenset[str]] = {}
+    rolled_back = {time for each in archived if each.action == "rollback" for time in each.metadata["commitsRollback"]}
+    cleaned = {file for each in archived if each.action == "clean" and each.plan for file in plan_of_clean(each.plan)}
     rollbacks: dict[str, str] = {}
     for path, content in objects.items():
         match = _NAME.fullmatch(path[len(TIMELINE) :]) if path.startswith(TIMELINE) else None
@@ -123,8 +129,9 @@ def read_instants(objects: Mapping[str, bytes]) -> Instants:
             elif state == "requested" and content:
                 rollbacks[time] = record(content)["instantToRollback"]["commitTime"]
         elif action == "clean" and state == "requested":
-            files = (record(content)["filePathsToBeDeletedPerPartition"] or {}).values()
-            cleaned.update(each["filePath"] for listed in files for each in listed)
+            cleaned |= plan_of_clean(content)
+        elif action == "savepoint" and done:
+            savepoints[path.removeprefix(TIMELINE)] = _kept(content)
         elif action == "compaction" and state == "requested":
             plans[time] = record(content)
         elif action in _WRITES and done:
@@ -146,10 +153,27 @@ def read_instants(objects: Mapping[str, bytes]) -> Instants:
         plans=plans,
         replaced=frozenset(replaced),
         cleaned=frozenset(cleaned),
+        savepoints=savepoints,
         first_active=min(writes, default=""),
         rolled_back=frozenset(rolled_back | set(rollbacks.values())),
         pending_rollbacks=frozenset(target for time, target in rollbacks.items() if time not in finished),
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def plan_of_clean(content: bytes) -> frozenset[str]:
+    """Paths of the files that a clean deletes, relative to the table's root."""
+    files = (record(content)["filePathsToBeDeletedPerPartition"] or {}).values()
+    return frozenset(_relative(each["filePath"]) for listed in files for each in listed)
+
+
+def _relative(path: str) -> str:
+    return path.removeprefix("sim://table/")
+
+
+def _kept(content: bytes) -> frozenset[str]:
+    partitions = (record(content)["partitionMetadata"] or {}).items()
+    return frozenset(f"{partition}/{name}" for partition, each in partitions for name in each["savepointDataFile"])
 
 
 def _archived(objects: Mapping[str, bytes]) -> list[Instant]:
@@ -167,6 +191,13 @@ def _archived(objects: Mapping[str, bytes]) -> list[Instant]:
 def _history_file(data: bytes) -> tuple[Instant, ...]:
     rows = pq.ParquetFile(io.BytesIO(data)).read(use_threads=False).to_pylist()
     return tuple(
-        Instant(row["instantTime"], row["completionTime"], row["action"], active=False, content=row["metadata"])
+        Instant(
+            row["instantTime"],
+            row["completionTime"],
+            row["action"],
+            active=False,
+            content=row["metadata"] or b"",
+            plan=row["plan"],
+        )
         for row in rows
     )

@@ -61,6 +61,7 @@ def _oldest(instants: Instants, kept: int) -> list[Instant]:
         *compactions[-1:],
         *schemas[-1:],
         *(each.request_time for each in active if each.action == "replacecommit"),
+        *(name[:17] for name in instants.savepoints),
     ]
     first = min(stay, default="9")
     return [each for each in active[:-kept] if each.request_time < first]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from bucketingest.storage import NotFound
 from support.simulation.judge.instants import TIMELINE
 from support.simulation.judge.reader import Snapshot
 from support.simulation.records import container, record
@@ -44,7 +45,9 @@ def _superseded(table: Snapshot) -> dict[str, list[str]]:
     for file in table.files:
         if file.group in table.instants.replaced and table.instants.is_visible(file.instant):
             files[file.partition].append(file.path)
-    return {partition: paths for partition, paths in files.items() if paths}
+    kept = frozenset().union(*table.instants.savepoints.values())
+    found = {partition: [path for path in paths if path not in kept] for partition, paths in files.items()}
+    return {partition: paths for partition, paths in found.items() if paths}
 
 
 def _plan(files: dict[str, list[str]]) -> dict[str, Any]:
@@ -56,10 +59,13 @@ def _plan(files: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def _carry_out(visit: Visit, actor: Actor, storage: View, time: str) -> None:
-    plan = record(storage.get(f"{TIMELINE}{time}.clean.requested"))["filePathsToBeDeletedPerPartition"]
+    try:
+        plan = record(storage.get(f"{TIMELINE}{time}.clean.requested"))["filePathsToBeDeletedPerPartition"]
+    except NotFound:  # the pipeline finished it, and archived it
+        return
     visit.create(storage, f"{time}.clean.inflight")
     for files in plan.values():
-        storage.delete_many([each["filePath"] for each in files])
+        storage.delete_many([each["filePath"].removeprefix(f"{storage.url}/") for each in files])
     partitions = {
         partition: {
             "partitionPath": partition,
@@ -78,5 +84,7 @@ def _carry_out(visit: Visit, actor: Actor, storage: View, time: str) -> None:
         "partitionMetadata": partitions,
     }
     with visit.world.atomically(actor):
+        if _pending(visit.look(storage)) != time:
+            return  # the pipeline finished it
         visit.create(storage, f"{time}_{visit.next_time(storage)}.clean", container("HoodieCleanMetadata", metadata))
     visit.world.note(visit.name, "cleans", time)

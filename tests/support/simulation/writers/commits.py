@@ -25,6 +25,8 @@ from support.simulation.writers.visit import Visit
 ADDED: Final = pa.field("note", pa.string())
 FOREIGN_PARTITION: Final = "zz"
 """A partition that the pipeline never writes."""
+_LATE: Final = (40, 120, 300, 600)
+"""Steps between the choice of a completion time without lock and the completed file."""
 _BEGINNING: Final = arrow_to_avro(SCHEMA, table_name="orders")
 
 
@@ -47,12 +49,15 @@ def commit(visit: Visit, actor: Actor, storage: View, *, region: str | None = No
     content = _block(row, name)
     storage.create(f"{region}/{name}", content)
     stat = WriteStat.of_log_file(region, name, size=len(content), updates=1, deletes=0)
+    done = None if visit.locks else visit.next_time(storage)
+    if done is not None:
+        visit.world.stall(actor, visit.rng.choice(_LATE))
     with visit.world.atomically(actor):  # it holds the table's lock
         if Timeline.load(storage).find(instant) is None:
             visit.world.note(visit.name, "was rolled back", instant)
             return
         metadata = CommitMetadata({region: [stat]}, {"schema": table_schema(visit, storage, adds_column=adds_column)})
-        complete(storage, instant, visit.next_time(storage), metadata.encode())
+        complete(storage, instant, done or visit.next_time(storage), metadata.encode())
     visit.world.note(visit.name, "adds a column" if adds_column else "commits", instant)
     delete_markers(storage, instant)
     heartbeat.stop(storage, instant)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bucketingest.hudi.timeline import heartbeat
 from bucketingest.storage import AlreadyExists, NotFound
 from support.simulation.judge.content import entries_of
 from support.simulation.judge.files import DataFile, data_file
@@ -31,6 +32,10 @@ _META = (
 )
 
 
+_PAUSES = 0.4
+"""How often a rollback is paused between its plan and its deletions."""
+
+
 def schedule(visit: Visit, actor: Actor, storage: View) -> None:
     """Plan a compaction of every file group that has logs. A scheduler without lock plans from a timeline that may be
     old by the time it chooses its own.
@@ -42,7 +47,11 @@ def schedule(visit: Visit, actor: Actor, storage: View) -> None:
         visit.dawdle(actor)
         if not any(_operations(table, "9")):
             return
-        time = visit.request(storage, "compaction", "HoodieCompactionPlan", lambda c: _plan(_operations(table, c)))
+        time = visit.next_time(storage)
+        visit.others.requested.add(time)
+        visit.dawdle(actor)  # it lists the files
+        plan = container("HoodieCompactionPlan", _plan(_operations(table, time)))
+        visit.create(storage, f"{time}.compaction.requested", plan)
         visit.world.note(visit.name, "schedules", f"compaction {time}")
 
 
@@ -59,7 +68,9 @@ def _run(visit: Visit, actor: Actor, storage: View, time: str, operations: Seque
     table = visit.look(storage)
     inflight = f"{TIMELINE}{time}.compaction.inflight"
     if inflight in table.objects:  # an executor died, or seems to have: its files are rolled back
-        _roll_back(visit, storage, table, time)
+        _roll_back(visit, actor, storage, table, time)
+    if visit.beats:
+        heartbeat.beat(storage, time)
     visit.create(storage, f"{time}.compaction.inflight")
     stats: dict[str, list[dict[str, Any]]] = {}
     token = f"{visit.world.steps}-0-1"
@@ -89,9 +100,21 @@ def _run(visit: Visit, actor: Actor, storage: View, time: str, operations: Seque
         }
         visit.create(storage, f"{time}_{visit.next_time(storage)}.commit", container("HoodieCommitMetadata", metadata))
     visit.world.note(visit.name, "compacts", time)
+    heartbeat.stop(storage, time)
 
 
-def _roll_back(visit: Visit, storage: View, table: Snapshot, time: str) -> None:
+def roll_back_pending(visit: Visit, actor: Actor, storage: View) -> None:
+    """Take every compaction that somebody began for dead, and stop at any step."""
+    with visit.others.alone("compacting") as alone:
+        table = visit.look(storage)
+        for time in sorted(table.instants.compactions) if alone else ():
+            if f"{TIMELINE}{time}.compaction.inflight" in table.objects:
+                actor.dies_in = visit.rng.choice((None, 2, 4, 6, 8, 10))
+                _roll_back(visit, actor, storage, table, time)
+                visit.world.note(visit.name, "undoes", f"compaction {time}")
+
+
+def _roll_back(visit: Visit, actor: Actor, storage: View, table: Snapshot, time: str) -> None:
     """In Hudi's steps, as its single writer does without a look at any heartbeat; it may die between any two."""
     doomed = [file for file in table.files if file.is_base and file.instant == time]
     target = {"commitTime": time, "action": "compaction"}
@@ -113,6 +136,8 @@ def _roll_back(visit: Visit, storage: View, table: Snapshot, time: str) -> None:
     if rollback is None:
         return
     visit.create(storage, f"{rollback}.rollback.inflight")
+    if visit.rng.random() < _PAUSES:
+        visit.world.stall(actor, visit.rng.choice((10, 60, 200, 800)))
     storage.delete_many([file.path for file in doomed])
     storage.delete(f"{TIMELINE}{time}.compaction.inflight")
     metadata = {

@@ -8,21 +8,36 @@ from typing import Final, Literal
 from bucketingest.errors import BucketIngestError
 from support.simulation.view import View
 from support.simulation.world import Actor
-from support.simulation.writers import archival, cleaning, commits, compaction, partitions
+from support.simulation.writers import archival, cleaning, commits, compaction, partitions, savepoints
 from support.simulation.writers.visit import Visit
 
 Service = Literal[
-    "commit", "schedule", "compact", "clean", "archive", "fill partition", "delete partition", "add column"
+    "commit",
+    "schedule",
+    "compact",
+    "undo",
+    "clean",
+    "archive",
+    "fill partition",
+    "delete partition",
+    "add column",
+    "savepoint",
+    "delete savepoint",
+    "restore",
 ]
 
 _SERVICES: Final[dict[Service, Callable[[Visit, Actor, View], None]]] = {
     "commit": commits.commit,
     "schedule": compaction.schedule,
     "compact": compaction.run_pending,
+    "undo": compaction.roll_back_pending,
     "clean": cleaning.clean,
     "archive": archival.archive,
     "fill partition": partitions.fill,
     "delete partition": partitions.delete,
+    "savepoint": savepoints.savepoint,
+    "delete savepoint": savepoints.delete,
+    "restore": savepoints.restore,
     "add column": lambda visit, actor, storage: commits.commit(visit, actor, storage, adds_column=True),
 }
 

@@ -49,18 +49,24 @@ class Others:
 class Visit:
     """One visit of another writer."""
 
-    def __init__(self, name: str, world: World, table: Objects, others: Others, *, locks: bool = True) -> None:
+    def __init__(
+        self, name: str, world: World, table: Objects, others: Others, *, locks: bool = True, aim: float = 0
+    ) -> None:
         self.name = name
         self.world = world
         self.table = table
         self.others = others
         self.locks = locks
         """False: it loads the timeline, waits, and only then chooses its time."""
+        self.aim = aim
+        """How often a change of storage by it is hit by a fault."""
         self.rng = random.Random(world.rng.random())
+        self.beats = self.rng.random() < 0.5
+        """Whether its compactions have a heartbeat."""
 
     def view(self, actor: Actor) -> View:
         """The table's storage. Its requests are never delayed for long: a real writer has other fences."""
-        return View(self.table, self.world, actor, lands_late=False)
+        return View(self.table, self.world, actor, lands_late=False, aim=self.aim)
 
     @contextmanager
     def lock(self, actor: Actor) -> Iterator[None]:

@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 
 from bucketingest.cli.error_exit_codes import ExitCode
+from bucketingest.cli.inspection import findings
+from bucketingest.hudi.bucket_rules.counts import BucketCounts, BucketRule
+from bucketingest.hudi.bucket_rules.hashing_config import FIRST_INSTANT, HashingConfig, path_of_config
+from bucketingest.hudi.naming import LogFileName, deterministic_file_id
 from bucketingest.hudi.table.table import TableDefinition, create_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import format_time
-from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
+from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
+from bucketingest.spec.partition_pattern import literal_pattern
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.journal import Journal
 from support.jobs.commands import Command
@@ -176,3 +181,41 @@ def test_an_unknown_kind_of_storage_is_bad_input(command: Command) -> None:
 def test_the_lease_of_the_table_is_not_a_pipeline(command: Command, storage: Storage) -> None:
     TableLease.acquire(storage, LeaseOwner("shop/orders"), wait=timedelta(0)).release()
     assert report_of(command, storage)["pipelines"] == []
+
+
+def test_bucket_rules_are_shown_without_those_that_keep_counts(command: Command, storage: Storage) -> None:
+    rules = (BucketRule(literal_pattern("old"), 4), BucketRule("^us", 16), BucketRule(".*", 4))
+    config = HashingConfig(FIRST_INSTANT, BucketCounts(4, rules), kept=1)
+    storage.create(config.path, config.encode())
+    for path in ("old", "us"):
+        create_log_file(storage, path)
+    report = report_of(command, storage)
+    assert report["properties"]["bucket_rules"] == ["^us 16", ".* 4"]
+    assert report["files"]["bucket_counts"] == {"old": 4, "us": 16}
+    text = " ".join(command("inspect", storage.url).out.split())
+    assert "bucket rules ^us 16, .* 4" in text
+    assert "buckets: 4 in 1 partitions, 16 in 1 partitions" in text
+
+
+def create_log_file(storage: Storage, partition_path: str) -> None:
+    """A committed file group; all tables share the instant."""
+    if not Timeline.load(storage).instants:
+        create_requested(storage, OLD)
+        create_inflight(storage, OLD)
+        complete(storage, OLD, YOUNG, CommitMetadata().encode())
+    storage.create(f"{partition_path}/{LogFileName(deterministic_file_id(0), OLD, 1)}", b"x")
+
+
+def test_bucket_rules_that_cannot_be_read_are_a_finding(command: Command, storage: Storage) -> None:
+    storage.create(path_of_config(FIRST_INSTANT), b"{")
+    assert ["restore it" in finding for finding in report_of(command, storage)["findings"]] == [True]
+
+
+def test_a_file_group_that_is_far_too_large_is_a_finding(
+    command: Command, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings, "_GROUP_BYTES_MAX", 0)
+    create_log_file(storage, "us")
+    assert ["table.index.partitionBuckets" in finding for finding in report_of(command, storage)["findings"][-1:]] == [
+        True
+    ]

@@ -6,6 +6,7 @@ import pytest
 
 from bucketingest.cli.inspection.layout import files_report, sizes_of
 from bucketingest.cli.inspection.report import Sizes
+from bucketingest.hudi.bucket_rules.counts import BucketCounts, BucketRule
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
 from bucketingest.hudi.table.file_view import FileView, build_file_view
 from bucketingest.hudi.timeline.timeline import Timeline
@@ -59,3 +60,11 @@ def test_an_empty_table_has_no_sizes() -> None:
 )
 def test_percentiles_are_values_that_occur(sizes: list[int], expected: Sizes) -> None:
     assert sizes_of(sizes) == expected
+
+
+def test_the_skew_is_of_partitions_with_one_bucket_count() -> None:
+    sizes = {("old", 0): 40, ("old", 1): 40, **{("new", bucket): 10 for bucket in range(8)}}
+    assert files_report(view_of(sizes)).bucket_skew == 5.0
+    report = files_report(view_of(sizes), rules=BucketCounts(2, (BucketRule("new", 8),)))
+    assert report.bucket_skew == 1.0
+    assert report.bucket_counts == {"new": 8, "old": 2}

@@ -123,3 +123,9 @@ def test_a_sound_table_passes_the_check() -> None:
 def test_the_metadata_table_can_be_asked_for_alone() -> None:
     assert metadata_table_refusals(table_properties(EXPECTED)) == []
     assert metadata_table_refusals({"hoodie.table.metadata.partitions": "files"})
+
+
+def test_a_partition_level_bucket_index_is_no_reason_to_refuse() -> None:
+    storage = open_storage("memory://partition_level")
+    storage.create(".hoodie/.bucket_index/partition_bucket_index_meta/configs/00000000000000.hashing_config", b"")
+    check_table(HoodieTable(storage, table_properties(EXPECTED)), EXPECTED)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from bucketingest.spec.status import Condition
 from bucketingest_operator.decide.next_attempt import ROLLBACK_TRIES
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.observation import Observation, Refusal
+from bucketingest_operator.observation import CreationRefusal, Observation
 from support.operator.observations import NOW, after, attempt, ended, status_with, well
 from support.operator.plans import condition, events, kinds
 
@@ -18,7 +18,7 @@ PENDING = Condition(type="TimelineClean", status="False", reason="RollbackPendin
 
 
 def refused(seen: Observation, times: int = 1, retry_in: timedelta = WAIT) -> Observation:
-    return replace(seen, refusal=Refusal(SENTENCE, times, retry_in))
+    return replace(seen, creation_refusal=CreationRefusal(SENTENCE, times, retry_in))
 
 
 def intended() -> Observation:

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
+from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.reading.load import load_text
 from bucketingest_operator.decide.spec_changes import cluster_problems
 from bucketingest_operator.manifests.attempt_objects import Manifests, input_annotations, parse_attempt_input
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.observation import AttemptInput
+from bucketingest_operator.observation import AttemptInput, CompactionJob, JobState
+from bucketingest_operator.observe.compaction_reading import read_any_job
 from support.operator.observations import NOW, UID, bucket_ingest, input_of
 
 KAFKA = {
@@ -23,6 +25,7 @@ KAFKA = {
     },
     "format": {"type": "json", "schema": "value BIGINT"},
 }
+WORK = CompactionWork(compaction="20261121115000000", number=12, round=3, chunks=64, size=10**10)
 SETTINGS = JobSettings(image="job:1", env_from_secrets=("lake-credentials",))
 
 
@@ -37,6 +40,7 @@ def pod_specs() -> dict[str, dict[str, Any]]:
         "driver": made.driver_pod(3, input_of(made.wanted))["spec"],
         "executor": yaml.safe_load(config["data"]["executor.yaml"])["spec"],
         "rollback": made.rollback_job(3)["spec"]["template"]["spec"],
+        "compaction": made.compaction_job(WORK, "digest")["spec"]["template"]["spec"],
     }
 
 
@@ -81,7 +85,7 @@ def test_names_are_those_of_the_resource_and_the_attempt_and_fit_kubernetes_and_
     assert names.driver(1) != names.driver(2)
 
 
-@pytest.mark.parametrize("role", ["driver", "executor", "rollback"])
+@pytest.mark.parametrize("role", ["driver", "executor", "rollback", "compaction"])
 def test_every_pod_fits_the_restricted_standard(role: str) -> None:
     spec = pod_specs()[role]
     assert spec["restartPolicy"] == "Never"
@@ -108,6 +112,7 @@ def test_only_the_driver_may_speak_with_kubernetes_and_only_about_pods() -> None
         "driver": True,
         "executor": False,
         "rollback": False,
+        "compaction": False,
     }
     assert [rule["resources"] for rule in manifests().role()["rules"]] == [["pods"]]
 
@@ -120,7 +125,7 @@ def test_every_pod_has_the_credentials_for_storage() -> None:
 
 def test_the_secret_of_the_source_is_mounted_into_the_driver_alone() -> None:
     found = {role: "kafka-credentials" in json.dumps(spec) for role, spec in pod_specs().items()}
-    assert found == {"driver": True, "executor": False, "rollback": False}
+    assert found == {"driver": True, "executor": False, "rollback": False, "compaction": False}
 
 
 def test_a_pod_outlives_the_grace_of_its_job() -> None:
@@ -195,3 +200,44 @@ def test_settings_by_which_a_user_could_get_more_rights_are_refused(name: str) -
 def test_settings_of_placement_and_tuning_are_allowed() -> None:
     conf = {"spark.kubernetes.executor.node.selector.disk": "ssd", "spark.sql.shuffle.partitions": "8"}
     assert cluster_problems(bucket_ingest({"spark": {"conf": conf}})) == ()
+
+
+def test_the_pods_of_a_compaction_share_its_round_and_have_no_right_on_the_cluster() -> None:
+    job = manifests({"services": {"compaction": {"job": {"parallelism": 5, "memory": "3Gi"}}}}).compaction_job(
+        WORK, "digest"
+    )
+    spec = job["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 5, 5)
+    pod = spec["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    (container,) = pod["containers"]
+    assert container["args"] == ["compact-round", "s3://lake/orders", "--number", "12", "--round", "3", "--of", "5"]
+    assert container["resources"]["limits"] == {"memory": "3072Mi"}
+    assert container["envFrom"] == [{"secretRef": {"name": "lake-credentials", "optional": True}}]
+    labels = spec["template"]["metadata"]["labels"]
+    assert labels["bucketingest.dev/role"] == "compaction"
+    assert "bucketingest.dev/attempt" not in labels, "it would count as a driver's"
+    assert len(job["metadata"]["name"]) <= 63 - len("-99-abcde"), "Kubernetes makes the pods' names from it"
+
+
+def test_more_pods_than_chunks_are_not_made() -> None:
+    few = WORK.model_copy(update={"chunks": 1})
+    assert manifests().compaction_job(few, "digest")["spec"]["completions"] == 1
+
+
+def test_a_compactions_job_reads_back() -> None:
+    job = manifests().compaction_job(WORK, "digest")
+    job["metadata"] |= {"creationTimestamp": "2026-11-21T12:00:00Z"}
+    job["status"] = {"active": 2, "ready": 1}
+    found = read_any_job(job)
+    assert isinstance(found, CompactionJob)
+    assert (found.number, found.round, found.digest) == (12, 3, "digest")
+    assert (found.state, found.active, found.ready) == (JobState.RUNNING, 2, 1)
+    ended = {"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-21T12:05:00Z", "message": "x" * 999}
+    job["status"] = {"conditions": [{"type": "FailureTarget", "status": "True"}, ended]}
+    found = read_any_job(job)
+    assert isinstance(found, CompactionJob)
+    assert (found.state, found.finished_at) == (JobState.FAILED, NOW + timedelta(minutes=5))
+    assert len(found.message) < 500
+    job["metadata"]["annotations"] = {}
+    assert read_any_job(job) is None

@@ -21,7 +21,8 @@ from bucketingest.services.archive.choose import Held
 from bucketingest.services.archive.execute import ArchiveResult, archive
 from bucketingest.services.archive.horizon import read_horizon
 from bucketingest.storage import Data
-from bucketingest.write.instants.commit_content import PIPELINE, RANGES
+from bucketingest.write.instants.commit_content import RANGES
+from bucketingest.write.pipeline_names import PIPELINE
 from support.storage.passing_storage import PassingStorage
 from support.tables.services.archivals import (
     RULES,

@@ -9,7 +9,8 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.choose import ArchiveFacts
 from bucketingest.services.archive.facts import read_facts
 from bucketingest.storage import NotFound, Storage
-from bucketingest.write.instants.commit_content import PIPELINE, RANGES
+from bucketingest.write.instants.commit_content import RANGES
+from bucketingest.write.pipeline_names import PIPELINE
 from support.storage.passing_storage import PassingStorage
 from support.tables.other_writers import replace_file_groups
 from support.tables.services.old_timelines import at, finish, finished, old_table

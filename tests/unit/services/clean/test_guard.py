@@ -8,8 +8,9 @@ import pytest
 
 from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.plans.clean_plan import SAVEPOINTS, CleanPlan
+from bucketingest.hudi.plans.compaction_plan import CompactionOperation, CompactionPlan
 from bucketingest.hudi.rollback.plan import RollbackPlan
-from bucketingest.hudi.timeline.instant import COMMIT, RESTORE, ROLLBACK
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, RESTORE, ROLLBACK
 from bucketingest.hudi.timeline.timeline import create_requested, path_of
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.execute import choose_now, request, run
@@ -47,6 +48,13 @@ def roll_back_compaction(table: StoredTable) -> None:
     create_requested(table.storage, ago(1), ROLLBACK, content)
 
 
+def plan_old_slice_again(table: StoredTable) -> None:
+    """As a scheduler without a lock does that looked at the table before the last compaction."""
+    partition_path, _, name = OLD.rpartition("/")
+    operation = CompactionOperation(partition_path, FILE_ID, ago(300), None, (name,))
+    create_requested(table.storage, ago(1), COMPACTION, CompactionPlan((operation,)).encode())
+
+
 def test_without_a_reason_it_lets_pass() -> None:
     guard(two_slices()).check()
 
@@ -58,6 +66,7 @@ def test_without_a_reason_it_lets_pass() -> None:
         (roll_back_compaction, f"{ago(200)}, which superseded files of its plan, is being rolled back"),
         (lambda table: table.savepoint(ago(300), [OLD]), f"savepoint {ago(300)} keeps {OLD}"),
         (lambda table: table.savepoint(ago(300), [], pending=True), f"savepoint {ago(300)} is pending"),
+        (plan_old_slice_again, f"pending compaction {ago(1)} reads {OLD}"),
         (lambda table: create_requested(table.storage, ago(1), RESTORE), f"restore {ago(1)} takes the table back"),
         (
             lambda table: table.storage.create(f".hoodie/timeline/{ago(2)}_{ago(1)}.restore", b""),

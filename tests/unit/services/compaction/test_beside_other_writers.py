@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -21,6 +22,7 @@ from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.errors import NewerFormat
+from support.storage.crashing_storage import CrashingStorage
 from support.tables.other_writers import add_column, next_time, replace_file_groups
 from support.tables.services.compactions import (
     Written,
@@ -53,11 +55,8 @@ def test_a_log_file_that_completed_before_is_merged_by_a_new_round(given: Writte
     given.unchanged()
 
 
-def test_another_writer_that_completes_it_is_obeyed(given: Written) -> None:
-    """Our base files of that compaction must not stay beside its own."""
-    work = started(given.storage)
-    execute(given.storage, work)
-    ours = marked_files(given.storage, work.compaction)
+def complete_by_another(given: Written, work: Work) -> None:
+    """With base files of its own."""
     stats: dict[str, list[WriteStat]] = {}
     for result in CompactionJournal(given.storage).results(work.number, work.round_number, 0):
         assert result.stat is not None
@@ -67,9 +66,40 @@ def test_another_writer_that_completes_it_is_obeyed(given: Written) -> None:
         stats.setdefault(result.stat.partition_path or "", []).append(replace(result.stat, path=theirs))
     commit = CommitMetadata(stats, {}, "COMPACT")
     complete(given.storage, work.compaction, next_time(given.table), commit.encode(), COMMIT)
+
+
+def test_another_writer_that_completes_it_is_obeyed(given: Written) -> None:
+    """Our base files of that compaction must not stay beside its own."""
+    work = started(given.storage)
+    execute(given.storage, work)
+    ours = marked_files(given.storage, work.compaction)
+    complete_by_another(given, work)
     assert finish(given.storage) == [End.COMPLETED]
     assert not any(given.storage.exists(path) for path in ours)
     given.unchanged()
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["before its end", "after its end"])
+def test_of_two_completed_files_the_one_with_its_base_files_stays(given: Written, ended: bool) -> None:
+    """Without a lock another writer completes it between our last look and our completed file."""
+    work = started(given.storage)
+    execute(given.storage, work)
+
+    class Paused(CrashingStorage):
+        """Others act just before its completed file."""
+
+        def _change(self, path: str, act: Callable[[], None]) -> None:
+            if path.endswith(".commit") and f"{work.compaction}_" not in str(given.table.completed().keys()):
+                complete_by_another(given, work)
+                if ended:
+                    assert finish(given.storage) == [End.COMPLETED]
+            super()._change(path, act)
+
+    holder(Paused(given.storage, -1, after_effect=False)).advance()
+    holder(given.storage).sweep_old()
+    assert len([path for path in given.table.completed() if f"{work.compaction}_" in path]) == 1
+    given.unchanged()
+    given.goes_on()
 
 
 def test_another_writers_heartbeat_is_waited_for(given: Written) -> None:
@@ -146,7 +176,7 @@ def test_a_newer_release_is_not_interfered_with(given: Written) -> None:
     started(given.storage)
     journal = CompactionJournal(given.storage)
     path = journal.path(max(journal.numbers()), "plan")
-    given.storage.put(path, given.storage.get(path).replace(b'"version": 1', b'"version": 2', 1))
+    given.storage.put(path, given.storage.get(path).replace(b'"version": 2', b'"version": 3', 1))
     with pytest.raises(NewerFormat, match="newer release"):
         holder(given.storage).advance()
 

@@ -11,9 +11,12 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMPACTION, format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
+from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.records import End
 from bucketingest.storage import StorageUnavailable
+from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.records import Intent
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
 from support.tables.decided_commits import is_completed_file
@@ -25,7 +28,7 @@ from support.tables.services.compactions import (
     holder,
     refused,
 )
-from support.tables.table_runs import offsets
+from support.tables.table_runs import PIPELINE, offsets
 from support.tables.write_plans import row
 
 
@@ -56,6 +59,27 @@ def test_a_scheduler_without_a_lock_that_comes_between_makes_the_plan_void(given
     assert theirs.request_time != proposal.record.compaction
 
 
+def test_a_compaction_that_another_writer_has_begun_keeps_its_plan(given: Written) -> None:
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+    record = proposal.record
+
+    class Between(CrashingStorage):
+        """Another writer requests a compaction before ours, and begins ours."""
+
+        def _change(self, path: str, act: Callable[[], None]) -> None:
+            ours = path.endswith(f"{record.compaction}.compaction.requested")
+            if ours and not given.table.timeline().pending:
+                schedule_compaction(given.table)
+            super()._change(path, act)
+            if ours:
+                create_inflight(given.storage, record.compaction, COMPACTION)
+
+    refused(Between(given.storage, -1, after_effect=False), proposal, "without the table's lock")
+    plan = given.storage.get(f".hoodie/timeline/{record.compaction}.compaction.requested")
+    assert plan == record.content
+
+
 def test_a_requested_file_that_turns_up_after_the_plan_is_void_is_deleted(given: Written) -> None:
     proposal = propose(given.storage, ALL, utc_now()).proposal
     assert proposal is not None
@@ -68,6 +92,31 @@ def test_a_requested_file_that_turns_up_after_the_plan_is_void_is_deleted(given:
     assert given.table.timeline().pending == ()
     given.unchanged()
     given.goes_on()
+
+
+def test_a_request_that_arrives_after_an_instant_took_its_time_is_void(given: Written) -> None:
+    """Readers know a file's instant by its time alone: files of the aborted instant would count as committed."""
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+    with pytest.raises(Crash):
+        holder(CrashingStorage(given.storage, 1, after_effect=False)).request(proposal)
+    Journal(given.storage, PIPELINE).claim(proposal.record.compaction, Intent(offsets(9, 10), "work", None))
+    create_requested(given.storage, proposal.record.compaction, COMPACTION, proposal.record.content)
+    assert finish(given.storage) == [End.VOID]
+    assert given.table.timeline().pending == ()
+
+
+def test_a_request_whose_process_died_before_it_looked_is_void_beside_another_one(given: Written) -> None:
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+    schedule_compaction(given.table)
+    (theirs,) = given.table.timeline().pending
+    CompactionJournal(given.storage).put_plan(
+        1 + max(CompactionJournal(given.storage).numbers(), default=0), proposal.record
+    )
+    create_requested(given.storage, proposal.record.compaction, COMPACTION, proposal.record.content)
+    assert finish(given.storage) == [End.VOID]
+    assert given.table.timeline().pending == (theirs,)
 
 
 def test_an_instant_that_completed_before_the_request_is_not_left_out(given: Written) -> None:

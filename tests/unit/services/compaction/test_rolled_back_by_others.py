@@ -9,8 +9,8 @@ import pytest
 
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
-from bucketingest.hudi.timeline.instant import COMPACTION, ROLLBACK
-from bucketingest.hudi.timeline.timeline import create_requested
+from bucketingest.hudi.timeline.instant import COMPACTION, ROLLBACK, Instant, State
+from bucketingest.hudi.timeline.timeline import create_inflight, create_requested, path_of
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import RoundEnded
@@ -68,5 +68,23 @@ def test_a_rollback_after_the_completed_file_takes_it_off_the_timeline(given: Wr
     create_requested(given.storage, time, ROLLBACK, plan.encode(given.storage.absolute))
     finish_rollback(given, time, plan)
     assert finish(given.storage) == [End.COMPLETED]
+    given.unchanged()
+    given.goes_on()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["while it is pending", "after its end"])
+def test_an_inflight_file_that_comes_after_a_restore_goes(given: Written, late: bool) -> None:
+    """Without its plan it can neither be carried out nor rolled back, and no table service could work beside it."""
+    work = started(given.storage)
+    for state in (State.INFLIGHT, State.REQUESTED):
+        given.storage.delete(path_of(Instant(work.compaction, COMPACTION, state)))
+    if late:
+        assert finish(given.storage) == [End.GONE]
+    create_inflight(given.storage, work.compaction, COMPACTION)
+    if late:
+        holder(given.storage).sweep_old()
+    else:
+        assert finish(given.storage) == [End.GONE]
+    assert given.table.timeline().pending == ()
     given.unchanged()
     given.goes_on()

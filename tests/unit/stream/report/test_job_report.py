@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from bucketingest.services.compaction.propose import LogBacklog
+from bucketingest.services.homes import Home
 from bucketingest.services.inline import ServicesState
+from bucketingest.services.pods.waiting import PodWork
 from bucketingest.spec.job_report import (
     CommitReport,
     InflightReport,
@@ -51,7 +53,18 @@ PROGRESS = Progress(
     idle=True,
     last_report_at=AT,
     last_report_age=0.25,
-    services=ServicesState(LogBacklog(12, 4096, AT), "20261121115900000", compactions=3, failures=1),
+    services=ServicesState(
+        LogBacklog(12, 4096, AT),
+        "20261121115900000",
+        compactions=3,
+        failures=1,
+        last_failure="storage did not answer",
+        home=Home.JOB,
+        why="it is large",
+        pod_work=PodWork("20261121115900000", 7, 2, chunks=64, size=10**10),
+        last_compaction="20261121115000000",
+        last_compaction_at=AT,
+    ),
     oldest_log_age=90.0,
     compacting_for=7.5,
 )
@@ -109,6 +122,15 @@ def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest
             "compactingSeconds": 7.5,
             "compactions": 3,
             "failures": 1,
+            "mode": "off",
+            "home": "job",
+            "why": "it is large",
+            "oldestLogAt": "2026-11-21T12:00:01Z",
+            "compactingAt": "2026-11-21T11:59:00Z",
+            "lastCompaction": "20261121115000000",
+            "lastCompactionAt": "2026-11-21T12:00:01Z",
+            "lastFailure": "storage did not answer",
+            "job": {"compaction": "20261121115900000", "number": 7, "round": 2, "chunks": 64, "size": 10**10},
         },
         "rollbacks": 0,
         "positionLosses": 0,

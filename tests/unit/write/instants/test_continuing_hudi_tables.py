@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bucketingest.hudi.bucket_rules.counts import BucketCounts, BucketRule
+from bucketingest.hudi.bucket_rules.hashing_config import HashingConfig, instants_in
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import PROPERTIES_PATH, bucket_of_file_id
 from bucketingest.hudi.rollback.rollback import roll_back
@@ -20,6 +22,7 @@ from bucketingest.index.errors import BucketLayoutMismatch
 from bucketingest.storage import open_storage
 from bucketingest.write.errors import InstantAborted
 from support.tables.fixtures import unpack_fixture
+from support.tables.other_writers import replace_file_groups
 from support.tables.table_runs import TestTable, offsets
 
 INCOMING = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("name", pa.string())])
@@ -75,7 +78,8 @@ def test_rows_go_into_hudis_file_groups_and_new_ones_get_the_deterministic_id(ta
 
 
 def test_a_key_stays_in_the_bucket_where_hudi_put_it(table: TestTable) -> None:
-    of_hudi = dict(sample_record_keys(table.storage, load_file_view(table.storage, table.timeline())))
+    sample = sample_record_keys(table.storage, load_file_view(table.storage, table.timeline()))
+    of_hudi = {key: file_id for key, _, file_id in sample}
     table.attempt().run(offsets(0, 20), updates())
     own = {r["id"]: r["_hoodie_file_name"] for r in table.visible_rows() if r["name"].startswith("own-")}
     both = of_hudi.keys() & own.keys()
@@ -104,11 +108,22 @@ def test_columns_of_every_type_of_hudis_schema_are_written(table: TestTable) -> 
 
 @pytest.mark.parametrize("name", HUDI_TABLES)
 def test_a_wrong_bucket_count_is_refused_with_the_one_that_fits(name: str, tmp_path: Path) -> None:
-    table = copied(name, tmp_path, buckets=8)
+    table = copied(name, tmp_path, buckets=8, bucket_rules=(BucketRule("^new", 16),))
     with pytest.raises(BucketLayoutMismatch) as refused:
         table.attempt()
     assert "8 buckets, hash hudi and hash fields ['id'] put it into bucket" in str(refused.value)
     assert "A bucket count of 4 would fit: set spec.table.index.buckets to it." in str(refused.value)
+    assert instants_in(table.storage) == [], "rules with a wrong default would mislead Hudi's writers"
+
+
+def test_file_groups_that_a_rescale_replaced_do_not_speak_against_the_new_count(table: TestTable) -> None:
+    us = [file_id for partition, file_id in sorted(file_ids(table)) if partition == "us"]
+    time = replace_file_groups(table, {"us": us})
+    config = HashingConfig(time, BucketCounts(4, (BucketRule("^us$", 9),)))
+    table.storage.create(config.path, config.encode())
+    attempt = table.attempt()
+    attempt.run(offsets(0, 20), updates())
+    assert attempt.opened.bucket_rules.counts.of("us") == 9
 
 
 def test_another_hash_is_refused(tmp_path: Path) -> None:

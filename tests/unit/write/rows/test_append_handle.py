@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketingest.hudi.bucket_rules.counts import BucketCounts
 from bucketingest.hudi.log.format import BlockType
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
 from bucketingest.index.bucket_index import FileIds
@@ -65,7 +66,7 @@ def test_meta_columns_say_instant_number_key_partition_and_file(plan: WritePlan)
 def test_a_file_is_named_after_its_file_group_instant_and_micro_batch() -> None:
     foreign = "00000000-a21b-4b6d-a4ef-90dafdb1c65e-0"
     table = definition(buckets=1)
-    plan = write_plan(table, sequence=3, file_ids=FileIds(1, {("eu", 0): foreign}))
+    plan = write_plan(table, sequence=3, file_ids=FileIds(BucketCounts(1), {("eu", 0): foreign}))
     statuses = write([row("k"), row("k", region="us")], plan)
     assert sorted(status.file_name for status in statuses if status.file_id) == [
         f".{deterministic_file_id(0)}_{INSTANT}.log.3_0-0-0",
@@ -77,7 +78,7 @@ def test_a_file_is_named_after_its_file_group_instant_and_micro_batch() -> None:
 
 def test_deletes_become_a_delete_block_with_their_ordering(plan: WritePlan) -> None:
     rows = [row("a", at=7, deleted=True), row("b", at=8, deleted=False), row("c", at=9, deleted=None)]
-    one_bucket = replace(plan, rules=write_plan(definition(buckets=1)).rules, file_ids=FileIds(1, {}))
+    one_bucket = replace(plan, rules=write_plan(definition(buckets=1)).rules, file_ids=FileIds(BucketCounts(1), {}))
     statuses = [status for status in write(rows, one_bucket) if status.file_id]
     (file,) = files(statuses, one_bucket)
     assert file.rows == [stored(rows[1]), stored(rows[2])]

@@ -49,7 +49,7 @@ def expected(rows: list[dict[str, Any]], plan: WritePlan) -> dict[Place, list[di
     for each in rows:
         alone = batch([each], plan.schema)
         path = plan.rules.partition_path.paths(alone).paths[0].as_py()
-        bucket = int(plan.rules.record_key.columns(alone).bucket_ids(plan.rules.buckets, plan.rules.hash)[0])
+        bucket = int(plan.rules.record_key.columns(alone).bucket_ids(plan.file_ids.counts.default, plan.rules.hash)[0])
         found.setdefault((path, bucket), []).extend(alone.to_pylist())
     return found
 

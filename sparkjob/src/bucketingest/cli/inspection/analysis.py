@@ -15,12 +15,14 @@ from bucketingest.hudi.errors import InvalidName
 from bucketingest.hudi.table.table import BUCKET_HASH, BUCKET_HASH_FIELDS
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import Instant, format_time, parse_time
-from bucketingest.write.instants.commit_content import DELETES, PIPELINE, RANGES, ROWS
+from bucketingest.write.instants.commit_content import DELETES, RANGES, ROWS
+from bucketingest.write.pipeline_names import PIPELINE
 
 
 def analyse(snapshot: TableSnapshot, *, instants: int, pending_limit: timedelta) -> TableReport:
     """The report. `instants`: how many of the newest to list; `pending_limit`: age from which a pending one hangs."""
     timeline, view = snapshot.timeline, snapshot.view
+    rules = snapshot.bucket_rules
     pending_times = {instant.request_time for instant in timeline.pending}
     report = TableReport(
         url=snapshot.table.storage.url,
@@ -30,7 +32,7 @@ def analyse(snapshot: TableSnapshot, *, instants: int, pending_limit: timedelta)
         pending_instants=len(timeline.pending),
         timeline=tuple(_line(instant, snapshot) for instant in timeline.instants[-instants:]),
         pending=pending_instants(snapshot, pending_limit),
-        files=files_report(view, snapshot.replaced),
+        files=files_report(view, snapshot.replaced, None if rules is None else rules.counts),
         uncommitted=tuple(
             UncommittedFile(file.path, file.size, file.instant, file.instant in pending_times)
             for file in view.uncommitted
@@ -39,7 +41,9 @@ def analyse(snapshot: TableSnapshot, *, instants: int, pending_limit: timedelta)
         pipelines=_pipelines(snapshot),
         findings=(),
     )
-    return replace(report, findings=findings(report, view, snapshot.replaced))
+    found = findings(report, view, snapshot.replaced)
+    unreadable = () if snapshot.unreadable_rules is None else (snapshot.unreadable_rules,)
+    return replace(report, findings=(*unreadable, *found))
 
 
 def age_seconds(time: str, snapshot: TableSnapshot) -> float | None:
@@ -53,7 +57,7 @@ def age_seconds(time: str, snapshot: TableSnapshot) -> float | None:
 
 def _properties(snapshot: TableSnapshot) -> Properties:
     table = snapshot.table
-    found = table.properties
+    found, rules = table.properties, snapshot.bucket_rules
     return Properties(
         name=table.name,
         version=table.version,
@@ -65,6 +69,7 @@ def _properties(snapshot: TableSnapshot) -> Properties:
         ),
         merge_mode=found.get("hoodie.record.merge.mode"),
         buckets=table.bucket_count,
+        bucket_rules=tuple(f"{rule.pattern} {rule.buckets}" for rule in rules.wanted) if rules is not None else (),
         hash=found.get(BUCKET_HASH),
         hash_fields=_fields(found.get(BUCKET_HASH_FIELDS)),
         time_zone=found.get("hoodie.table.timeline.timezone", "LOCAL"),

@@ -15,6 +15,8 @@ from bucketingest.hudi.table.file_view import FileView
 _SKEW_MAX: Final = 4.0
 _LOG_FILES_MAX: Final = 50
 """Per file group on average: beyond it snapshot reads are slow."""
+_GROUP_BYTES_MAX: Final = 4 * 10**9
+"""Base files of 0.5 to 1 GB are meant; this is far beyond."""
 _NAMED_MAX: Final = 3
 
 
@@ -25,7 +27,15 @@ def findings(report: TableReport, view: FileView, replaced: Collection[tuple[str
     if files.bucket_skew is not None and files.bucket_skew > _SKEW_MAX:
         found.append(
             f"the largest bucket has {files.bucket_skew:.1f} times the bytes of the median one: the keys do not "
-            "spread; choose other hash fields or another bucket count in a new table"
+            "spread; choose other hash fields in a new table, or another bucket count (for partitions to come: "
+            "table.index.partitionBuckets)"
+        )
+    if files.largest and files.largest[0].size_bytes > _GROUP_BYTES_MAX:
+        largest = files.largest[0]
+        found.append(
+            f"file group {largest.file_id} of partition {largest.partition_path or '(none)'} has "
+            f"{largest.size_bytes / 1e9:.1f} GB, which a compaction rewrites as a whole: give partitions to come more "
+            "buckets (table.index.partitionBuckets)"
         )
     if files.file_groups and files.log_files / files.file_groups > _LOG_FILES_MAX:
         found.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Final
@@ -76,6 +77,7 @@ def _show_properties(properties: Properties, console: Console) -> None:
     buckets = "not recorded (another writer made the table)" if properties.buckets is None else str(properties.buckets)
     if properties.hash is not None:
         buckets += f", hash {properties.hash} of {', '.join(properties.hash_fields)}"
+    rules = [("bucket rules", ", ".join(properties.bucket_rules))] if properties.bucket_rules else []
     grid = Table.grid(padding=(0, 2))
     for name, value in (
         ("name", properties.name),
@@ -85,6 +87,7 @@ def _show_properties(properties: Properties, console: Console) -> None:
         ("ordering field", ", ".join(properties.ordering_fields) or "-"),
         ("merge mode", properties.merge_mode or "-"),
         ("buckets", buckets),
+        *rules,
         ("metadata table", properties.metadata_table or "off"),
     ):
         grid.add_row(f"[dim]{name}[/]", escape(value))
@@ -96,6 +99,9 @@ def _show_files(files: Files, console: Console) -> None:
         f"\n[bold]Files[/]\n{files.file_groups:,} file groups in {files.partitions:,} partitions, "
         f"{files.slices:,} slices; the latest have {files.base_files:,} base files and {files.log_files:,} log files"
     )
+    if files.bucket_counts:
+        counted = sorted(Counter(files.bucket_counts.values()).items())
+        console.print("buckets: " + ", ".join(f"{count:,} in {number:,} partitions" for count, number in counted))
     if files.sizes is None:
         return
     sizes = files.sizes

@@ -18,6 +18,8 @@ class Properties:
     merge_mode: str | None
     buckets: int | None
     """None: another writer made the table, and Hudi does not record it."""
+    bucket_rules: tuple[str, ...]
+    """Rules for partitions to come, as `<pattern> <count>`, the first that is found wins; empty: there are none."""
     hash: str | None
     hash_fields: tuple[str, ...]
     time_zone: str
@@ -96,7 +98,9 @@ class Files:
     all_bytes: int
     """Of all slices, older ones included."""
     bucket_skew: float | None
-    """Bytes of the largest bucket, over all partitions, divided by the median bucket's."""
+    """Bytes of the largest bucket, over all partitions of one bucket count, divided by the median bucket's."""
+    bucket_counts: dict[str, int]
+    """Bucket count of each partition, if the table has rules for it."""
     largest: tuple[FileGroupSize, ...]
 
 

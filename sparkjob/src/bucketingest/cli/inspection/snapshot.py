@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.bucket_rules.hashing_config import HashingConfig, load_config
+from bucketingest.hudi.errors import InvalidTable, UnsupportedTable
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileView, load_file_view
@@ -19,9 +20,8 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
-from bucketingest.write.instants.commit_content import PIPELINE
 from bucketingest.write.instants.journal import ROOT
-from bucketingest.write.pipeline_names import NOT_PIPELINES, pipeline_of
+from bucketingest.write.pipeline_names import NOT_PIPELINES, PIPELINE, pipeline_of
 from bucketingest.write.recovery.facts import FactReader, Facts
 
 _SEARCHED_COMMITS: Final = 100
@@ -57,6 +57,10 @@ class TableSnapshot:
     coordinated: tuple[Coordinated, ...] = ()
     facts: Mapping[str, Facts] = field(default_factory=dict)
     """Request time -> what is known of it, of pending instants."""
+    bucket_rules: HashingConfig | None = None
+    """The rules that count."""
+    unreadable_rules: str | None = None
+    """Why they cannot be read."""
     zone_offset: timedelta = timedelta()
     """How far the instants' times are ahead of UTC."""
 
@@ -77,6 +81,7 @@ def read_snapshot(storage: Storage, *, instants: int) -> TableSnapshot:
     listing = storage.list_level(TIMELINE_DIRECTORY).objects
     timeline = Timeline.of_file_names(info.path.rpartition("/")[2] for info in listing)
     coordinated = _coordinated(storage)
+    bucket_rules, unreadable_rules = _bucket_rules(storage)
     return TableSnapshot(
         table=table,
         now=datetime.now(UTC),
@@ -92,8 +97,17 @@ def read_snapshot(storage: Storage, *, instants: int) -> TableSnapshot:
         },
         coordinated=coordinated,
         facts=_facts(storage, timeline, coordinated),
+        bucket_rules=bucket_rules,
+        unreadable_rules=unreadable_rules,
         zone_offset=offset_from_utc(listing) or timedelta(),
     )
+
+
+def _bucket_rules(storage: Storage) -> tuple[HashingConfig | None, str | None]:
+    try:
+        return load_config(storage), None
+    except InvalidTable as error:
+        return None, str(error)
 
 
 def _facts(storage: Storage, timeline: Timeline, coordinated: tuple[Coordinated, ...]) -> dict[str, Facts]:

@@ -33,6 +33,26 @@ def compact(
     compact_table(choice, EVERYTHING if everything else CompactionTriggers(), dry_run=dry_run, as_json=as_json)
 
 
+def compact_round(
+    table_url: TableUrl,
+    *,
+    number: Annotated[int, typer.Option(min=1, help="Number of the compaction, in the table's services folder.")],
+    round_number: Annotated[int, typer.Option("--round", min=1, help="Number of its round.")],
+    index: Annotated[
+        int, typer.Option(envvar="JOB_COMPLETION_INDEX", min=0, help="Place of this process among the others.")
+    ] = 0,
+    of: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    storage_options: StorageOptions = None,
+) -> None:
+    """Make base files of a compaction that a running job has begun, and commits: what the pods of its Job run.
+
+    Any number of these commands share the work. Each may be ended and repeated at any time. They need no lease.
+    """
+    from bucketingest.cli.services.compact_round import RoundChoice, compact_round
+
+    compact_round(RoundChoice(table_url, number, round_number, index, of, tuple(storage_options or ())))
+
+
 def clean(
     table_url: TableUrl,
     *,

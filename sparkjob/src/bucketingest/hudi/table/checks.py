@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from itertools import chain
 
+from bucketingest.hudi.bucket_rules.hashing_config import BUCKET_INDEX_DIRECTORY, PARTITION_INDEX_DIRECTORY
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_PATH, TIMELINE_DIRECTORY
+from bucketingest.hudi.naming import PROPERTIES_PATH, TIMELINE_DIRECTORY
 from bucketingest.hudi.table.metadata_table import switched_on
 from bucketingest.hudi.table.properties import checksum
 from bucketingest.hudi.table.table import (
@@ -22,7 +23,6 @@ from bucketingest.hudi.table.time_zone import offset_from_utc
 from bucketingest.storage import Storage
 
 SUPPORTED_VERSIONS = (8, 9)
-BUCKET_INDEX_DIRECTORY = f"{HOODIE_DIRECTORY}/.bucket_index"
 
 _Properties = Mapping[str, str]
 
@@ -85,9 +85,10 @@ def check_table(table: HoodieTable, expected: TableDefinition, *, metadata_table
         ignored = metadata_table_refusals(table.properties)
         reasons = [reason for reason in reasons if reason not in ignored]
     reasons.extend(
-        f"{path} exists: another writer gave the table a consistent-hashing or per-partition bucket index, whose "
-        "buckets this writer cannot compute; use a table with the simple bucket index"
+        f"{path} exists: another writer gave the table a bucket index, such as consistent hashing, whose buckets this "
+        "writer cannot compute; use a table with the simple or the partition-level bucket index"
         for path in table.storage.list_level(BUCKET_INDEX_DIRECTORY).directories
+        if path != PARTITION_INDEX_DIRECTORY
     )
     reasons.extend(_local_time_zone(table))
     if reasons:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.log.reader import read_log
-from bucketingest.hudi.naming import BaseFileName
+from bucketingest.hudi.naming import BaseFileName, split
 from bucketingest.hudi.table.file_view import DataFile, FileView
 from bucketingest.storage import Storage
 
@@ -19,17 +19,19 @@ _FILE_BYTES_MAX: Final = 256 * 1024**2
 _RECORD_KEY: Final = "_hoodie_record_key"
 
 
-def sample_record_keys(storage: Storage, view: FileView) -> Iterator[tuple[str, str]]:
-    """(record key, file id) pairs from the smallest file of each of a few file groups."""
+def sample_record_keys(
+    storage: Storage, view: FileView, replaced: Collection[tuple[str, str]] = ()
+) -> Iterator[tuple[str, str, str]]:
+    """(record key, partition path, file id) from the smallest file of a few file groups, none of them `replaced`."""
     smallest: list[DataFile] = []
     for group in view.groups:
-        if group.latest is not None:
+        if group.latest is not None and (group.partition_path, group.file_id) not in replaced:
             files = [*group.latest.log_files, *([group.latest.base_file] if group.latest.base_file else [])]
             smallest.append(min(files, key=lambda file: file.size))
     for file in sorted(smallest, key=lambda file: file.size)[:FILES_MAX]:
         if file.size <= _FILE_BYTES_MAX:
             for key in _keys(storage.get(file.path), file):
-                yield key, file.name.file_id
+                yield key, split(file.path)[0], file.name.file_id
 
 
 def _keys(data: bytes, file: DataFile) -> list[str]:

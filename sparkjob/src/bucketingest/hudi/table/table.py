@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.errors import InvalidTable, TableNotFound
 from bucketingest.hudi.naming import PROPERTIES_PATH, TIMELINE_DIRECTORY
 from bucketingest.hudi.table import properties as java_properties
@@ -61,6 +62,8 @@ class TableDefinition:
     partition_fields: tuple[str, ...] = ()
     ordering_field: str | None = None
     buckets: int = 1
+    bucket_rules: tuple[BucketRule, ...] | None = None
+    """Rules for partitions to come; None: the table's own stay."""
     hash: str = "hudi"
     hash_fields: tuple[str, ...] = ()
     version: int = 9

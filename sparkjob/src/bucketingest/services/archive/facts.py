@@ -11,7 +11,8 @@ from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, Instant
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveFacts
 from bucketingest.storage import Storage
-from bucketingest.write.instants.commit_content import PIPELINE, RANGES
+from bucketingest.write.instants.commit_content import RANGES
+from bucketingest.write.pipeline_names import PIPELINE
 
 
 def read_facts(storage: Storage, timeline: Timeline, old: Sequence[Instant], retired: Collection[str]) -> ArchiveFacts:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from bucketingest.hudi.naming import join
 from bucketingest.hudi.plans.clean_plan import CleanPlan
+from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import replacements
 from bucketingest.hudi.plans.savepoints import files_of_savepoint
 from bucketingest.hudi.rollback.pending import pending_rollbacks
 from bucketingest.hudi.table.file_view import FileGroup, FileView, load_file_view
-from bucketingest.hudi.timeline.instant import RESTORE, SAVEPOINT, Instant
+from bucketingest.hudi.timeline.instant import COMPACTION, LOG_COMPACTION, RESTORE, SAVEPOINT, Instant
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.errors import CleanRefused
 from bucketingest.storage.errors import NotFound
@@ -36,10 +38,11 @@ class Guard:
             raise self._refused(str(error)) from None
         self._restores = _restores(timeline)
         self._savepoints: dict[str, frozenset[str]] = {}
+        self._inputs: dict[str, frozenset[str]] = {}
 
     def check(self) -> None:
         """Raise CleanRefused if the files may be needed: since the plan was made or begun, a superseding instant was
-        rolled back, or a savepoint or a restore came.
+        rolled back, or a savepoint, a restore or a compaction that reads them came.
         """
         timeline = Timeline.load(self._storage)
         for reason in self._reasons(timeline):
@@ -55,9 +58,25 @@ class Guard:
         for instant in timeline.instants:
             if instant.action == SAVEPOINT:
                 yield from self._of_savepoint(instant)
+        for instant in timeline.pending:
+            if instant.action in (COMPACTION, LOG_COMPACTION) and (read := self._read_by(instant) & self._files):
+                yield f"pending {instant.action} {instant.request_time} reads {min(read)} of its plan"
         pending = [each.request_time for each in timeline.pending if each.action == RESTORE]
         for restore in sorted(_restores(timeline) - self._restores | set(pending)):
             yield f"restore {restore} takes the table back to an earlier moment"
+
+    def _read_by(self, compaction: Instant) -> frozenset[str]:
+        """Files that a pending compaction merges; a scheduler without a lock may plan from an old look at the table."""
+        time = compaction.request_time
+        if time not in self._inputs:
+            plan = read_compaction_plan(self._storage, time, compaction.action)
+            self._inputs[time] = frozenset(
+                join(operation.partition_path, name)
+                for operation in (() if plan is None else plan.operations)
+                for name in (operation.base_file, *operation.log_files)
+                if name is not None
+            )
+        return self._inputs[time]
 
     def _of_savepoint(self, savepoint: Instant) -> Iterator[str]:
         time = savepoint.request_time

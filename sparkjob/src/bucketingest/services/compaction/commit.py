@@ -22,13 +22,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.facts import sizes_of
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import (
-    CHUNK,
-    OURS,
-    Decided,
-    OperationResult,
-    PlanRecord,
-)
+from bucketingest.services.compaction.records import OURS, Decided, OperationResult, PlanRecord
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal, pipelines
 from bucketingest.write.instants.records import CommitDecision
@@ -59,7 +53,7 @@ def ready_commit(
     """Read a round's results, and look for its base files. Raises NotFound if a result is missing."""
     plan = record.plan(journal.path(number, "plan"))
     _, opened = journal.newest_round(number)
-    chunks = range(-(-len(plan.operations) // CHUNK))
+    chunks = range(len(record.chunks(len(plan.operations))))
     with ThreadPoolExecutor(_READERS) as threads:
         read = threads.map(lambda chunk: journal.results(number, round_number, chunk), chunks)
         results: list[OperationResult] = list(chain.from_iterable(read))

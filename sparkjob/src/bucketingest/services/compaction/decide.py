@@ -17,7 +17,7 @@ class Step(StrEnum):
     START = "start"
     """It was requested: record that it may be carried out."""
     VOID = "void"
-    """It was never requested: nobody carries it out."""
+    """It was never requested, or something came before: nobody carries it out."""
     END = "end"
     """Record how it ended, and delete late files."""
     FINISH_ROLLBACK = "finish rollback"
@@ -48,6 +48,8 @@ class Facts:
     completion_time: str | None = None
     closed_completion: bool = False
     """Whether it was completed as a round before the newest one had decided."""
+    clash: str | None = None
+    """Why it must not be carried out; only looked for until `go` is recorded."""
     rollbacks: frozenset[str] = frozenset()
     """Request times of rollbacks that name it, pending or completed."""
     unfinished: bool = False
@@ -59,6 +61,8 @@ class Facts:
     """The newest round."""
     decided: Decided | None = None
     """How the newest round ended."""
+    merges_alike: bool = True
+    """Whether this release merges as the one that opened the newest round."""
     complete_results: bool = False
     """Whether every operation of the newest round has its result."""
     files_stand: bool = True
@@ -95,6 +99,8 @@ def decide(facts: Facts) -> Choice:
 def _first(facts: Facts) -> Choice:
     if facts.state is None and not facts.archived:
         return Choice(Step.VOID, "its process ended before it was requested")
+    if facts.clash is not None and facts.state is State.REQUESTED:
+        return Choice(Step.VOID, facts.clash)
     return Choice(Step.START, "it was requested")
 
 
@@ -124,6 +130,8 @@ def _pending(facts: Facts) -> Choice:
         return Choice(Step.OPEN_ROUND, "base files of the round are missing")
     if decided is not None:
         return Choice(Step.COMPLETE, "its commit is decided")
+    if not facts.merges_alike:
+        return Choice(Step.OPEN_ROUND, "it was opened by a release that merges otherwise")
     if facts.complete_results:
         return Choice(Step.COMMIT, "all base files are in storage")
     return Choice(Step.EXECUTE, "base files are missing")

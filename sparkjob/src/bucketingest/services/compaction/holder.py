@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
 from bucketingest.hudi.errors import InstantExists, InvalidTable
@@ -15,16 +16,18 @@ from bucketingest.hudi.rollback.rollback import Lock, finish_compaction_rollback
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.services.compaction.clash import clash
 from bucketingest.services.compaction.commit import Ready, late_logs, ready_commit, undecided, wanted_decision
 from bucketingest.services.compaction.decide import Choice, Facts, Step, decide
-from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
+from bucketingest.services.compaction.facts import HEARTBEAT, read_facts, requested_path
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Proposal, services_of
 from bucketingest.services.compaction.records import Decided, End, PlanRecord, Round
-from bucketingest.services.compaction.sweep import sweep
+from bucketingest.services.compaction.sweep import keep_one, sweep, take_off_late
 from bucketingest.services.errors import PlanOutdated
+from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -101,16 +104,21 @@ class CompactionHolder:
             try:
                 create_requested(self._storage, record.compaction, COMPACTION, record.content)
             except InstantExists:  # another writer's of the same millisecond, or our own, whose answer was lost
-                if self._storage.get(_requested(record.compaction)) != record.content:
+                if self._storage.get(requested_path(record.compaction)) != record.content:
                     self._journal.put_go(number, start=False)
                     raise PlanOutdated(f"{self._storage.url}: another writer took time {record.compaction}") from None
-            start = services_of(Timeline.load(self._storage)) == proposal.seen | {(record.compaction, COMMIT)}
-            if self._journal.put_go(number, start=start):
+            timeline = Timeline.load(self._storage)
+            as_seen = services_of(timeline) == proposal.seen | {(record.compaction, COMMIT)}
+            why = clash(self._storage, timeline, record.compaction, record.plan(requested_path(record.compaction)))
+            if self._journal.put_go(number, start=as_seen and why is None):
                 log.info("compaction requested", extra={"number": number, **proposal.summary()})
                 return number
             # A scheduler without a lock came between: two pending operations of a group make every reader fail.
-            self._storage.delete(_requested(record.compaction))
-            raise PlanOutdated(f"{self._storage.url}: another table service was requested without the table's lock")
+            found = timeline.find(record.compaction, COMPACTION)
+            if found is not None and found.state is State.REQUESTED:  # else another writer carries it out
+                self._storage.delete(requested_path(record.compaction))
+            why = why or "another table service was requested"
+            raise PlanOutdated(f"{self._storage.url}: compaction taken back: {why} without the table's lock")
 
     def _refusal(self, timeline: Timeline, proposal: Proposal) -> str | None:
         """Why the plan may no longer be requested, in words; None if it may."""
@@ -172,7 +180,7 @@ class CompactionHolder:
             case Step.FINISH_ROLLBACK:
                 self._finish_rollbacks(record.compaction)
             case Step.OPEN_ROUND:
-                self._open_round(number, record, facts, Round(choice.reason, facts.rollbacks, _added(facts)))
+                self._open_round(number, record, facts, self._next_round(facts, choice.reason))
             case Step.COMMIT | Step.COMPLETE:
                 self._commit(number, record, facts.round_number)
             case Step.UNDO:
@@ -182,6 +190,12 @@ class CompactionHolder:
         """Sign of life and inflight file, before the first base file."""
         heartbeat.beat(self._storage, compaction, HEARTBEAT)
         create_inflight(self._storage, compaction, COMPACTION)
+
+    @staticmethod
+    def _next_round(facts: Facts, why: str, added: Mapping[Group, tuple[str, ...]] = MappingProxyType({})) -> Round:
+        """What earlier rounds added stays."""
+        before = facts.opened.added if facts.opened else {}
+        return Round(why, facts.rollbacks, {**before, **added}, MERGE_VERSION)
 
     def _open_round(self, number: int, record: PlanRecord, facts: Facts, opened: Round) -> None:
         if facts.round_number and facts.decided is None:
@@ -201,21 +215,22 @@ class CompactionHolder:
             if decide(facts).step not in (Step.COMMIT, Step.COMPLETE) or facts.round_number != round_number:
                 return  # something came between: look again
             if facts.decided is None and not ready.files_stand:
-                self._open_round(number, record, facts, Round("base files are missing", facts.rollbacks, ready.added))
+                self._open_round(number, record, facts, self._next_round(facts, "base files are missing"))
                 return
             decided = facts.decided or self._decide(number, record, facts, ready)
             if decided is None or decided.completion_time is None:
                 return
             self._check_lease()
             complete(self._storage, record.compaction, decided.completion_time, decided.content, COMMIT)
+        keep_one(self._storage, record.compaction, self._lock)  # nothing prevents two without a common lock
         self._check_metadata_table(self._storage)
 
     def _decide(self, number: int, record: PlanRecord, facts: Facts, ready: Ready) -> Decided | None:
         """Decide the commit; None if log files that must be merged too were found: then the next round does."""
-        requested = self._storage.get(_requested(record.compaction))
+        requested = self._storage.get(requested_path(record.compaction))
         if requested != record.content:
             raise InvalidTable(
-                f"{self._storage.url}/{_requested(record.compaction)} is not the plan that was requested: another "
+                f"{self._storage.url}/{requested_path(record.compaction)} is not the plan that was requested: another "
                 "writer replaced it; roll the compaction back with Hudi"
             )
         timeline = Timeline.load(self._storage)
@@ -223,7 +238,7 @@ class CompactionHolder:
             why = "log files completed before it that its plan does not have"
             log.warning(why, extra={"compaction": record.compaction, "file_groups": len(late)})
             added = {group: (*ready.added.get(group, ()), *names) for group, names in late.items()}
-            self._open_round(number, record, facts, Round(why, facts.rollbacks, {**ready.added, **added}))
+            self._open_round(number, record, facts, self._next_round(facts, why, added))
             return None
         wanted = wanted_decision(self._storage, timeline, ready, record.compaction, self._clock())
         self._check_lease()  # last: nothing slow happens between this and the decision
@@ -246,20 +261,13 @@ class CompactionHolder:
                 log.error("compaction taken off the timeline: its base files are deleted", extra={"at": compaction})
 
     def _end(self, number: int, record: PlanRecord, end: End) -> Ended:
-        if end is End.VOID:
-            self._delete_void(record.compaction)
+        take_off_late(self._storage, record.compaction, end, self._lock)
         stats = sweep(self._storage, self._journal, number, record)
         rows = sum(stat.num_writes for stat in stats)
         ended = Ended(record.compaction, self._journal.mark_done(number, end), len(stats), rows, self._failed)
         extra = {"compaction": ended.compaction, "end": ended.end, "file_groups": ended.file_groups, "rows": rows}
         log.info("compaction ended", extra=extra)
         return ended
-
-    def _delete_void(self, compaction: str) -> None:
-        with self._lock():
-            found = Timeline.load(self._storage).find(compaction, COMPACTION)
-            if found is not None and found.state is State.REQUESTED:
-                self._storage.delete(_requested(compaction))
 
     def sweep_old(self) -> None:
         """Now and then: delete what a paused process wrote late, and objects that nobody needs any more."""
@@ -270,20 +278,10 @@ class CompactionHolder:
             record, end = self._journal.plan(number), self._journal.done(number)
             if end is None or record is None:
                 continue
-            if end is End.VOID:
-                self._delete_void(record.compaction)
+            take_off_late(self._storage, record.compaction, end, self._lock)
             sweep(self._storage, self._journal, number, record)
             if number in numbers[:-KEPT] and self._done_for(number, now) > KEPT_FOR:
                 self._journal.forget(number)
 
     def _done_for(self, number: int, now: datetime) -> timedelta:
         return now - self._storage.head(self._journal.path(number, "done")).modified
-
-
-def _added(facts: Facts) -> dict[tuple[str, str], tuple[str, ...]]:
-    """What earlier rounds added stays."""
-    return dict(facts.opened.added) if facts.opened else {}
-
-
-def _requested(compaction: str) -> str:
-    return path_of(Instant(compaction, COMPACTION, State.REQUESTED))

@@ -3,11 +3,13 @@
     plan                        what is merged, before the compaction is requested
     go                          start: it was requested · void: nobody carries it out. One name, so it cannot be both
     round/<r>/opened            why, and what is known then
-    round/<r>/result/<k>        statistics of the base files of the k-th chunk of operations
+    round/<r>/claim/<k>/...     which executor works on the k-th chunk of operations: hints, see `services.pods.claims`
+    round/<r>/result/<k>        statistics of the base files of the k-th chunk
     round/<r>/decision          completion time and bytes of the completed file · closed
     done                        how it ended: nothing is left to do but to delete late files
 
-All are created if absent, so of two processes exactly one decides. The numbers n and r count up by one.
+All but claims are created if absent and never change, so of two processes exactly one decides. The numbers n and r
+count up by one.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from bucketingest.hudi.timeline.instant import (
 )
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.choose import CompactionTriggers, Due, due_groups, plan_of
-from bucketingest.services.compaction.records import OURS, PlanRecord
+from bucketingest.services.compaction.records import OURS, PlanRecord, chunk_size
 from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.services.merge.merge_rules import merge_rules
 from bucketingest.storage import Storage
@@ -121,7 +121,7 @@ def propose(storage: Storage, triggers: CompactionTriggers, now: datetime, *, sk
     times = {*timeline.times, *archived_times(storage), *_claimed(storage)}
     compaction = next_instant_time(now - _BEHIND, times, AHEAD_MAX + _BEHIND)
     known = frozenset(instant.request_time for instant in timeline.completed_commits)
-    record = PlanRecord(compaction, schema_json(schema), MERGE_VERSION, known, plan.encode())
+    record = PlanRecord(compaction, schema_json(schema), MERGE_VERSION, known, plan.encode(), chunk_size(len(chosen)))
     return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(timeline)))
 
 

@@ -14,13 +14,20 @@ from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.errors import NewerFormat
 
-FORMAT_VERSION: Final = 1
-"""Counts up whenever an older release would misread these objects."""
-CHUNK: Final = 64
-"""Operations whose results are stored together: ten thousand objects would be too many to read in a second."""
+FORMAT_VERSION: Final = 2
+"""Counts up whenever an older release would misread these objects. 2: the plan names the size of its chunks."""
+_CHUNK_MAX: Final = 64
+"""Ten thousand results would be too many objects to read in a second. Also the size of chunks in format 1."""
+_CHUNKS: Final = 64
+"""Chunks that a plan has if it has so many operations: executors share the work by chunks."""
 
 OURS: Final = "bucketingest.services"
 """Key of a plan's and a commit's extra metadata: it is ours."""
+
+
+def chunk_size(operations: int) -> int:
+    """Operations whose results are stored together, and that one executor claims together."""
+    return min(max(-(-operations // _CHUNKS), 1), _CHUNK_MAX)
 
 
 class End(StrEnum):
@@ -46,11 +53,18 @@ class PlanRecord:
     """Request times of the write instants that had completed when the log files were listed."""
     content: bytes
     """The requested file."""
+    chunk: int = _CHUNK_MAX
+    """Operations of a chunk; the last one may have fewer."""
+
+    def chunks(self, operations: int) -> list[range]:
+        """The places of the operations of each chunk, of a plan with so many operations."""
+        return [range(first, min(first + self.chunk, operations)) for first in range(0, operations, self.chunk)]
 
     def encode(self) -> bytes:
         """One line of JSON, then the requested file."""
         header = {
             "version": FORMAT_VERSION,
+            "chunk": self.chunk,
             "compaction": self.compaction,
             "schema": self.schema,
             "mergeVersion": self.merge_version,
@@ -69,7 +83,12 @@ class PlanRecord:
             )
         try:
             return cls(
-                record["compaction"], record["schema"], record["mergeVersion"], frozenset(record["known"]), content
+                record["compaction"],
+                record["schema"],
+                record["mergeVersion"],
+                frozenset(record["known"]),
+                content,
+                record.get("chunk", _CHUNK_MAX),
             )
         except (KeyError, TypeError) as error:
             raise InvalidTable(f"{where} is not a compaction's plan: {error!r}") from error
@@ -90,11 +109,14 @@ class Round:
     """Request times of the rollbacks of the compaction that were known."""
     added: Mapping[Group, tuple[str, ...]] = field(default_factory=dict)
     """Log files that completed before the compaction and are not in its plan, by file group."""
+    merge_version: int = 1
+    """Of the release that opened it: its executors merge alike."""
 
     def encode(self) -> bytes:
         """As it is stored: JSON."""
         added = [[*group, list(names)] for group, names in sorted(self.added.items())]
-        return json.dumps({"why": self.why, "rollbacks": sorted(self.rollbacks), "added": added}).encode()
+        record = {"why": self.why, "rollbacks": sorted(self.rollbacks), "added": added}
+        return json.dumps(record | {"mergeVersion": self.merge_version}).encode()
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
@@ -102,7 +124,7 @@ class Round:
         record = _load(data, where)
         try:
             added = {(path, file_id): tuple(names) for path, file_id, names in record["added"]}
-            return cls(record["why"], frozenset(record["rollbacks"]), added)
+            return cls(record["why"], frozenset(record["rollbacks"]), added, record.get("mergeVersion", 1))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidTable(f"{where} is not a round of a compaction: {error!r}") from error
 

@@ -18,8 +18,9 @@ from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.instant import COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.compaction.facts import decided_files
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import CHUNK, OperationResult, PlanRecord, Round
+from bucketingest.services.compaction.records import OperationResult, PlanRecord, Round
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.merge.merge_group import MERGE_VERSION, compact_group
 from bucketingest.services.merge.merge_rules import merge_rules
@@ -32,13 +33,15 @@ class RoundExecutor:
     """Makes the base files of one round that are missing. What an executor before this one made is adopted."""
 
     def __init__(self, storage: Storage, number: int, round_number: int) -> None:
-        """Raises RoundEnded if the round is not the newest, or this release merges otherwise than its planner."""
+        """Raises RoundEnded if the round is not the newest, or was opened by a release that merges otherwise."""
         self._storage = storage
         self._number = number
         self._round_number = round_number
         self._journal = CompactionJournal(storage)
         self._record, self._opened = self._read()
         self._compaction = self._record.compaction
+        self._operations = self._record.plan(self._journal.path(number, "plan")).operations
+        self._chunks = self._record.chunks(len(self._operations))
         schema = avro_to_arrow(with_meta_columns(json.loads(self._record.schema)))
         self._rules = merge_rules(load_table(storage), schema)
 
@@ -47,8 +50,8 @@ class RoundExecutor:
         newest, opened = self._journal.newest_round(self._number)
         if record is None or opened is None or newest != self._round_number:
             raise RoundEnded(f"round {self._round_number} of compaction {self._number} has ended")
-        if record.merge_version != MERGE_VERSION:
-            raise RoundEnded(f"compaction {record.compaction} was planned by a release that merges otherwise")
+        if opened.merge_version != MERGE_VERSION:
+            raise RoundEnded(f"the round of {record.compaction} was opened by a release that merges otherwise")
         return record, opened
 
     def run(
@@ -64,27 +67,55 @@ class RoundExecutor:
         group keeps its slice. Raises RoundEnded if another process ended the round, and StorageError: then another
         executor continues.
         """
-        operations = self._record.plan(self._journal.path(self._number, "plan")).operations
-        done, failures = self._journal.result_chunks(self._number, self._round_number), 0
-        for chunk, first in enumerate(range(0, len(operations), CHUNK)):
-            if chunk in done:
-                continue
-            results = []
-            for place, operation in enumerate(operations[first : first + CHUNK], first):
-                starts(place, len(operations))
-                results.append(self._result(operation, gives_up.get(place)))
-            failures += sum(result.stat is None for result in results)
-            self._journal.put_results(self._number, self._round_number, chunk, results)
+        done, failures = self.done_chunks(), 0
+        for chunk in range(self.chunk_count):
+            if chunk not in done:
+                failures += self.run_chunk(chunk, gives_up=gives_up, starts=starts)
         return failures
 
+    @property
+    def compaction(self) -> str:
+        """Request time of the compaction."""
+        return self._compaction
+
+    @property
+    def chunk_count(self) -> int:
+        """Number of the chunks into which the round's work is cut."""
+        return len(self._chunks)
+
+    def done_chunks(self) -> set[int]:
+        """The chunks that have results."""
+        return self._journal.result_chunks(self._number, self._round_number)
+
+    def run_chunk(
+        self,
+        chunk: int,
+        *,
+        gives_up: Mapping[int, str] = MappingProxyType({}),
+        starts: Callable[[int, int], None] = lambda _place, _of: None,
+    ) -> int:
+        """Make the base files of one chunk, and record their results; returns how many failed. See `run`."""
+        results = []
+        for place in self._chunks[chunk]:
+            starts(place, len(self._operations))
+            results.append(self._result(self._operations[place], gives_up.get(place)))
+        self._journal.put_results(self._number, self._round_number, chunk, results)
+        return sum(result.stat is None for result in results)
+
     def _result(self, operation: CompactionOperation, failed: str | None) -> OperationResult:
-        self._check()
+        self.check()
         whole = replace(operation, log_files=_with(operation, self._opened.added.get(operation.group, ())))
         token = f"{self._round_number}-0-0"
         if failed is None:
             try:
                 stat = compact_group(
-                    self._storage, whole, self._compaction, self._rules, token=token, check=self._check
+                    self._storage,
+                    whole,
+                    self._compaction,
+                    self._rules,
+                    token=token,
+                    check=self.check,
+                    too_late=self._discard,
                 )
                 return OperationResult(stat)
             except (HudiError, NotFound, pa.ArrowException) as error:
@@ -93,7 +124,15 @@ class RoundExecutor:
         log.error("file group not compacted, its slice stays", extra=extra)
         return OperationResult(None, failed)
 
-    def _check(self) -> None:
+    def _discard(self, path: str) -> None:
+        """Delete a base file that came after the end of its round, unless it is or may be a part of a commit: another
+        executor may have adopted it, or made it first. What stays here is swept when the compaction has ended.
+        """
+        decided = self._journal.decision(self._number, self._round_number)
+        if decided is not None and path not in decided_files(decided):
+            self._storage.delete(path)
+
+    def check(self) -> None:
         """Raise RoundEnded unless the round is the newest, undecided, and its compaction inflight."""
         newest, opened = self._journal.newest_round(self._number)
         decided = self._journal.decision(self._number, self._round_number)

@@ -36,13 +36,14 @@ def compact_group(
     *,
     token: str,
     check: Callable[[], None] = lambda: None,
+    too_late: Callable[[str], None] = lambda _path: None,
 ) -> WriteStat:
     """Merge the operation's slice into a base file of the compaction, its marker first; returns its write statistics.
 
     A base file of this name that another executor made of the same inputs is adopted. `compaction`: the compaction's
-    request time. `token`: the write token in the file's name. `check` raises if the file must not be made any more; a
-    file that was made meanwhile is deleted then. Raises as `merge_slice` and `check`, and InvalidTable for a file of
-    this name with other inputs.
+    request time. `token`: the write token in the file's name. `check` raises if the file must not be made any more;
+    `too_late` is called with the path of a file that is there all the same. Raises as `merge_slice` and `check`, and
+    InvalidTable for a file of this name with other inputs.
     """
     name = BaseFileName(operation.file_id, compaction, token)
     partition_path = operation.partition_path
@@ -63,7 +64,7 @@ def compact_group(
         try:
             check()
         except RoundEnded:
-            storage.delete(path)  # the name is never used again
+            too_late(path)
             raise
     # From the stored object: of two executors, both then report the same.
     stored, done = stored_merge(storage, path)

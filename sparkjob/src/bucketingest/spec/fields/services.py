@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
-from bucketingest.spec.scalars import DurationText, Whole
+from bucketingest.spec.scalars import BytesText, CoresText, DurationText, Whole
+
+ServicesMode = Literal["auto", "inline", "job", "off"]
+DEFAULT_MODE: Final[ServicesMode] = "off"
+"""What a resource means that names no mode."""
+
+
+class CompactionJob(SpecModel):
+    """The Kubernetes Job that merges. Its pods are small Python processes without Spark."""
+
+    parallelism: Whole = Field(default=2, description="Number of pods.", ge=1, le=100)
+    cores: Annotated[int, CoresText("100m", "16")] = Field(
+        default=1000, description='CPU that one pod requests in cores, such as "1" or "500m". It uses about one.'
+    )
+    memory: Annotated[int, BytesText("512Mi", "64Gi")] = Field(
+        default=2 * 1024**3, description="Memory of one pod in bytes, such as 2Gi."
+    )
+    deadline: Annotated[timedelta, DurationText("10m", "20h")] = Field(
+        default=timedelta(hours=6),
+        description="Longest time of one Job; 10m to 20h. Then another one continues its work.",
+    )
+    retries: Whole = Field(default=6, description="Pods that may fail before the Job counts as failed.", ge=0, le=100)
+    keep: Annotated[timedelta, DurationText("1m", "168h")] = Field(
+        default=timedelta(hours=1), description="Time for which an ended Job and its logs stay; 1m to 168h."
+    )
 
 
 class Compaction(SpecModel):
@@ -33,6 +57,9 @@ class Compaction(SpecModel):
         ge=1,
         le=10_000,
     )
+    job: CompactionJob = Field(
+        default=CompactionJob(), description="Size and limits of the Job, where one merges (mode job, or auto)."
+    )
 
 
 class Clean(SpecModel):
@@ -48,15 +75,22 @@ class Clean(SpecModel):
 class Services(SpecModel):
     """Table services: what Hudi's own jobs would otherwise do beside the pipeline."""
 
-    mode: Literal["inline", "off"] | None = Field(
+    mode: ServicesMode | None = Field(
         default=None,
         description="inline: the driver compacts, cleans and archives the table in a process beside the query, at low "
-        "priority. off (when absent): nothing; use it where Hudi's own table services run.",
+        "priority. job: the same, but on Kubernetes the pods of a Job merge. auto: a Job for large compactions, else "
+        "inline; it does not compact where Hudi compacts, and does not clean or archive where Hudi cleans. off (when "
+        "absent): nothing; use it where Hudi's own table services run.",
     )
     compaction: Compaction = Field(default=Compaction(), description="When log files are merged into base files.")
     clean: Clean = Field(default=Clean(), description="How long superseded files stay.")
 
     @property
-    def runs_inline(self) -> bool:
+    def chosen_mode(self) -> ServicesMode:
+        """The mode of the resource, or the default."""
+        return self.mode or DEFAULT_MODE
+
+    @property
+    def run(self) -> bool:
         """Whether the job carries table services out."""
-        return self.mode == "inline"
+        return self.chosen_mode != "off"

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
 from bucketingest.spec.fields.lock import TableLock
+from bucketingest.spec.partition_pattern import PATTERN_MAX
 from bucketingest.spec.scalars import ALLOWED_KEY, BytesText, Column, Flag, Location, OptionValue, Whole
 
 MAX_BUCKETS: Final = 99_999_999
@@ -25,8 +26,22 @@ IMMUTABLE_TABLE_FIELDS: Final = (
 IMMUTABLE_INDEX_FIELDS: Final = ("type", "buckets", "hashFields", "hash")
 
 
+class PartitionBuckets(SpecModel):
+    """A bucket count for some of the partitions to come."""
+
+    pattern: str = Field(
+        description=r"Regular expression that is searched for in the partition path, such as ^2027-. Only what Hudi's "
+        r"Java reads alike: text, ., ^, $, [a-z], \d \w \s, ( ), |, ? * + {3}; a comma is \x2C.",
+        min_length=1,
+        max_length=PATTERN_MAX,
+        pattern=r"^[^,;]*$",
+        json_schema_extra={ALLOWED_KEY: "a regular expression without a comma and a semicolon, such as ^2027-"},
+    )
+    buckets: Whole = Field(description="Buckets of each such partition.", ge=1, le=MAX_BUCKETS)
+
+
 class Index(SpecModel):
-    """How a row finds its file group. Fixed for the life of the table."""
+    """How a row finds its file group. Fixed for the life of a partition."""
 
     type: Literal["bucket"] = Field(
         default="bucket",
@@ -36,10 +51,20 @@ class Index(SpecModel):
         default=64,
         description=(
             "Buckets per partition: each is one file group, written by one task at a time. Immutable: another count "
-            "would put known keys into other file groups."
+            "would put known keys into other file groups; for partitions to come see partitionBuckets."
         ),
         ge=1,
         le=MAX_BUCKETS,
+    )
+    partition_buckets: tuple[PartitionBuckets, ...] | None = Field(
+        default=None,
+        alias="partitionBuckets",
+        description=(
+            "Bucket counts of partitions to come: the first whose pattern is found in the partition path wins, else "
+            "buckets. Partitions that exist keep their count, whatever changes here. Hudi's own writers (1.1 and "
+            "later) follow the same rules. When absent the table's own rules stay; [] ends them."
+        ),
+        max_length=64,
     )
     hash_fields: tuple[Column, ...] | None = Field(
         default=None,
@@ -107,7 +132,7 @@ class Table(SpecModel):
         default=9,
         description="Hudi table version. 9: Hudi 1.1 and later. 8: also read by Hudi 1.0. Immutable.",
     )
-    index: Index = Field(default=Index(), description="How a row finds its file group. Immutable.")
+    index: Index = Field(default=Index(), description="How a row finds its file group.")
     log_block: Literal["parquet", "avro"] | None = Field(
         default=None,
         alias="logBlock",
@@ -146,4 +171,12 @@ class Table(SpecModel):
     )
 
 
-__all__ = ["IMMUTABLE_INDEX_FIELDS", "IMMUTABLE_TABLE_FIELDS", "MAX_BUCKETS", "Index", "Table", "TableLock"]
+__all__ = [
+    "IMMUTABLE_INDEX_FIELDS",
+    "IMMUTABLE_TABLE_FIELDS",
+    "MAX_BUCKETS",
+    "Index",
+    "PartitionBuckets",
+    "Table",
+    "TableLock",
+]

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from bucketingest.spec.job_report import CommitReport, InflightReport, LagReport, ProgressReport, ServicesReport
+from bucketingest.hudi.timeline.instant import parse_time
+from bucketingest.services.compaction.propose import LogBacklog
+from bucketingest.services.pods.waiting import PodWork
+from bucketingest.spec.job_report import (
+    CommitReport,
+    CompactionWork,
+    InflightReport,
+    LagReport,
+    ProgressReport,
+    ServicesReport,
+)
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Progress, latency
 
@@ -34,7 +44,7 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         bytes=now.size_bytes,
         rows_per_second=_rounded(now.rows_per_second),
         skew=None if now.skew is None else _rounded(now.skew),
-        services=_services(now),
+        services=_services(resource, now),
         rollbacks=now.rollbacks,
         position_losses=now.position_losses,
         last_report_at=now.last_report_at,
@@ -42,18 +52,40 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
     )
 
 
-def _services(now: Progress) -> ServicesReport | None:
+def _services(resource: BucketIngest, now: Progress) -> ServicesReport | None:
     services = now.services
-    if services is None or services.backlog is None:
+    if services is None or (services.backlog is None and services.compacting is None):
         return None
+    backlog = services.backlog or LogBacklog()
     return ServicesReport(
-        log_files=services.backlog.log_files,
-        log_bytes=services.backlog.size,
+        log_files=backlog.log_files,
+        log_bytes=backlog.size,
         oldest_log_seconds=None if now.oldest_log_age is None else _rounded(now.oldest_log_age),
         compacting=services.compacting,
         compacting_seconds=None if now.compacting_for is None else _rounded(now.compacting_for),
         compactions=services.compactions,
         failures=services.failures,
+        mode=resource.spec.services.chosen_mode,
+        home=services.home,
+        why=services.why,
+        oldest_log_at=backlog.oldest_at,
+        compacting_at=parse_time(services.compacting) if services.compacting else None,
+        last_compaction=services.last_compaction,
+        last_compaction_at=services.last_compaction_at,
+        last_failure=services.last_failure,
+        job=_work(services.pod_work),
+    )
+
+
+def _work(work: PodWork | None) -> CompactionWork | None:
+    if work is None:
+        return None
+    return CompactionWork(
+        compaction=work.compaction,
+        number=work.number,
+        round=work.round_number,
+        chunks=work.chunks,
+        size=work.size,
     )
 
 

@@ -110,7 +110,7 @@ class Targets:
             inflight_age_limit=spec.health.max_inflight_age.total_seconds(),
             buffer_bytes_limit=spec.table.memory_per_task,
             buckets=spec.table.index.buckets,
-            log_age_limit=spec.services.compaction.log_age.total_seconds() if spec.services.runs_inline else None,
+            log_age_limit=spec.services.compaction.log_age.total_seconds() if spec.services.run else None,
             checkpoint_stays=_is_local(resource.checkpoint_path) == _is_local(spec.table.path),
         )
 

@@ -17,8 +17,8 @@ from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.storage import Storage
 from bucketingest.write.instants.records import LedgerEntry
 from bucketingest.write.open_table import OpenTable
+from bucketingest.write.pipeline_names import PIPELINE
 
-PIPELINE: Final = "bucketingest.pipeline"
 EPOCH: Final = "bucketingest.epoch"
 RANGES: Final = "bucketingest.ranges"
 ROWS: Final = "bucketingest.rows"
@@ -69,7 +69,7 @@ def _identity(opened: OpenTable, pipeline: str, epoch: int, schema: AvroSchema) 
         PIPELINE: pipeline,
         EPOCH: str(epoch),
         RECORD_KEY: ",".join(opened.definition.record_key),
-        BUCKETS: str(opened.rules.buckets),
+        BUCKETS: str(opened.definition.buckets),
         HASH: opened.rules.hash,
         HASH_FIELDS: ",".join(opened.definition.effective_hash_fields),
     }

@@ -65,6 +65,11 @@ class InstantWriter:
         return self._shared.index.file_ids
 
     @property
+    def bucket_rules(self) -> str:
+        """Instant of the bucket rules in it; "" without rules."""
+        return self._shared.bucket_rules.instant
+
+    @property
     def partitions(self) -> PartitionNumbers:
         """The partitions that have their metadata."""
         return PartitionNumbers.of(sorted(self._shared.partitions))
@@ -204,6 +209,8 @@ class InstantWriter:
         if gone := sorted(written & self._shared.replaced):
             place = f"{gone[0][1]} of partition {gone[0][0]!r}"
             return AbortDecision(f"another writer replaced file group {place} meanwhile")
+        if (recounted := self._shared.recounted(entries)) is not None:
+            return AbortDecision(f"another writer changed the bucket count of partition {recounted!r} meanwhile")
         try:
             self._shared.index.with_commit(written)
         except DuplicateFileGroup as error:

@@ -19,9 +19,10 @@ from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
-from bucketingest.write.instants.commit_content import PIPELINE, RANGES
+from bucketingest.write.instants.commit_content import RANGES
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.source_range import SourceRange, before, begins_after, reaches_beyond
+from bucketingest.write.pipeline_names import PIPELINE
 
 DEPTH: Final = 200
 """Instants of the pipeline that are searched for holes, counted from the newest."""

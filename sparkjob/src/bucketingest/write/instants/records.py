@@ -50,6 +50,8 @@ class LedgerEntry:
 
     source_range: SourceRange
     statuses: tuple[WriteStatus, ...]
+    bucket_rules: str = ""
+    """Instant of the bucket rules by which its rows were placed; "" without rules."""
 
 
 def intent_bytes(intent: Intent) -> bytes:
@@ -67,14 +69,17 @@ def intent_of(content: bytes) -> Intent:
 def ledger_bytes(entry: LedgerEntry) -> bytes:
     """As it is stored: JSON."""
     statuses = [status.to_json() for status in entry.statuses]
-    return json.dumps({"range": entry.source_range.to_json(), "statuses": statuses}).encode()
+    rules = {"bucketRules": entry.bucket_rules} if entry.bucket_rules else {}
+    return json.dumps({"range": entry.source_range.to_json(), "statuses": statuses} | rules).encode()
 
 
 def ledger_of(content: bytes) -> LedgerEntry:
     """The entry that `ledger_bytes` stored."""
     record = json.loads(content)
     return LedgerEntry(
-        SourceRange.from_json(record["range"]), tuple(WriteStatus(**status) for status in record["statuses"])
+        SourceRange.from_json(record["range"]),
+        tuple(WriteStatus(**status) for status in record["statuses"]),
+        record.get("bucketRules", ""),
     )
 
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from itertools import chain
 
+from bucketingest.hudi.bucket_rules.hashing_config import counts_at, instants_in, load_rules
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.history.archived import is_archived
 from bucketingest.hudi.plans.replaced import replaced_file_groups
@@ -23,7 +25,7 @@ from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import DEPTH
-from bucketingest.write.instants.records import CommitDecision
+from bucketingest.write.instants.records import CommitDecision, LedgerEntry
 from bucketingest.write.open_table import OpenTable
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,9 @@ class SharedTable:
         """The table's columns, also those that other writers added meanwhile, without meta columns."""
         self.index: BucketIndex = opened.index
         """Every file group that a completed instant wrote."""
+        self.bucket_rules = opened.bucket_rules
+        """The bucket counts of the partitions."""
+        self._buckets = opened.definition.buckets
         self.replaced: frozenset[tuple[str, str]] = frozenset()
         """(partition path, file id) of file groups that readers no longer read."""
         self.partitions: set[str] = set(opened.partitions)
@@ -133,13 +138,39 @@ class SharedTable:
                 self._learn_columns(CommitMetadata.decode_schema(data, path))
         if _times(timeline, REPLACE_COMMIT) or self.replaced:
             self.replaced = replaced_file_groups(self._storage, timeline)
-        index = self.index.without(self.replaced).with_commit(each for each in written if each not in self.replaced)
+        self.index = self.index.without(self.replaced)
+        self._learn_rules()
+        index = self.index.with_commit(each for each in written if each not in self.replaced)
         self.index = index.avoiding(self.replaced)
         self._folded = frozenset(instant.request_time for instant in timeline.completed_commits)
         removals = _times(timeline, CLEAN) | _times(timeline, RESTORE)
         if removals - self._removals:  # they may have deleted a partition with its metadata
             self.partitions.clear()
         self._removals = removals
+
+    def _learn_rules(self) -> None:
+        """Take over rules that another writer changed, as Hudi's rescale does when it has rewritten partitions."""
+        if max(instants_in(self._storage), default="") == self.bucket_rules.instant:
+            return
+        rules = load_rules(self._storage, self._buckets)
+        if rules == self.bucket_rules:
+            return
+        log.warning("bucket rules changed by another writer", extra={"config": rules.instant or None})
+        self.index = self.index.with_counts(rules.counts)
+        self.bucket_rules = rules
+
+    def recounted(self, entries: Sequence[LedgerEntry]) -> str | None:
+        """A partition in which these rows were placed by another bucket count than the one it has now."""
+        for instant in sorted({entry.bucket_rules for entry in entries} - {self.bucket_rules.instant}):
+            statuses = chain.from_iterable(entry.statuses for entry in entries if entry.bucket_rules == instant)
+            paths = sorted({status.partition_path for status in statuses if status.file_id})
+            counts = counts_at(self._storage, instant, self._buckets)
+            now = self.bucket_rules.counts.of_all(paths).tolist()
+            then = [None] * len(paths) if counts is None else counts.of_all(paths).tolist()
+            changed = (path for path, before, after in zip(paths, then, now, strict=True) if before != after)
+            if (path := next(changed, None)) is not None:
+                return path
+        return None
 
     def _learn_columns(self, schema: str | None) -> None:
         """Readers take the table's schema from our commits: a column that a commit leaves out is lost."""

@@ -15,9 +15,9 @@ from bucketingest.hudi.timeline.instant import DELTA_COMMIT, WRITE_ACTIONS, Inst
 from bucketingest.hudi.timeline.overtaking import overtaken_by
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
-from bucketingest.write.instants.commit_content import PIPELINE
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import CommitDecision, Decision, Intent, LedgerEntry
+from bucketingest.write.pipeline_names import PIPELINE
 
 
 @dataclass(frozen=True, slots=True)

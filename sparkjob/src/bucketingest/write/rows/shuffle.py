@@ -112,19 +112,21 @@ def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, messages: _Messages) -> I
     keys = plan.rules.record_key.columns(rows)
     partitions = plan.rules.partition_path.paths(rows, plan.room)
     rejected = dead_letters(rows, plan, keys, partitions)
-    buckets = keys.bucket_ids(plan.rules.buckets, plan.rules.hash)
     paths = partitions.paths.dictionary.to_pylist()
     partition_index = partitions.paths.indices.to_numpy(zero_copy_only=False)
+    counts = plan.file_ids.counts.of_all(paths)
+    uniform = not plan.file_ids.counts.rules
+    buckets = keys.bucket_ids(plan.file_ids.counts.default if uniform else counts[partition_index], plan.rules.hash)
     if rejected is not None:
         rows = rows.take(pa.array(rejected.kept))
         buckets, partition_index = buckets[rejected.kept], partition_index[rejected.kept]
 
     if rows.num_rows:
-        order, starts, ends = _group(partition_index.astype(np.int64) * plan.rules.buckets + buckets)
+        order, starts, ends = _group(partition_index.astype(np.int64) * counts.max() + buckets)
         rows = rows.take(pa.array(order))
         firsts = order[starts]
         numbers = plan.partitions.numbers(paths)[partition_index[firsts]]
-        routes = route(numbers, buckets[firsts], plan.rules.buckets, plan.tasks)
+        routes = route(numbers, buckets[firsts], counts[partition_index[firsts]], plan.tasks)
         rows_max = max(1, MESSAGE_BYTES * rows.num_rows // max(1, rows.nbytes))
         for start, end, first, task in zip(starts, ends, firsts, routes, strict=True):
             to = (int(task), paths[partition_index[first]], int(buckets[first]))

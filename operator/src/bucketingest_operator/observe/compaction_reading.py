@@ -1,0 +1,54 @@
+"""Reads the JSON of compactions' Jobs. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bucketingest_operator.manifests.attempt_objects import (
+    COMPACTION,
+    COMPACTION_DIGEST,
+    COMPACTION_ROLE,
+    ROLE_LABEL,
+)
+from bucketingest_operator.observation import CompactionJob, JobState
+from bucketingest_operator.observe.job_reading import JobSeen, read_job
+from bucketingest_operator.observe.pod_reading import SHOWN, read_time
+
+Object = dict[str, Any]
+AnyJob = JobSeen | CompactionJob
+
+_ENDS: Final = {"Complete": JobState.SUCCEEDED, "Failed": JobState.FAILED}
+"""Conditions that are set once no pod of a Job runs any more."""
+
+
+def read_any_job(job: Object) -> AnyJob | None:
+    """A rollback Job or a compaction's; None if its labels are not the operator's."""
+    return read_compaction_job(job) or read_job(job)
+
+
+def read_compaction_job(job: Object) -> CompactionJob | None:
+    """The Job; None if its labels and annotations are not those of a compaction's."""
+    metadata, status = job["metadata"], job.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    number, _, round_number = annotations.get(COMPACTION, "").partition("/")
+    is_ours = (metadata.get("labels") or {}).get(ROLE_LABEL) == COMPACTION_ROLE
+    if not is_ours or not (number.isdecimal() and round_number.isdecimal()):
+        return None
+    ends = [
+        each for each in status.get("conditions") or () if each.get("status") == "True" and each.get("type") in _ENDS
+    ]
+    end = ends[0] if ends else {}
+    at = end.get("lastTransitionTime")
+    return CompactionJob(
+        name=metadata["name"],
+        number=int(number),
+        round=int(round_number),
+        digest=annotations.get(COMPACTION_DIGEST, ""),
+        state=_ENDS[end["type"]] if end else JobState.RUNNING,
+        created_at=read_time(metadata["creationTimestamp"]),
+        finished_at=read_time(at) if at else None,
+        terminating="deletionTimestamp" in metadata,
+        active=status.get("active") or 0,
+        ready=status.get("ready") or 0,
+        message=(end.get("message") or "")[:SHOWN],
+    )

@@ -1,0 +1,38 @@
+"""Why a compaction that is on the timeline must not be carried out: something came before its request did. The request
+may have been on its way for hours, or its process ended before it could look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
+from bucketingest.hudi.timeline.instant import CLUSTERING, COMMIT, COMPACTION, LOG_COMPACTION, SAVEPOINT
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.storage import Storage
+from bucketingest.write.instants.journal import Journal, pipelines
+
+
+def clash(storage: Storage, timeline: Timeline, compaction: str, plan: CompactionPlan) -> str | None:
+    """The first reason, in words; None if there is none. Raises what reading a table raises."""
+    return next(_clashes(storage, timeline, compaction, plan), None)
+
+
+def _clashes(storage: Storage, timeline: Timeline, compaction: str, plan: CompactionPlan) -> Iterator[str]:
+    groups = {operation.group for operation in plan.operations}
+    for instant in timeline.instants:
+        if instant.request_time == compaction:
+            if instant.action not in (COMMIT, COMPACTION, SAVEPOINT):  # a savepoint is on it: another writer was fast
+                yield f"{instant.action} {compaction} has its time"
+        elif instant.is_completed:
+            continue
+        elif instant.action == CLUSTERING:
+            yield f"clustering {instant.request_time} is pending"
+        elif instant.action in (COMPACTION, LOG_COMPACTION):
+            other = read_compaction_plan(storage, instant.request_time, instant.action)
+            if other is None or not groups.isdisjoint(operation.group for operation in other.operations):
+                yield f"a file group of it is in {instant.action} {instant.request_time}"
+    # Readers know a file's instant by its time alone: they would show the files of one that was aborted.
+    for pipeline in pipelines(storage):
+        if compaction in Journal(storage, pipeline).instants():
+            yield f"an instant of {pipeline} has its time"

@@ -1,0 +1,185 @@
+"""Which executor works on which chunk of a round, so that several share the work: hints, on which no row depends.
+
+    round/<r>/claim/<chunk>/<k>     the k-th executor of the chunk, and the operation that it merges now
+
+A claim is created if absent, then renewed in place while its executor lives. Who ignores claims merges what another one
+merges too; both make the same file. An executor that ends in order deletes its claim. One that was killed leaves it: so
+the claims of a chunk count how often an operation has killed its executor.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.storage import AlreadyExists, NotFound, Storage, StorageError
+
+log = logging.getLogger(__name__)
+
+RENEW_EVERY: Final = timedelta(seconds=15)
+DEAD_AFTER: Final = timedelta(seconds=60)
+"""A claim that nobody renews for so long, by the clock of who watches it, has no executor any more."""
+DEATHS_MAX: Final = 3
+"""How often an operation may kill its executor before it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    chunk: int
+    number: int
+    path: str
+
+
+@dataclass(slots=True)
+class Held:
+    """A chunk that this executor has claimed."""
+
+    chunk: int
+    gives_up: dict[int, str] = field(default_factory=dict)
+    """Operations that have killed their executors, by place, and the sentence that says so."""
+    operation: int | None = None
+    """Place of the operation that is merged now."""
+    note: Callable[[], None] = lambda: None
+    """Writes the operation into the claim."""
+
+    def starts(self, place: int, _of: int) -> None:
+        """An operation of the chunk begins."""
+        self.operation = place
+        self.note()
+
+
+class Claims:
+    """The claims of one round. Not from two threads at once."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        number: int,
+        round_number: int,
+        executor: str,
+        *,
+        forward: Callable[[], float] = forward_seconds,
+    ) -> None:
+        """`executor`: the same for a process and the one that replaces it. `forward`: seconds by a clock that cannot be
+        set.
+        """
+        self._storage = storage
+        self._root = CompactionJournal(storage).path(number, f"round/{round_number}/claim")
+        self._executor = executor
+        self._forward = forward
+        self._watched: dict[str, tuple[datetime, str | None, float]] = {}
+        self._executors: dict[str, str | None] = {}
+
+    @contextmanager
+    def holding_one(self, chunks: Sequence[int]) -> Iterator[Held | None]:
+        """Claim a chunk that nobody works on, the first in this order, and renew the claim; None if there is none.
+
+        An executor that was killed is replaced at once by its successor, by others after `DEAD_AFTER`.
+        """
+        claim = self._take(chunks)
+        if claim is None:
+            yield None
+            return
+        held = Held(claim.chunk, self._given_up(claim))
+        held.note = lambda: self._renew(claim, held)
+        try:
+            with _renewing(held):
+                yield held
+        except BaseException:
+            self._release(claim)
+            raise
+
+    def _take(self, chunks: Sequence[int]) -> _Claim | None:
+        newest = self._look()
+        free = [chunk for chunk in chunks if chunk not in newest]
+        free += [chunk for chunk in chunks if chunk in newest and self._is_dead(newest[chunk])]
+        for chunk in free:
+            number = newest[chunk].number + 1 if chunk in newest else 1
+            claim = _Claim(chunk, number, f"{self._root}/{chunk}/{number}")
+            try:
+                self._storage.create(claim.path, self._content(None))
+            except AlreadyExists:
+                continue
+            return claim
+        return None
+
+    def _look(self) -> dict[int, _Claim]:
+        """The newest claim of each chunk; notes which claims have changed since the last look."""
+        newest: dict[int, _Claim] = {}
+        now = self._forward()
+        for info in self._storage.list(self._root):
+            chunk, _, number = info.path[len(self._root) + 1 :].partition("/")
+            if not (chunk.isdecimal() and number.isdecimal()):
+                continue  # not ours
+            claim = _Claim(int(chunk), int(number), info.path)
+            known = self._watched.get(info.path)
+            if known is None or known[:2] != (info.modified, info.etag):
+                self._watched[info.path] = (info.modified, info.etag, now)
+            if claim.chunk not in newest or newest[claim.chunk].number < claim.number:
+                newest[claim.chunk] = claim
+        return newest
+
+    def _is_dead(self, claim: _Claim) -> bool:
+        if self._forward() - self._watched[claim.path][2] >= DEAD_AFTER.total_seconds():
+            return True
+        if claim.path not in self._executors:
+            self._executors[claim.path] = self._read(claim.path)[0]
+        # This process holds no claim now: one of its name is that of the process before it.
+        return self._executors[claim.path] == self._executor
+
+    def _given_up(self, claim: _Claim) -> dict[int, str]:
+        before = (f"{self._root}/{claim.chunk}/{number}" for number in range(1, claim.number))
+        killers = Counter(operation for _, operation in map(self._read, before) if operation is not None)
+        why = f"its merge ended its process {DEATHS_MAX} times (out of memory?)"
+        return {operation: why for operation, deaths in killers.items() if deaths >= DEATHS_MAX}
+
+    def _read(self, path: str) -> tuple[str | None, int | None]:
+        """Executor and operation of a claim; None for what cannot be read."""
+        try:
+            record = json.loads(self._storage.get(path))
+            operation = record["operation"]
+            return str(record["executor"]), operation if isinstance(operation, int) else None
+        except (NotFound, ValueError, KeyError, TypeError):
+            return None, None
+
+    def _content(self, operation: int | None) -> bytes:
+        return json.dumps({"executor": self._executor, "operation": operation}).encode()
+
+    def _renew(self, claim: _Claim, held: Held) -> None:
+        try:
+            self._storage.put(claim.path, self._content(held.operation))
+        except StorageError as error:  # at worst another executor merges the same
+            log.warning("claim not renewed", extra={"chunk": claim.chunk, "reason": str(error)})
+
+    def _release(self, claim: _Claim) -> None:
+        try:
+            self._storage.delete(claim.path)
+        except StorageError as error:
+            log.warning("claim not released", extra={"chunk": claim.chunk, "reason": str(error)})
+
+
+@contextmanager
+def _renewing(held: Held) -> Iterator[None]:
+    """Renew the claim until the context ends."""
+    ended = threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(RENEW_EVERY.total_seconds()):
+            held.note()
+
+    thread = threading.Thread(target=renew, name="claim", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

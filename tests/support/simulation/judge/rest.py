@@ -1,0 +1,71 @@
+"""Judges what table services leave when all is at rest: nothing pending, nothing twice, few objects of their own."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from support.simulation.judge.instants import HISTORY, TIMELINE
+from support.simulation.judge.reader import Snapshot
+
+_OWN: Final = ".hoodie/.bucketingest/services/"
+_OBJECTS_MAX: Final = {"compaction": 4, "clean": 4, "archive": 4}
+"""How many directories or objects of each service may be there: three are kept, one may have come since."""
+_TWICE: Final = ("rollback", "savepoint")
+"""Without a lock two writers may complete one of these, which does no harm."""
+_ON_TIMELINE: Final = re.compile(r"(\d{17})(_\d{17})?\.([a-z]+)(?:\.(requested|inflight))?")
+
+
+def at_rest(table: Snapshot, foreign_instants: AbstractSet[str], *, refuses_cleans: bool) -> Iterator[str]:
+    """Everything that services should not have left. `refuses_cleans`: a pending clean may wait for a person."""
+    instants = table.instants
+    if pending := instants.compactions.keys() - foreign_instants:
+        yield f"compactions are still pending: {sorted(pending)}"
+    bases = Counter((file.group, file.instant) for file in table.files if file.is_base)
+    for (group, instant), count in bases.items():
+        if count > 1:
+            yield f"file group {group} has {count} base files of compaction {instant}"
+    operations = Counter(
+        (each["partitionPath"], each["fileId"])
+        for plan in instants.compactions.values()
+        for each in plan["operations"] or ()
+    )
+    yield from (f"{group} is in {count} pending compactions" for group, count in operations.items() if count > 1)
+    yield from _names(table, refuses_cleans=refuses_cleans)
+    yield from _objects(table)
+
+
+def _names(table: Snapshot, *, refuses_cleans: bool) -> Iterator[str]:
+    found = [
+        match
+        for path in table.objects
+        if path.startswith(TIMELINE) and not path.startswith(HISTORY)
+        if (match := _ON_TIMELINE.fullmatch(path.removeprefix(TIMELINE)))
+    ]
+    done = Counter((match[1], match[3]) for match in found if match[2] and match[3] not in _TWICE)
+    yield from (f"{action} {time} is completed {count} times" for (time, action), count in done.items() if count > 1)
+    there = {(match[1], match[3], match[4] or "") for match in found}
+    for time, action, state in sorted(there):
+        if action != "compaction" or state != "inflight" or (time, "commit") in done:
+            continue
+        if (time, action, "requested") not in there:
+            yield f"compaction {time} is inflight without a plan: nobody can end it"
+    cleans = {match[1] for match in found if match[3] == "clean"} - {time for time, action in done if action == "clean"}
+    if cleans and not refuses_cleans:
+        yield f"cleans are still pending: {sorted(cleans)}"
+    archived = {each.request_time for each in table.instants.completed.values() if not each.active}
+    again = sorted(match[1] for match in found if match[3] != "savepoint" and match[1] in archived)
+    horizon = max(archived, default="")
+    if again:
+        yield f"archived up to {horizon}, and on the timeline again: {again}"
+
+
+def _objects(table: Snapshot) -> Iterator[str]:
+    for service, most in _OBJECTS_MAX.items():
+        root = f"{_OWN}{service}/"
+        names = {path.removeprefix(root).partition("/")[0] for path in table.objects if path.startswith(root)}
+        if len(names) > most:
+            yield f"{root} has {len(names)} entries: {sorted(names)}"

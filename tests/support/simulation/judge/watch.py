@@ -1,0 +1,236 @@
+"""Judges each change of a table's own services at the moment at which it happens: later, nothing may show it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from support.simulation.judge.content import entries_of
+from support.simulation.judge.files import DataFile, data_file
+from support.simulation.judge.instants import TIMELINE, plan_of_clean
+from support.simulation.judge.reader import Slice, Snapshot, read
+from support.simulation.records import record
+from support.simulation.source import SCHEMA
+from support.simulation.store import Objects
+from support.simulation.world import World
+
+_OWN: Final = "process "
+"""Names of the pipeline's actors begin so; those of other writers do not."""
+_SUPERSEDES: Final = re.compile(r"\.hoodie/timeline/\d{17}_\d{17}\.(?:commit|replacecommit)")
+_COMPLETED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_\d{17}\.(deltacommit|commit|replacecommit)")
+_ROUND: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)round/(\d+)/decision")
+_OPENED: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)round/\d+/opened")
+_HEARTBEATS: Final = ".hoodie/.heartbeat/"
+_ROLLBACK: Final = re.compile(r"\.hoodie/timeline/(\d{17})\.rollback\.requested")
+_STEPS_BETWEEN: Final = 5
+"""A look at the timeline comes so many steps before the look at the heartbeat, at most."""
+_GO: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)go")
+
+
+class TableWatch:
+    """Looks at every change of a table before it happens."""
+
+    def __init__(self, table: Objects, world: World, retain: timedelta | None) -> None:
+        """`retain`: for how long readers keep the files of a slice that was superseded; None: that is not checked."""
+        self._table = table
+        self._world = world
+        self._retain = retain
+        self._looked = -1
+        self._read_until: dict[str, datetime] = {}
+        """Data file -> when it was last a part of what new readers read."""
+
+    def before(self, what: str, path: str, by: str, looked: int) -> None:
+        """Judge a change. `looked`: the step at which its actor had last listed the timeline."""
+        self._looked = looked
+        there = path in self._table.objects
+        own = by.startswith(_OWN)
+        if what == "create" and not there:
+            if _SUPERSEDES.fullmatch(path):
+                self._remember()
+            elif _OPENED.fullmatch(path):
+                self._world.counts["rounds"] += 1
+        elif what == "put" and there and own and path.startswith(_HEARTBEATS):
+            self._report(by, self._at_work(path, looked))
+        elif what == "delete" and there and own:
+            if (file := data_file(path)) is not None:
+                self._report(by, self._needed(file, looked))
+            elif " tidy " in by and (match := _COMPLETED.fullmatch(path)):
+                self._report(by, self._pins(match[1], looked))
+
+    def created(self, path: str) -> None:
+        """Judge what is final: that a compaction may be carried out, and how a round ended."""
+        content = self._table.objects[path].content
+        if (match := _ROUND.fullmatch(path)) is not None:
+            self._report("decision", self._bases(match[1], match[2], content))
+        elif (match := _GO.fullmatch(path)) is not None and content == b"start":
+            self._report("go", self._second_operations(match[1], self._looked))
+
+    def _report(self, by: str, found: Iterator[str]) -> None:
+        for violation in found:
+            self._world.violation(f"{by}: {violation}")
+
+    def _read(self) -> Snapshot:
+        return read(self._table.contents)
+
+    def _since(self, path: str) -> int:
+        stored = self._table.objects.get(path)
+        return -1 if stored is None else stored.step
+
+    def _remember(self) -> None:
+        now = self._world.now()
+        for part in self._read().latest.values():
+            for file in part.files:
+                self._read_until[file.path] = now
+
+    def _needed(self, file: DataFile, looked: int) -> Iterator[str]:
+        """Why this file must not be deleted."""
+        table = self._read()
+        instants = table.instants
+        completed = instants.completed.get(file.instant)
+        undone = file.instant in instants.rolled_back or file.instant in self._table.overtaken
+        if completed is None or undone or file.group in instants.replaced or not instants.is_visible(file.instant):
+            return
+        if file.is_base and not any(file.path == each for each in _paths(completed.metadata)):
+            return  # of a round that was not committed
+        latest = table.latest.get(file.group)
+        if latest is not None and file in latest.files:
+            yield f"{file.path} is deleted, a part of the latest slice"
+        for savepoint, files in instants.savepoints.items():
+            if file.path in files and self._since(f"{TIMELINE}{savepoint}") < looked:
+                yield f"{file.path} is deleted, which savepoint {savepoint} keeps"
+        for time, plan in instants.compactions.items():
+            if file.path in _inputs(plan) and self._since(f"{TIMELINE}{time}.compaction.requested") < looked:
+                yield f"{file.path} is deleted, which pending compaction {time} reads"
+        if self._retain is not None and not self._is_cleaned_by_another(file.path):
+            until = self._read_until.get(file.path)
+            if until is not None and self._world.now() - until < self._retain:
+                yield f"{file.path} is deleted {self._world.now() - until} after readers could begin to read it"
+
+    def _is_cleaned_by_another(self, path: str) -> bool:
+        """Whether the plan of another writer's clean names it: that writer decided what is retained."""
+        return any(
+            path in plan_of_clean(stored.content)
+            for name, stored in self._table.objects.items()
+            if name.endswith(".clean.requested") and not self._table.creators.get(name, "").startswith(_OWN)
+        )
+
+    def _pins(self, instant: str, looked: int) -> Iterator[str]:
+        """Why a completed instant must not leave the timeline."""
+        table = self._read()
+        instants = table.instants
+        active = {each.request_time: each for each in instants.completed.values() if each.active}
+        if instant in instants.rolled_back or instant in self._table.overtaken or instant not in active:
+            return
+        if (older := instants.first_active) != instant:
+            yield f"{instant} is archived before {older}: readers take all between for uncommitted"
+        own = active[instant]
+        if "bucketingest.ranges" in own.extra and not any(
+            each.request_time > instant
+            and each.extra.get("bucketingest.pipeline") == own.extra["bucketingest.pipeline"]
+            for each in active.values()
+        ):
+            yield f"{instant} is archived, the newest position of its pipeline"
+        if any(time[:17] <= instant and self._since(f"{TIMELINE}{time}") < looked for time in instants.savepoints):
+            yield f"{instant} is archived, which is not older than a savepoint"
+        if instant > self._table.archived_up_to:
+            for parts in table.groups.values():
+                for log in (log for part in parts for log in part.logs if log.instant == instant):
+                    yield f"{instant} is archived, and {log.path} is in a slice"
+
+    def _second_operations(self, root: str, looked: int) -> Iterator[str]:
+        """A compaction may be carried out although a file group of it was in another pending one."""
+        plan = self._table.objects[f"{root}plan"].content.partition(b"\n")[2]
+        instants = self._read().instants
+        own = next((t for t, each in instants.compactions.items() if each == record(plan)), None)
+        if own is None:
+            return
+        for time, other in instants.compactions.items():
+            both = _groups(other) & _groups(instants.compactions[own])
+            since = self._since(f"{TIMELINE}{time}.compaction.requested")
+            if time != own and both and since < looked:
+                yield f"{sorted(both)} are in two pending compactions: {own} and {time}"
+
+    def _bases(self, root: str, number: str, content: bytes) -> Iterator[str]:
+        """Each base file of the round has the rows of all logs that completed before the compaction."""
+        commit = content.partition(b"\n")[2]
+        if not commit:
+            return
+        results = f"{root}round/{number}/result/"
+        asked = max((o.step for path, o in self._table.objects.items() if path.startswith(results)), default=0)
+        table = self._read()
+        yield from self._rolled_back(root, number, asked)
+        for path in _paths(record(commit)):
+            base = data_file(path)
+            if base is not None and path in table.objects and base.group not in table.instants.replaced:
+                yield from self._base(table, base, asked)
+
+    def _compaction(self, root: str) -> str:
+        return str(json.loads(self._table.objects[f"{root}plan"].content.partition(b"\n")[0])["compaction"])
+
+    def _rolled_back(self, root: str, number: str, asked: int) -> Iterator[str]:
+        """A rollback that came before the last base file does away with the round, and is finished before the next."""
+        compaction = self._compaction(root)
+        known = json.loads(self._table.objects[f"{root}round/{number}/opened"].content)["rollbacks"]
+        for path, stored in self._table.objects.items():
+            match = _ROLLBACK.fullmatch(path)
+            if match is None or stored.step >= asked or not stored.content:
+                continue
+            if record(stored.content)["instantToRollback"]["commitTime"] != compaction:
+                continue
+            finished = any(p.startswith(f"{TIMELINE}{match[1]}_") for p in self._table.objects)
+            if match[1] not in known or not finished:
+                yield f"round {number} of {compaction} is committed beside its rollback {match[1]}"
+
+    def _at_work(self, path: str, looked: int) -> Iterator[str]:
+        """A process takes a compaction over while another writer's executor is at work."""
+        beat = self._table.objects[path]
+        if beat.content or beat.step >= looked - _STEPS_BETWEEN:
+            return
+        alive = self._world.now() - beat.modified < timedelta(minutes=1)
+        if alive and path.removeprefix(_HEARTBEATS) in self._read().instants.compactions:
+            yield f"{path} is overwritten, and another writer's executor is at work"
+
+    def _base(self, table: Snapshot, base: DataFile, asked: int) -> Iterator[str]:
+        instants = table.instants
+        files = [file for file in table.files if file.group == base.group and instants.is_visible(file.instant)]
+        older = [file for file in files if file.is_base and file.instant < base.instant]
+        before = max(older, key=lambda file: file.instant, default=None)
+        logs = []
+        for log in files:
+            done = None if log.is_base else instants.completion_time(log.instant)
+            if done is None or done >= base.instant or (before is not None and done < before.instant):
+                continue
+            if log.instant in instants.rolled_back or log.instant in self._table.overtaken:
+                return  # whether its rows are in is not decided
+            if self._since(f"{TIMELINE}{log.instant}_{done}.deltacommit") >= asked:
+                return  # it came while the round was decided: the audit finds it
+            logs.append(log)
+        logs.sort(key=lambda each: each.order)
+        wanted = _rows(table.merged(Slice("", before, tuple(logs))))
+        found = _rows(entry.row for entry in entries_of(base, table.objects[base.path]) if entry.row is not None)
+        if wanted != found:
+            yield f"{base.path} has {found}, and should have {wanted} of {[log.path for log in logs]}"
+
+
+def _rows(rows: Any) -> dict[str, tuple[Any, ...]]:
+    return {row["_hoodie_record_key"]: tuple(row[name] for name in SCHEMA.names) for row in rows}
+
+
+def _paths(commit: Mapping[str, Any]) -> list[str]:
+    return [stat["path"] for stats in (commit["partitionToWriteStats"] or {}).values() for stat in stats]
+
+
+def _groups(plan: Mapping[str, Any]) -> set[tuple[str, str]]:
+    return {(each["partitionPath"], each["fileId"]) for each in plan["operations"] or ()}
+
+
+def _inputs(plan: Mapping[str, Any]) -> set[str]:
+    return {
+        f"{each['partitionPath']}/{name}"
+        for each in plan["operations"] or ()
+        for name in (each["dataFilePath"], *each["deltaFilePaths"])
+        if name is not None
+    }

@@ -1,0 +1,52 @@
+"""Which services of another writer are seen on a timeline; ours, and old ones, are not taken for it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.services.clean.decisions import StoredDecisions
+from bucketingest.services.clean.execute import clean_table
+from bucketingest.services.foreign import RECENT, ForeignServices, foreign_services
+from bucketingest.storage import open_storage
+from support.tables.other_writers import schedule_compaction
+from support.tables.services.cleanable import three_slices
+from support.tables.services.compactions import compact, finish, roll_back, started, written
+from support.tables.services.named_slices import HOUR
+
+
+def test_our_own_compaction_is_not_another_writers() -> None:
+    given = written(base_files=True)
+    assert foreign_services(given.storage, utc_now()) == ForeignServices()
+    work = started(given.storage)
+    assert foreign_services(given.storage, utc_now()) == ForeignServices()
+    roll_back(given, work, finished=True)
+    finish(given.storage)
+    assert foreign_services(given.storage, utc_now()) == ForeignServices()
+
+
+def test_a_newer_compaction_of_another_writer_is_seen_for_a_day() -> None:
+    given = written(base_files=True)
+    time = schedule_compaction(given.table)
+    assert foreign_services(given.storage, utc_now()) == ForeignServices(compaction=time)
+    assert foreign_services(given.storage, utc_now() + RECENT + timedelta(minutes=1)) == ForeignServices()
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_another_writers_clean_is_seen_and_ours_is_not(ours: bool) -> None:
+    table = three_slices()
+    # Another writer keeps no decision in the table.
+    elsewhere = StoredDecisions(open_storage("memory://another-writer"))
+    options = table.options() if ours else table.options(decisions=elsewhere)
+    cleaned = clean_table(table.storage, HOUR, options)
+    (clean,) = cleaned.results
+    expected = None if ours else clean.request_time
+    assert foreign_services(table.storage, table.clock()).clean == expected
+
+
+def test_without_any_service_nothing_is_seen() -> None:
+    given = written(base_files=False)
+    assert foreign_services(given.storage, utc_now()) == ForeignServices()
+    assert compact(given.storage)
