@@ -14,9 +14,10 @@ _INFLIGHT: Final = (
 )
 
 
-def _limit(metric: str) -> str:
-    """A limit of the resource, from its last driver: it also applies while no driver runs."""
-    return f"max {_BY} (last_over_time({metric}[1d]))"
+def _limit(name: str) -> str:
+    """A limit of the resource: from the operator, also before its first driver; without one from its last driver."""
+    job = f"max {_BY} (last_over_time(bucketingest_{name}[1d]))"
+    return f"(max {_BY} (bucketingest_resource_{name}) or {job})"
 
 
 _VERDICT: Final = 'max by (namespace, name, verdict) (bucketingest_job_info{verdict="%s"})'
@@ -71,7 +72,7 @@ HEALING: Final = (
     Alert(
         "BucketIngestStuckInflight",
         Severity.CRITICAL,
-        f"{_INFLIGHT} > on (namespace, name) {_limit('bucketingest_inflight_age_limit_seconds')}",
+        f"{_INFLIGHT} > on (namespace, name) {_limit('inflight_age_limit_seconds')}",
         "2m",
         f"{_WHO}: an instant has been inflight for {{{{ $value | humanizeDuration }}}}",
         "The open instant is older than health.maxInflightAge, and the operator has not rolled it back: its rows are "
@@ -81,7 +82,7 @@ HEALING: Final = (
         "BucketIngestCommitsLate",
         Severity.CRITICAL,
         f"max {_BY} (bucketingest_commit_lag_seconds) > on (namespace, name) "
-        f"{_limit('bucketingest_commit_lag_limit_seconds')} unless on (namespace, name) "
+        f"{_limit('commit_lag_limit_seconds')} unless on (namespace, name) "
         f'max {_BY} (bucketingest_resource_phase{{phase="Stalled"}}) == 1',
         "5m",
         f"{_WHO}: no commit for {{{{ $value | humanizeDuration }}}} while input waits",
@@ -227,12 +228,11 @@ OPERATOR: Final = (
     Alert(
         "BucketIngestOperatorErrors",
         Severity.WARNING,
-        "sum(increase(bucketingest_operator_reconcile_errors_total[15m])) > 5",
+        f"sum {_BY} (increase(bucketingest_resource_errors_total[15m])) > 5",
         "15m",
-        "the operator of bucketingest fails repeatedly",
-        "Passes over resources end with an error, so the operator does not repair these. The usual cause is an API "
+        f"{_WHO}: the operator fails repeatedly",
+        "Passes over the resource end with an error, so the operator does not repair it. The usual cause is an API "
         "server that denies requests or does not answer.",
-        labels=(),
     ),
 )
 

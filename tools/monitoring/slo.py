@@ -57,12 +57,19 @@ _STALE: Final = (
     f"max {_BY} (bucketingest_commit_lag_seconds) > bool on (namespace, name) "
     f"max {_BY} (bucketingest_slo_freshness_seconds)"
 )
+_STEPS: Final = {
+    "5m": "30s", "30m": "30s", "1h": "30s", "2h": "30s", "6h": "1m", "1d": "1m", "3d": "7m",
+}  # fmt: skip
 STALE_RECORDED: Final = "bucketingest:stale:bool"
 
 
 def stale_time(window: str) -> str:
-    """Share of the time in which input waited and the last commit was older than `slo.freshness`."""
-    return f"avg_over_time(({_STALE})[{window}:30s])"
+    """Share of the time in which input waited and the last commit was older than `slo.freshness`.
+
+    At each evaluation Prometheus computes every step again, so long windows have longer steps. Seven minutes do not
+    keep step with anything that happens every hour, which would be seen always or never.
+    """
+    return f"avg_over_time(({_STALE})[{window}:{_STEPS[window]}])"
 
 
 def stale_time_recorded(window: str) -> str:

@@ -33,6 +33,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* Each release has its own: releases that watch different namespaces act side by side. */}}
+{{- define "bucketingest.leaseName" -}}
+{{- printf "%s-operator" (include "bucketingest.fullname" . | trunc 54 | trimSuffix "-") -}}
+{{- end -}}
+
 {{- define "bucketingest.operatorImage" -}}
 {{- $image := .Values.operator.image -}}
 {{- printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) -}}
@@ -53,8 +58,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - {apiGroups: [""], resources: [pods], verbs: [create, delete, deletecollection, get, list, patch, watch]}
 - {apiGroups: [""], resources: [configmaps], verbs: [create, delete, list, watch]}
 - {apiGroups: [""], resources: [services], verbs: [create, delete]}
-- {apiGroups: [""], resources: [serviceaccounts], verbs: [create]}
+- {apiGroups: [""], resources: [serviceaccounts], verbs: [create, patch]}
 - {apiGroups: [""], resources: [events], verbs: [create]}
 - {apiGroups: [batch], resources: [jobs], verbs: [create, delete, list, watch]}
-- {apiGroups: [rbac.authorization.k8s.io], resources: [roles, rolebindings], verbs: [create]}
+- {apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [create, patch]}
+- {apiGroups: [rbac.authorization.k8s.io], resources: [rolebindings], verbs: [create]}
 {{- end -}}

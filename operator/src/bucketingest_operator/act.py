@@ -45,10 +45,16 @@ log = logging.getLogger(__name__)
 
 COMPONENT: Final = "bucketingest-operator"
 _EVENT_MESSAGE_MAX: Final = 1024
+_APPLIED: Final = frozenset({"ServiceAccount", "Role"})
+"""They outlive an attempt: each start brings them to what settings and this version say."""
 
 
 class NotLeader(BucketIngestError):
     """The lease was lost: another operator carries out the rest."""
+
+
+class CreationRefused(ApiError):
+    """The API server refuses an object because of its content or of the namespace's limits."""
 
 
 class Actor:
@@ -91,6 +97,7 @@ class Actor:
         Raises:
             NotLeader: The lease is lost.
             Conflict: The resource has changed since it was observed: look again.
+            CreationRefused: A rule of the cluster refuses an object.
             ApiError: An action failed; those after it were not tried.
         """
         version = resource.version
@@ -199,8 +206,19 @@ class Actor:
 
     async def _create(self, manifests: list[Object]) -> None:
         for each in manifests:
-            with suppress(AlreadyExists):  # an earlier pass made it: names depend on the resource's UID and the attempt
-                await self._api.create(BY_NAME[each["kind"]], each["metadata"]["namespace"], each)
+            kind, metadata = each["kind"], each["metadata"]
+            try:
+                if kind in _APPLIED:
+                    await self._api.apply(BY_NAME[kind], metadata["namespace"], metadata["name"], each)
+                else:
+                    await self._api.create(BY_NAME[kind], metadata["namespace"], each)
+            except AlreadyExists:
+                pass  # an earlier pass made it: names depend on the resource's UID and the attempt
+            except ApiError as error:
+                if not error.refuses_the_content:
+                    raise
+                sentence = f"The API server refuses the {kind} {metadata['name']}: {error.sentence}"
+                raise CreationRefused(str(error), code=error.code, sentence=sentence) from error
 
     async def _delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
         with suppress(NotFound):

@@ -26,6 +26,8 @@ class Counts:
     rows: int = 0
     bytes: int = 0
     dead_letters: int = 0
+    errors: int = 0
+    """Passes over the resource that failed."""
     latency_buckets: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS) + 1))
     latency_sum: float = 0.0
     _pod: str = ""

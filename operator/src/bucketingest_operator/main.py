@@ -12,6 +12,7 @@ from typing import Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest_operator.kube.connection import own_namespace
+from bucketingest_operator.kube.leadership import LEASE_NAME
 from bucketingest_operator.logs import configure_logs
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.settings_file import load_settings
@@ -21,6 +22,7 @@ from bucketingest_operator.wiring import Operator, Options
 log = logging.getLogger(__name__)
 
 PREFIX: Final = "BUCKETINGEST_"
+MAX_RESTARTS: Final = 10
 
 
 def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -50,6 +52,19 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         default=env.get("LEADER_ELECTION_NAMESPACE"),
         help="namespace of the Lease (default: the namespace of this pod)",
     )
+    parser.add_argument(
+        "--leader-election-name",
+        metavar="NAME",
+        default=env.get("LEADER_ELECTION_NAME", LEASE_NAME),
+        help="name of the Lease; operators that watch different namespaces need different ones (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-restarts",
+        type=int,
+        metavar="N",
+        default=env.get("MAX_RESTARTS", str(MAX_RESTARTS)),
+        help="restarts at the same time after changed specs or annotations (default: %(default)s)",
+    )
     parser.add_argument("--log-format", choices=["json", "text"], default=env.get("LOG_FORMAT", "json"))
     parser.add_argument("--debug", action="store_true", default=env.get("DEBUG", "").lower() in {"1", "true"})
     return parser
@@ -64,6 +79,8 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> a
     options.namespace = tuple(dict.fromkeys(each.strip() for name in named for each in name.split(",") if each.strip()))
     if options.log_format not in {"json", "text"}:
         parser.error(f"log format {options.log_format!r} is neither json nor text")
+    if options.max_restarts < 1:
+        parser.error(f"--max-restarts is {options.max_restarts}: it must be 1 or more")
     try:
         split_address(options.listen)
     except ValueError as error:
@@ -82,7 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     lease_namespace = options.leader_election_namespace or own_namespace() or "default"
     try:
-        asyncio.run(_run(Options(options.namespace, options.listen, lease_namespace, settings)))
+        lease = (lease_namespace, options.leader_election_name)
+        asyncio.run(_run(Options(options.namespace, options.listen, *lease, settings, options.max_restarts)))
     except BucketIngestError as error:
         log.error("the operator cannot run", extra={"error": str(error)})  # noqa: TRY400
         return 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Annotated, Final
 
@@ -22,12 +22,17 @@ RESTART_ANNOTATION: Final = f"{API_GROUP}/restart"
 """Any new value restarts the driver gracefully, and ends a stall."""
 
 
+TABLE_TAKEN: Final = "TableTaken"
+_AT_WORK: Final = frozenset({"Starting", "Running", "Idle", "Recovering"})
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """The BucketIngest as the API server has it.
 
     Attributes:
         wanted: The parsed resource; None if it cannot be used, and then `problems` says why.
+        unknown: Fields of the spec that this version does not know and ignores.
         status: As the operator wrote it; empty if there is none or it cannot be read.
         version: `metadata.resourceVersion`. A status is written only if the version is still this one.
     """
@@ -44,11 +49,30 @@ class Resource:
     finalizers: tuple[str, ...] = ()
     deleting: bool = False
     status: Status = field(default_factory=Status)
+    unknown: tuple[str, ...] = ()
 
     @property
     def started(self) -> bool:
         """Whether it has had an attempt."""
         return bool(self.status.attempt)
+
+    @property
+    def committed(self) -> bool:
+        """Whether it has committed to its table."""
+        return self.status.last_commit is not None
+
+    @property
+    def holds(self) -> bool:
+        """Whether its driver runs, or the next one follows by itself."""
+        taken = any(each.type == "Ready" and each.reason == TABLE_TAKEN for each in self.status.conditions or ())
+        return self.status.phase in _AT_WORK and not taken
+
+    @property
+    def rests(self) -> bool:
+        """Whether it starts nothing until a person changes something."""
+        if self.deleting or self.holds:
+            return False
+        return self.wanted is None or self.wanted.spec.suspend or self.status.phase in {"Stalled", "Completed"}
 
     @property
     def paused(self) -> bool:
@@ -185,12 +209,17 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Executors:
-    """The executor pods of the newest attempt."""
+    """The executor pods of the newest attempt.
+
+    Attributes:
+        message: Why one of them does not start.
+        refused: Why the API server creates none, in its words; "" if it does, or if that is not known.
+    """
 
     running: int = 0
     pending: int = 0
     message: str = ""
-    """Why one of them does not start."""
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +242,9 @@ class Claim:
     Attributes:
         started: It has had an attempt.
         has_driver: Its driver may still run.
+        rests: It starts nothing until a person changes something: suspended, invalid, stalled, completed.
+        committed: It has committed to the table.
+        holds: Its driver runs, or the next one follows by itself.
     """
 
     namespace: str
@@ -221,11 +253,29 @@ class Claim:
     created_at: datetime
     started: Annotated[bool, Field(alias="begun")] = False  # the key in decision logs
     has_driver: bool = False
+    rests: bool = False
+    committed: bool = False
+    holds: bool = False
 
     @property
     def pipeline(self) -> str:
         """`namespace/name`."""
         return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CreationRefusal:
+    """The API server refused an object that this resource needs.
+
+    Attributes:
+        message: The API server's sentence.
+        times: How often, in a row.
+        retry_in: Time until it is tried again.
+    """
+
+    message: str
+    times: int
+    retry_in: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +290,8 @@ class Observation:
         compaction_jobs: Every one of this resource, also those that have ended.
         refusal: As long as this process runs.
         namespace_terminating: Nothing can be created any more.
+        creation_refusal: The last creation was refused; None if it was not, or nothing was tried.
+        restarts_full: As many pipelines restart as may at the same time: a planned restart of this one waits.
     """
 
     now: datetime
@@ -254,6 +306,8 @@ class Observation:
     claims: tuple[Claim, ...] = ()
     live: bool = True
     namespace_terminating: bool = False
+    restarts_full: bool = False
+    creation_refusal: CreationRefusal | None = None
 
     def driver(self, attempt: int) -> Driver | None:
         """The driver pod of an attempt."""

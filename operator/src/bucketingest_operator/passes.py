@@ -8,21 +8,22 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bucketingest.spec.status import Status
-from bucketingest_operator.act import Actor, NotLeader
+from bucketingest_operator.act import Actor, CreationRefused, NotLeader
 from bucketingest_operator.counts import Counts
-from bucketingest_operator.decide.plan import Action, AddFinalizer, Plan, WriteStatus
+from bucketingest_operator.decide.plan import Action, AddFinalizer, CreateRollback, Plan, StartAttempt, WriteStatus
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan, without_secrets
 from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound, Object
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS
-from bucketingest_operator.observation import Observation, Refusal, Resource
+from bucketingest_operator.observation import CreationRefusal, Observation, Refusal, Resource
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.observe import Observer
 from bucketingest_operator.observe.progress_client import Talk
+from bucketingest_operator.restart_budget import RestartBudget
 from bucketingest_operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -32,8 +33,27 @@ WORKERS: Final = 48
 PASS_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 8.0
 BACKOFF_CAP: Final = 60.0
+REFUSED_SECONDS: Final = 5.0
+REFUSED_CAP: Final = 120.0
+"""First and longest time until a refused creation is tried again."""
+_CREATING: Final = (StartAttempt, CreateRollback)
 NAMESPACE_TERMINATING_SECONDS: Final = 120.0
 """How long a namespace counts as being deleted after the API server reported it."""
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Creations that the API server refused in a row.
+
+    Attributes:
+        about: What was wanted: another generation or restart annotation is tried immediately.
+        retry_at: By the loop's clock.
+    """
+
+    about: object
+    message: str
+    times: int
+    retry_at: float
 
 
 @dataclass(slots=True)
@@ -43,6 +63,7 @@ class Memory:
     talk: Talk | None = None
     look_live: bool = False
     failures: int = 0
+    refusals: Refusals | None = None
     counts: Counts = field(default_factory=Counts)
     refusal: Refusal | None = None
 
@@ -65,6 +86,7 @@ class Passes:
         queue: Says which resource is due.
         leads: Whether this process is the leader.
         metrics: Callbacks for metrics.
+        restarts_max: Planned restarts at the same time.
     """
 
     def __init__(
@@ -76,6 +98,7 @@ class Passes:
         *,
         leads: Callable[[], bool],
         metrics: PassMetrics,
+        restarts_max: int,
     ) -> None:
         self._api = api
         self._inventory = inventory
@@ -85,6 +108,7 @@ class Passes:
         self._metrics = metrics
         self.actor: Actor | None = None
         """Carries out plans; set before the first pass."""
+        self.budget = RestartBudget(restarts_max, queue.add)
         self._busy = 0
         self._quiet = asyncio.Event()
         self._draining = False
@@ -104,6 +128,7 @@ class Passes:
     def forget(self, uid: str) -> None:
         """Forget a resource that no longer exists."""
         self._memories.pop(uid, None)
+        self.budget.forget(uid)
         self._queue.discard(uid)
 
     async def work(self) -> None:
@@ -163,7 +188,11 @@ class Passes:
         if talk is not None and talk.report is not None and talk.silent_since is None:
             young = any(pod.created_at >= self._began for pod in seen.drivers if pod.can_run)
             memory.counts.note_report(talk.pod, talk.report, resource.status, from_its_start=young)
+        # Nothing is awaited from here to the note: so two passes cannot take the same turn.
+        refusal = self._refusal(resource, memory)
+        seen = replace(seen, restarts_full=self.budget.full(resource.uid), creation_refusal=refusal)
         plan = reconcile(seen)
+        self.budget.note(resource.uid, plan.status)
         self._log(seen, plan)
         assert self.actor is not None, "passes started before `actor` was set"
 
@@ -172,8 +201,15 @@ class Passes:
             if isinstance(action, WriteStatus):
                 memory.counts.note_status(resource.status, plan.status)
 
-        with self._inventory.holding(resource.uid):
-            await self.actor.act(resource, plan.actions, wrote)
+        try:
+            with self._inventory.holding(resource.uid):
+                await self.actor.act(resource, plan.actions, wrote)
+        except CreationRefused as error:
+            # Not the operator's failure: the next pass reports it.
+            self._note_refusal(resource, memory, error)
+            return 0
+        if any(isinstance(action, _CREATING) for action in plan.actions):
+            memory.refusals = None
         if any(isinstance(action, AddFinalizer) for action in plan.actions):
             return 0
         memory.look_live = plan.look_live
@@ -181,6 +217,23 @@ class Passes:
             return 0
         # Passes that started together should not stay together.
         return plan.look_again.total_seconds() * random.uniform(0.8, 1)  # noqa: S311
+
+    def _refusal(self, resource: Resource, memory: Memory) -> CreationRefusal | None:
+        """What the API server refused, for a decision about what is wanted now."""
+        found = memory.refusals
+        if found is None or found.about != _wish(resource):
+            return None
+        left = max(0.0, found.retry_at - self._clock.time())
+        return CreationRefusal(found.message, found.times, timedelta(seconds=left))
+
+    def _note_refusal(self, resource: Resource, memory: Memory, error: CreationRefused) -> None:
+        before, wish = memory.refusals, _wish(resource)
+        times = before.times + 1 if before is not None and before.about == wish else 1
+        wait = min(REFUSED_CAP, REFUSED_SECONDS * 2 ** min(times - 1, 10)) * random.uniform(0.8, 1.2)  # noqa: S311
+        memory.refusals = Refusals(wish, error.sentence, times, self._clock.time() + wait)
+        memory.look_live = True
+        who = {"namespace": resource.namespace, "resource": resource.name}
+        log.warning("a creation was refused", extra={**who, "error": str(error), "retry_seconds": round(wait)})
 
     async def _read_again(self, resource: Resource, memory: Memory) -> float:
         memory.failures += 1
@@ -199,6 +252,7 @@ class Passes:
     def _failed(self, resource: Resource, memory: Memory, error: Exception) -> float:
         memory.failures += 1
         self._metrics.error()
+        memory.counts.errors += 1
         who = {"namespace": resource.namespace, "resource": resource.name}
         if isinstance(error, ApiError):
             if error.namespace_terminating:
@@ -229,6 +283,11 @@ class Passes:
                     "plan": encode_plan(plan if shown is seen else reconcile(shown)),
                 },
             )
+
+
+def _wish(resource: Resource) -> object:
+    """What a refused creation was for."""
+    return resource.generation, resource.nonce, resource.deleting
 
 
 def _matters(status: Status) -> object:

@@ -24,6 +24,7 @@ from bucketingest_operator.metrics.http_server import serving
 from bucketingest_operator.metrics.operator_metrics import Metrics
 from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
 from bucketingest_operator.observe.compaction_reading import AnyJob, read_any_job
+from bucketingest_operator.observe.executor_probe import ExecutorProbe
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.job_reading import ConfigSeen, read_config
 from bucketingest_operator.observe.observe import Copies, Observer
@@ -49,13 +50,17 @@ class Options:
         namespaces: Namespaces to watch; empty: the whole cluster.
         listen: Address of the HTTP server.
         lease_namespace: Where the Lease is.
+        lease_name: Its name.
         settings: How jobs' pods are made.
+        restarts_max: Planned restarts at the same time.
     """
 
     namespaces: tuple[str, ...]
     listen: str
     lease_namespace: str
+    lease_name: str
     settings: JobSettings
+    restarts_max: int
 
 
 class Operator:
@@ -86,7 +91,13 @@ class Operator:
         async with AsyncExitStack() as stack:
             api = await stack.enter_async_context(Api())
             progress = await stack.enter_async_context(ProgressClient())
-            leadership = Leadership(api, self._options.lease_namespace, self._identity, self._look_at_all)
+            leadership = Leadership(
+                api,
+                self._options.lease_namespace,
+                self._identity,
+                self._look_at_all,
+                name=self._options.lease_name,
+            )
             self._passes = self._make_passes(api, progress, leadership)
             self._metrics.watch(
                 leads=lambda: leadership.held,
@@ -141,9 +152,18 @@ class Operator:
                 Mirror[AnyJob](api, JOBS, namespace, MANAGED, keep=read_any_job, changed=self._changed),
                 Mirror[ConfigSeen](api, CONFIG_MAPS, namespace, MANAGED, keep=read_config, changed=self._changed),
             )
-        observer = Observer(api, progress, self._inventory, self._copies)
+        probe = ExecutorProbe(api, self._options.settings)
+        observer = Observer(api, progress, self._inventory, self._copies, probe)
         metrics = PassMetrics(self._metrics.took, self._metrics.failed)
-        passes = Passes(api, self._inventory, observer, self._queue, leads=lambda: leadership.held, metrics=metrics)
+        passes = Passes(
+            api,
+            self._inventory,
+            observer,
+            self._queue,
+            leads=lambda: leadership.held,
+            metrics=metrics,
+            restarts_max=self._options.restarts_max,
+        )
         passes.actor = Actor(
             api,
             self._options.settings,
@@ -166,8 +186,8 @@ class Operator:
             self._passes.forget(uid)
 
     def _pod_changed(self, owner: str, before: PodSeen | None, after: PodSeen | None) -> None:
-        pod = after or before
-        if self._inventory.get(owner) is not None and pod is not None:
+        pod, resource = after or before, self._inventory.get(owner)
+        if pod is not None and resource is not None and pod.namespace == resource.namespace:
             self._queue.add(owner, EXECUTOR_SECONDS if pod.role == "executor" else 0)
 
     def _changed(self, owner: str, _before: object, _after: object) -> None:
@@ -175,6 +195,8 @@ class Operator:
             self._queue.add(owner)
 
     def _look_at_all(self) -> None:
+        if self._passes is not None:
+            self._passes.budget.seed(self._inventory)
         for resource in self._inventory:
             self._queue.add(resource.uid)
 

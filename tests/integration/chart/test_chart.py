@@ -12,6 +12,7 @@ import yaml
 
 from bucketingest.spec.crd import custom_resource_definition
 from bucketingest_operator.kube import rights
+from bucketingest_operator.kube.leadership import LEASE_NAME
 from bucketingest_operator.manifests.settings_file import load_settings
 from devcluster.binaries import find_tool
 from devcluster.release import CHART
@@ -121,7 +122,19 @@ def test_the_operator_has_the_rights_that_it_needs_and_no_others(tmp_path: Path)
     bound = {each["roleRef"]["name"] for each in of_kind(manifests, "ClusterRoleBinding")}
     roles = [each for each in of_kind(manifests, "ClusterRole") if each["metadata"]["name"] in bound]
     assert plain(rules(roles, "ClusterRole")) == plain([*rights.NAMESPACED, *rights.CLUSTER])
-    assert plain(rules(manifests, "Role")) == plain([*rights.LEASE])
+    renamed = [
+        {**rule, **({"resourceNames": ["ours-bucketingest-operator"]} if "resourceNames" in rule else {})}
+        for rule in rights.LEASE
+    ]
+    assert plain(rules(manifests, "Role")) == plain(renamed)
+
+
+def test_each_release_has_its_own_lease_and_the_default_release_keeps_its_name(tmp_path: Path) -> None:
+    for values, name in (({}, "ours-bucketingest-operator"), ({"fullnameOverride": "bucketingest"}, LEASE_NAME)):
+        manifests = rendered(tmp_path, values)
+        (deployment,) = of_kind(manifests, "Deployment")
+        assert f"--leader-election-name={name}" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert [name] in [rule.get("resourceNames") for rule in rules(manifests, "Role")]
 
 
 def test_every_pod_fits_the_restricted_security_standard(tmp_path: Path) -> None:
@@ -146,6 +159,8 @@ def test_every_pod_fits_the_restricted_security_standard(tmp_path: Path) -> None
         ({"operator": {"replicas": "two"}}, "replicas"),
         ({"operator": {"logFormat": "xml"}}, "logFormat"),
         ({"operator": {"watchNamespaces": ["Not A Namespace"]}}, "watchNamespaces"),
+        ({"operator": {"maxRestarts": 0}}, "maxRestarts"),
+        ({"networkPolicy": {"jobs": True}}, "watchNamespaces"),
         ({"job": {"grace": "soon"}}, "grace"),
         ({"job": {"runAsUser": 0}}, "runAsUser"),
         ({"job": {"volumeMounts": [{"name": "tables", "mountPath": "tables"}]}}, "mountPath"),

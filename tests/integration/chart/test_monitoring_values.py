@@ -53,3 +53,12 @@ def test_the_chart_has_rules_and_dashboards_for_those_who_want_them() -> None:
     assert {query["datasourceUid"] for query in queries} == {"p1"}
     (deletion,) = rendered("grafanaAlerts.enabled=true", "grafanaAlerts.delete=true")[alerts]["data"].values()
     assert len(yaml.safe_load(deletion)["deleteRules"]) == len(queries)
+
+
+def test_a_driver_cannot_write_series_of_another_tenant() -> None:
+    made = rendered("podMonitor.enabled=true")
+    (endpoint,) = made["PodMonitor", "x-bucketingest-drivers"]["spec"]["podMetricsEndpoints"]
+    assert endpoint["honorLabels"] is False
+    assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["name"]
+    (operator,) = made["PodMonitor", "x-bucketingest-operator"]["spec"]["podMetricsEndpoints"]
+    assert operator["honorLabels"] is True

@@ -57,8 +57,8 @@ def start(kube: Kube, scene: Scene, tmp_path: Path) -> Iterator[Callable[..., Op
     """Starts operators for the namespace, and ends them."""
     started: list[OperatorProcess] = []
 
-    def start(name: str = "operator", kubeconfig: Path | None = None) -> OperatorProcess:
-        where = ["--namespace", scene.namespace, "--leader-election-namespace", scene.namespace]
+    def start(name: str = "operator", kubeconfig: Path | None = None, *options: str) -> OperatorProcess:
+        where = ["--namespace", scene.namespace, "--leader-election-namespace", scene.namespace, *options]
         operator = OperatorProcess(kubeconfig or kube.kubeconfig, tmp_path / f"{name}.log", *where)
         started.append(operator)
         operator.start()

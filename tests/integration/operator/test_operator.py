@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
+
 from support.cluster.kube import condition, wait_for
 from support.operator.observations import termination
 from support.operator.scene import FINALIZER, STUCK, Scene, Start
@@ -78,12 +82,12 @@ def test_a_failure_is_reported_and_the_next_attempt_waits(scene: Scene, start: S
     assert "QueryFailed" in scene.events()
 
 
-def test_a_wrong_credential_stalls_until_a_person_changes_something(scene: Scene, start: Start) -> None:
+def test_a_refused_table_stalls_until_a_person_changes_something(scene: Scene, start: Start) -> None:
     start()
     scene.apply()
     scene.node.bind(scene.namespace, scene.driver())
-    scene.node.end(scene.namespace, scene.driver(), 7, termination(7, "Access is denied."))
-    scene.await_condition("Stalled", "True", "AccessDenied")
+    scene.node.end(scene.namespace, scene.driver(), 3, termination(3, "The buckets differ."))
+    scene.await_condition("Stalled", "True", "TableRefused")
     scene.kube.patch(scene.namespace, "orders", {"metadata": {"annotations": {"bucketingest.dev/restart": "1"}}})
     scene.driver(2)
 
@@ -224,3 +228,49 @@ def test_no_driver_is_created_in_a_namespace_that_is_being_deleted(scene: Scene,
         scene.await_terminating(pod)
         scene.node.remove(scene.namespace, pod)
     scene.await_gone()
+
+
+def test_pods_that_forge_the_labels_of_a_resource_stop_no_driver(scene: Scene, start: Start) -> None:
+    operator = start()
+    scene.apply()
+    pod, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+        (driver,) = scene.pods()
+        # A higher attempt would be adopted, and the real driver deleted as a stray.
+        labels = {**driver["metadata"]["labels"], "bucketingest.dev/attempt": "7"}
+        forged: dict[str, object] = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "forged", "namespace": scene.namespace, "labels": labels},
+            "spec": {"containers": [{"name": "driver", "image": "any"}]},
+        }
+        scene.kube.apply(forged)
+        passes = "bucketingest_operator_reconcile_seconds_count"
+        before = operator.metric(passes) or 0
+        scene.kube.patch(scene.namespace, "orders", {"metadata": {"annotations": {"look": "again"}}})
+        wait_for(lambda: (operator.metric(passes) or 0) >= before + 2, within=60, description="two more passes")
+        (real,) = [each for each in scene.pods() if each["metadata"]["name"] == pod]
+        assert "deletionTimestamp" not in real["metadata"]
+        assert scene.resource()["status"]["attempt"] == 1
+        assert {"DriverAdopted", "StrayDriver"}.isdisjoint(scene.events())
+
+
+def test_an_account_and_a_role_of_an_earlier_version_get_what_this_one_says_at_the_next_start(
+    scene: Scene, start: Start, tmp_path: Path
+) -> None:
+    operator = start()
+    scene.apply()
+    base = scene.driver().removesuffix("-1-driver")
+    operator.end()
+    scene.kube.kubectl("patch", "role", base, "-n", scene.namespace, "--type=merge", "-p", '{"rules": []}')
+    settings = tmp_path / "job.yaml"
+    settings.write_text("serviceAccountAnnotations: {role: new}")
+    start("second", None, "--job-settings", str(settings))
+    scene.lose(1)
+    scene.driver(2)
+    account = yaml.safe_load(scene.kube.kubectl("get", "serviceaccount", base, "-n", scene.namespace, "-o", "yaml"))
+    assert account["metadata"]["annotations"]["role"] == "new"
+    assert account["metadata"]["ownerReferences"][0]["controller"] is True
+    role = yaml.safe_load(scene.kube.kubectl("get", "role", base, "-n", scene.namespace, "-o", "yaml"))
+    assert role["rules"][0]["resources"] == ["pods"]

@@ -164,3 +164,16 @@ def test_why_spark_does_not_start_is_told_although_its_jvm_has_ended_by_then(
     assert SaidByTheJvm.gone
     assert ended.err == "error: Spark did not start: org.apache.spark.SparkException: 450 MiB at least\n"
     assert ended.code == ExitCode.QUERY_FAILED
+
+
+def test_a_field_of_a_newer_operator_is_ignored_only_on_its_wish(
+    command: Command, resource_file: Path, table: Path
+) -> None:
+    resource_file.write_text(resource_file.read_text().replace("  table:", "  later: {a: 1}\n  table:"))
+    (table / PROPERTIES).write_text((table / PROPERTIES).read_text() + "bucketingest.bucket.count=8\n")
+    refused = command("run", resource_file)
+    assert refused.code == ExitCode.BAD_INPUT
+    assert "spec.later: is not a known field" in refused.err
+    ignored = command("--log-format", "json", "run", resource_file, "--unknown-fields", "ignore")
+    assert ignored.code == ExitCode.TABLE_REFUSED
+    assert '"fields": ["spec.later"]' in ignored.err

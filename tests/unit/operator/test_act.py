@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.job_report import CompactionWork
-from bucketingest_operator.act import Actor, NotLeader
+from bucketingest_operator.act import Actor, CreationRefused, NotLeader
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
@@ -59,6 +59,9 @@ class RecordingApi:
     async def create(self, kind: Kind, _namespace: str, body: Any) -> Any:
         return self._called("create", kind, body["metadata"]["name"], body)
 
+    async def apply(self, kind: Kind, _namespace: str, name: str, body: Any) -> Any:
+        return self._called("apply", kind, name, body)
+
     async def replace(self, kind: Kind, _namespace: str, name: str, body: Any, part: str | None = None) -> Any:
         return self._called("replace", kind, f"{name}/{part}", body)
 
@@ -98,8 +101,8 @@ def test_actions_are_carried_out_in_order() -> None:
     Acting(api).act(STATUS, START, EVENT)
     assert [each.rpartition(" ")[0] for each in api.calls] == [
         "replace bucketingests",
-        "create serviceaccounts",
-        "create roles",
+        "apply serviceaccounts",
+        "apply roles",
         "create rolebindings",
         "create configmaps",
         "create services",
@@ -134,6 +137,24 @@ def test_what_was_written_before_a_failure_is_reported() -> None:
     assert acting.counted == [("WriteStatus", "done"), ("StartAttempt", "failed")]
 
 
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (ApiError("", code=403, sentence="exceeded quota: small"), True),
+        (ApiError("", code=422, sentence="ValidatingAdmissionPolicy denied the request"), True),
+        (ApiError("", code=500, sentence='failed calling webhook "policy"'), True),
+        (ApiError("", code=500, sentence="etcd is gone"), False),
+        (ApiError("", code=429, sentence="too many requests"), False),
+        (ApiError("", code=403, causes=("NamespaceTerminating",)), False),
+    ],
+)
+def test_what_a_rule_of_the_cluster_refuses_is_told_apart_with_its_sentence(error: ApiError, refused: bool) -> None:
+    with pytest.raises(ApiError) as caught:
+        Acting(RecordingApi(create_pods=error)).act(STATUS, START)
+    assert isinstance(caught.value, CreationRefused) == refused
+    assert not refused or f"Pod {NAMES.driver(1)}: {error.sentence}" in caught.value.sentence
+
+
 def test_after_losing_leadership_no_action_starts() -> None:
     api, answers = RecordingApi(), iter([True, False])
     with pytest.raises(NotLeader):
@@ -141,7 +162,7 @@ def test_after_losing_leadership_no_action_starts() -> None:
     assert api.calls == ["replace bucketingests orders/status"]
 
 
-@pytest.mark.parametrize("kind", ["pods", "configmaps", "roles", "serviceaccounts"])
+@pytest.mark.parametrize("kind", ["pods", "configmaps", "rolebindings", "services"])
 def test_an_object_that_already_exists_is_no_error(kind: str) -> None:
     api = RecordingApi(**{f"create_{kind}": AlreadyExists("there", code=409)})
     Acting(api).act(START)
@@ -193,7 +214,7 @@ def test_executors_are_deleted_by_their_labels() -> None:
 def test_a_rollback_has_the_account_it_runs_under() -> None:
     api = RecordingApi()
     Acting(api).act(CreateRollback(1, WANTED))
-    assert api.calls == [f"create serviceaccounts {NAMES.base}", f"create jobs {NAMES.rollback(1)}"]
+    assert api.calls == [f"apply serviceaccounts {NAMES.base}", f"create jobs {NAMES.rollback(1)}"]
 
 
 def test_our_finalizer_is_added_and_removed_and_others_stay() -> None:

@@ -15,6 +15,7 @@ def test_without_options_the_whole_cluster_is_watched() -> None:
     found = parse_options([], {})
     assert (found.namespace, found.listen, found.log_format) == ((), "0.0.0.0:9810", "json")
     assert found.job_settings is None
+    assert found.max_restarts == 10
 
 
 def test_the_environment_counts_where_the_command_line_says_nothing() -> None:
@@ -24,19 +25,26 @@ def test_the_environment_counts_where_the_command_line_says_nothing() -> None:
         "BUCKETINGEST_LOG_FORMAT": "text",
         "BUCKETINGEST_JOB_SETTINGS": "/job.yaml",
         "BUCKETINGEST_LEADER_ELECTION_NAMESPACE": "ops",
+        "BUCKETINGEST_MAX_RESTARTS": "3",
         "NAMESPACE": "other",
     }
     found = parse_options([], env)
     assert found.namespace == ("a", "b")
     assert (found.listen, found.log_format, found.job_settings) == ("[::]:1", "text", "/job.yaml")
     assert found.leader_election_namespace == "ops"
+    assert found.max_restarts == 3
     found = parse_options(["--namespace", "c", "--namespace", "d,c", "--listen", "127.0.0.1:2"], env)
     assert (found.namespace, found.listen) == (("c", "d"), "127.0.0.1:2")
 
 
 @pytest.mark.parametrize(
     ("arguments", "env"),
-    [(["--listen", "nowhere"], {}), ([], {"BUCKETINGEST_LOG_FORMAT": "xml"}), (["--dance"], {})],
+    [
+        (["--listen", "nowhere"], {}),
+        ([], {"BUCKETINGEST_LOG_FORMAT": "xml"}),
+        (["--dance"], {}),
+        (["--max-restarts", "0"], {}),
+    ],
 )
 def test_wrong_options_are_refused(
     arguments: list[str], env: dict[str, str], capsys: pytest.CaptureFixture[str]

@@ -189,3 +189,13 @@ def test_aliases_may_be_used_but_not_to_blow_up_a_file() -> None:
     bomb = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
     assert "more than 100000 values" in messages(bomb)[0]
     assert "50 levels" in messages("a: &a [*a]\n")[0]
+
+
+def test_fields_of_a_newer_version_are_ignored_where_the_caller_wants_it_at_every_depth() -> None:
+    newer = RIGHT.replace("spec:\n", "spec:\n  later: {a: 1}\n") + "    index: {buckets: 4, later: 2}\n"
+    found: list[str] = []
+    assert load_text(newer, on_unknown=found.extend) == load_text(RIGHT + "    index: {buckets: 4}\n")
+    assert sorted(found) == ["spec.later", "spec.table.index.later"]
+    assert any("spec.later" in line for line in messages(newer))
+    with pytest.raises(SpecError, match="buckets"):
+        load_text(newer.replace("buckets: 4", "buckets: 0"), on_unknown=found.extend)

@@ -7,6 +7,7 @@ import pickle
 import traceback
 
 import pytest
+from obstore.exceptions import GenericError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from bucketingest.storage import InvalidLocation, PathRoom, StorageError, open_storage, path_room
@@ -207,3 +208,19 @@ def test_a_pickled_storage_keeps_its_options() -> None:
 )
 def test_a_root_leaves_so_much_room_for_paths_below_it(url: str, room: PathRoom) -> None:
     assert path_room(url) == room
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Error performing PUT http://169.254.169.254/latest/api/token in 2s - HTTP error: error sending request", 6),
+        ("Error performing GET http://169.254.170.2/x in 2s - Server returned non-2xx status code: 503 Busy", 6),
+        ("Error performing PUT http://169.254.169.254/latest/api/token - non-2xx status code: 429 Slow down", 6),
+        ("Error performing GET http://169.254.170.2/x in 2s - Server returned non-2xx status code: 403 Forbidden", 7),
+        ("missing credentials", 7),
+    ],
+)
+def test_a_service_for_credentials_that_is_away_is_an_outage_and_its_refusal_is_not(text: str, kind: int) -> None:
+    error = translated("s3://lake/orders", "get", GenericError(text), Secrets())
+    assert error.exit_code == kind
+    assert kind == 7 or "does not answer" in str(error)

@@ -9,12 +9,18 @@ from typing import Final
 
 from bucketingest.spec.fields.runtime import Restart
 from bucketingest.spec.status import Attempt
-from bucketingest_operator.decide.failures import TREATMENTS, Answer, failure_of
+from bucketingest_operator.decide.failures import TREATMENTS, Answer, Failure, failure_of
 
 BASE: Final = timedelta(seconds=10)
 CAP: Final = timedelta(minutes=5)
 STABLE_AFTER: Final = timedelta(minutes=10)
 """An attempt that ran so long was healthy: failures before it no longer make the wait longer."""
+STABLE_BEFORE_STUCK: Final = timedelta(hours=1)
+"""A driver runs for minutes before it counts as stuck, also if it never made a commit."""
+DENIED_LONG: Final = timedelta(minutes=40)
+"""Denials over this time need a person. The ten attempts that a status keeps cover it at the longest delay."""
+WAITING_ANSWERS: Final = frozenset({Answer.WAIT, Answer.WAIT_THEN_STALL})
+"""These do not count for the circuit breaker."""
 JITTER: Final = 0.2
 """Largest fraction that is added to a delay, so that pipelines that failed together do not start together."""
 
@@ -59,10 +65,11 @@ def failures_in_row(attempts: Sequence[Attempt]) -> int:
     """Failed attempts since the last one that ran stably."""
     count = 0
     for attempt in reversed(attempts):
-        if failure_of(attempt.outcome) is not None:
+        failure = failure_of(attempt.outcome)
+        if failure is not None:
             # The failure of a stable run is the first of a new series.
             count += 1
-        if ran_for(attempt) >= STABLE_AFTER:
+        if ran_for(attempt) >= (STABLE_BEFORE_STUCK if failure is Failure.STUCK else STABLE_AFTER):
             break
     return count
 
@@ -89,9 +96,25 @@ def counted_failures(
     ends = set(before)
     for attempt in attempts:
         failure = failure_of(attempt.outcome)
-        if failure is not None and attempt.ended_at is not None and TREATMENTS[failure].answer is not Answer.WAIT:
+        if failure is not None and attempt.ended_at is not None and TREATMENTS[failure].answer not in WAITING_ANSWERS:
             ends.add(attempt.ended_at.replace(microsecond=0))
     earliest = now - restart.window
     return tuple(sorted(end for end in ends if end >= earliest and (since is None or end > since)))[
         -restart.max_failures :
     ]
+
+
+def lasts_too_long(attempts: Sequence[Attempt], since: datetime | None) -> bool:
+    """Whether all attempts over `DENIED_LONG`, up to the newest, failed as the newest did.
+
+    Args:
+        attempts: Those of the status.
+        since: Attempts that ended earlier do not count: a person has ended the stall that they caused.
+    """
+    ends: list[datetime] = []
+    for attempt in reversed(attempts):
+        earlier = attempt.ended_at is None or (since is not None and attempt.ended_at <= since)
+        if earlier or attempt.outcome != attempts[-1].outcome or attempt.ended_at is None:
+            break
+        ends.append(attempt.ended_at)
+    return bool(ends) and ends[0] - ends[-1] >= DENIED_LONG

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from bucketingest_operator.observation import Claim, Resource
 
 
 def holder_before(resource: Resource, claims: Sequence[Claim]) -> Claim | None:
-    """The resource that has the table instead of this one: the oldest. None if this one has it.
+    """The resource that has the table instead of this one. None if this one has it.
 
-    Kubernetes keeps creation times to the second. Of equally old ones it is the one that has had an attempt, so that
-    none is stopped for a later one, and else the one with the lowest UID.
+    One that rests has none: else anyone could keep a table from its writer by a suspended or invalid resource. Of the
+    others first comes one that has committed to the table, then one that is at work, so that none is stopped for one
+    that is resumed, then the oldest. Kubernetes keeps creation times to the second: of equally old ones it is the one
+    that has had an attempt, and else the one with the lowest UID.
     """
-    first = min(claims, key=lambda claim: (claim.created_at, not claim.started, claim.uid), default=None)
-    mine = (resource.created_at, not resource.started, resource.uid)
-    if first is None or mine <= (first.created_at, not first.started, first.uid):
-        return None
-    return first
+    first = min((claim for claim in claims if not claim.rests), key=_order, default=None)
+    return None if first is None or _order(resource) <= _order(first) else first
+
+
+def _order(one: Resource | Claim) -> tuple[bool, bool, datetime, bool, str]:
+    return not one.committed, not one.holds, one.created_at, not one.started, one.uid
+
+
+def name_of(claim: Claim, resource: Resource) -> str:
+    """What the user of a resource may know of another one: of other namespaces not the name."""
+    return claim.pipeline if claim.namespace == resource.namespace else "a pipeline of another namespace"
 
 
 def still_writing(claims: Sequence[Claim]) -> Claim | None:

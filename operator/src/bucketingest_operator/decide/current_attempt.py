@@ -6,19 +6,29 @@ from datetime import timedelta
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
-from bucketingest_operator.decide.claims import holder_before
+from bucketingest_operator.decide.claims import holder_before, name_of
 from bucketingest_operator.decide.failures import TREATMENTS, Diagnosis, Failure, diagnose, failure_of
 from bucketingest_operator.decide.health import judge
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, WATCHING, Pass
 from bucketingest_operator.decide.spec_changes import Change, change_since
-from bucketingest_operator.decide.status import CHECKPOINT_HEALTHY, COMMIT_FRESH, STALLED, TIMELINE_CLEAN, Truth
-from bucketingest_operator.observation import Driver, PodReason, PodState
+from bucketingest_operator.decide.status import (
+    CHECKPOINT_HEALTHY,
+    COMMIT_FRESH,
+    READY,
+    RECONCILING,
+    STALLED,
+    TIMELINE_CLEAN,
+    Truth,
+)
+from bucketingest_operator.observation import TABLE_TAKEN, Driver, PodReason, PodState
 
 SUSPENDED = "Suspended"
-TABLE_TAKEN = "TableTaken"
 RESTART_ASKED = "RestartAsked"
 SPEC_CHANGED = "SpecChanged"
 DELETED = "Deleted"
+RESTART_WAITING = "RestartWaiting"
+PLANNED_RESTARTS = frozenset({RESTART_ASKED, SPEC_CHANGED})
+"""Ends of drivers that could run on: the operator spreads them over time."""
 
 _NOT_STARTING = {
     PodReason.IMAGE_PULL: Failure.IMAGE_PULL,
@@ -39,10 +49,12 @@ def decide_current(work: Pass, current: Attempt) -> None:
             work.draft.change(started_at=min(pod.created_at, work.now).replace(microsecond=0))
         if not pod.can_run:
             _ended(work, pod)
-        elif (why := _why_stop(work)) is not None:
+        elif (why := _why_stop(work)) is not None and not _must_wait(work, why[0]):
             stop(work, why[0], why[1], pod)
         else:
             _watch(work, pod)
+            if why is not None:
+                _report_waiting(work, why[1])
 
 
 def end(work: Pass, current: Attempt, outcome: str, pod: Driver | None) -> None:
@@ -88,7 +100,8 @@ def _absent(work: Pass, current: Attempt) -> None:
         outcome, message = why or (SPEC_INVALID, "The spec cannot be used.")
         stop(work, outcome, message, None)
     elif not work.alive and not work.seen.namespace_terminating:
-        work.create(work.wanted)
+        if not work.refused():
+            work.create(work.wanted)
     else:
         work.look(SOON, live=True)
 
@@ -105,13 +118,27 @@ def _ended(work: Pass, pod: Driver) -> None:
         work.close(diagnosis.failure.value, diagnosis.message, diagnosis)
 
 
+def _must_wait(work: Pass, outcome: str) -> bool:
+    """Whether a driver that works runs on until fewer pipelines restart."""
+    ready = work.draft.condition(READY)
+    works = ready is not None and ready.status == "True"
+    return works and work.seen.restarts_full and outcome in PLANNED_RESTARTS
+
+
+def _report_waiting(work: Pass, why: str) -> None:
+    current = work.draft.current
+    if current is not None and current.outcome is None:
+        message = f"{why} The restart waits until other pipelines have restarted."
+        work.draft.set(RECONCILING, "True", RESTART_WAITING, message)
+
+
 def _why_stop(work: Pass) -> tuple[str, str] | None:
     """Outcome and sentence if the newest attempt must end although nothing is wrong with it."""
     if work.suspended:
         return SUSPENDED, "spec.suspend is set."
     holder = holder_before(work.resource, work.seen.claims)
     if holder is not None:
-        return TABLE_TAKEN, f"The table belongs to {holder.pipeline}."
+        return TABLE_TAKEN, f"The table belongs to {name_of(holder, work.resource)}."
     given = work.attempt_input()
     if given is None:
         return None
@@ -171,7 +198,20 @@ def _running(work: Pass, pod: Driver) -> None:
         return
     if health.limit_in is not None:
         work.look(health.limit_in + timedelta(seconds=1))
-    _report_health(work, resource, health.fresh, health.fresh_message)
+    if health.no_executors:
+        _report_no_executors(work, health.fresh_message)
+    else:
+        _report_health(work, resource, health.fresh, health.fresh_message)
+
+
+def _report_no_executors(work: Pass, why: str) -> None:
+    reason = Failure.NO_EXECUTORS.value
+    message = f"{TREATMENTS[Failure.NO_EXECUTORS].sentence} {why}"
+    before = work.draft.condition(READY)
+    if before is None or before.reason != reason:
+        work.event("Warning", reason, message)
+    work.set_phase("Running", "False", reason, message, working=False)
+    work.draft.set(COMMIT_FRESH, "False", reason, message)
 
 
 def _report_health(work: Pass, resource: BucketIngest, fresh: Truth, message: str) -> None:

@@ -18,6 +18,8 @@ class Answer(Enum):
     """After the first failure in a row; after more failures with backoff."""
     WAIT = "wait"
     """Restart with backoff without limit: an outage elsewhere. It does not count for the circuit breaker."""
+    WAIT_THEN_STALL = "wait, and stall when it lasts"
+    """As WAIT, up to `DENIED_LONG`: credentials are often renewed by others, and each start reads them anew."""
     STALL = "stall until the spec changes"
 
 
@@ -117,7 +119,7 @@ TREATMENTS: Final[dict[Failure, Treatment]] = {
         Answer.WAIT, "Storage does not answer.", codes=(ExitCode.STORAGE_UNAVAILABLE,)
     ),
     Failure.ACCESS_DENIED: Treatment(
-        Answer.STALL, "Storage denies access: check the job's credentials.", codes=(ExitCode.ACCESS_DENIED,)
+        Answer.WAIT_THEN_STALL, "Access is denied: check the job's credentials.", codes=(ExitCode.ACCESS_DENIED,)
     ),
     Failure.FENCED_OUT: Treatment(
         Answer.BACKOFF, "Another attempt took over the table, or the lock was lost.", codes=(ExitCode.FENCED_OUT,)

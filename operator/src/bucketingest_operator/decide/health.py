@@ -25,12 +25,14 @@ class Health:
         fresh: Whether commits come in time; Unknown if that is not known.
         fresh_message: The reason in words.
         limit_in: Time until a limit is exceeded, if nothing changes; None if no limit applies.
+        no_executors: It waits for executors: another driver would wait for the same ones.
     """
 
     stuck: str | None
     fresh: Truth
     fresh_message: str
     limit_in: timedelta | None = None
+    no_executors: bool = False
 
 
 def judge(spec: BucketIngestSpec, driver: Driver, contact: Contact, executors: Executors, now: datetime) -> Health:
@@ -45,12 +47,15 @@ def judge(spec: BucketIngestSpec, driver: Driver, contact: Contact, executors: E
         # Without the age: a text that changes would write the status at each pass.
         message = "The driver is starting Spark." if report is None else "The driver does not answer."
         return Health(stuck, "Unknown", message, allowed - silence)
+    if executors.running == 0 and executors.refused and not report.idle:
+        message = f"The API server refuses executors: {executors.refused}"
+        return Health(None, "False", message, no_executors=True)
     late = _late(spec, report)
     if late is None:
         return Health(None, *_freshness(report), _limit_in(spec, report))
     if executors.running == 0 and executors.pending > 0:
-        # Another driver would wait for the same executors.
-        return Health(None, "False", f"Executors do not start. {executors.message}".rstrip())
+        message = f"Executors do not start. {executors.message}".rstrip()
+        return Health(None, "False", message, no_executors=True)
     return Health(late, "False", late)
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from bucketingest.exit_codes import ENDINGS, Remedy
+from typing import Final
+
+from bucketingest.exit_codes import ENDINGS, ExitCode, Remedy
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
 from bucketingest_operator.decide.backoff import wait_after
-from bucketingest_operator.decide.claims import holder_before, still_writing
-from bucketingest_operator.decide.current_attempt import TABLE_TAKEN
+from bucketingest_operator.decide.claims import holder_before, name_of, still_writing
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, Pass
 from bucketingest_operator.decide.plan import CreateRollback, DeleteAttempt, DeleteExecutors
 from bucketingest_operator.decide.spec_changes import Change, change_since
 from bucketingest_operator.decide.status import STALLED, TIMELINE_CLEAN
-from bucketingest_operator.observation import JobState
+from bucketingest_operator.observation import TABLE_TAKEN, JobState
+
+_ONLY_A_PERSON: Final = {
+    code for code, ending in ENDINGS.items() if ending.remedy is Remedy.PERSON and code is not ExitCode.ACCESS_DENIED
+}
+"""Exit codes of a rollback after which no start can help. Credentials may be renewed."""
+ROLLBACK_TRIES: Final = 3
+"""How often a rollback Job is created anew that the API server refuses. The next start rolls back too."""
 
 
 def decide_next(work: Pass) -> None:
@@ -68,7 +76,7 @@ def roll_back(work: Pass) -> bool:
     message = f"The rollback after attempt {number} failed. {job.message}".strip()
     work.draft.set(TIMELINE_CLEAN, "False", "RollbackFailed", message)
     work.event("Warning", "RollbackFailed", message)
-    if any(job.exit_code == code and ending.remedy is Remedy.PERSON for code, ending in ENDINGS.items()):
+    if job.exit_code in _ONLY_A_PERSON:
         work.stall("RollbackFailed", message)
     return True
 
@@ -80,6 +88,15 @@ def _create_rollback(work: Pass) -> bool:
             TIMELINE_CLEAN, "Unknown", "RollbackImpossible", "No Job can be created; the next start rolls it back."
         )
         return False
+    refusal = work.seen.creation_refusal
+    if refusal is not None and refusal.times >= ROLLBACK_TRIES:
+        # Neither a deletion nor the next start may wait for ever for a Job that the cluster does not want.
+        message = f"No Job rolled back after attempt {work.draft.number}: {refusal.message}"
+        work.draft.set(TIMELINE_CLEAN, "False", "RollbackFailed", message)
+        work.event("Warning", "RollbackFailed", message)
+        return False
+    if work.refused():
+        return True
     work.look(SOON, live=True)
     work.set_phase("Recovering", "False", "RollingBack", "The open instant will be rolled back.", working=True)
     if work.seen.live and not work.alive:
@@ -93,7 +110,7 @@ def _table_taken(work: Pass) -> bool:
     if holder is None:
         return False
     work.not_stalled()
-    message = f"The table belongs to {holder.pipeline}, which is older."
+    message = f"The table belongs to {name_of(holder, work.resource)}."
     before = work.draft.condition("Ready")
     if before is None or before.reason != TABLE_TAKEN:
         work.event("Warning", TABLE_TAKEN, message, holder.uid)
@@ -138,7 +155,7 @@ def _start(work: Pass, wanted: BucketIngest) -> None:
     other = still_writing(work.seen.claims)
     work.not_stalled()
     if other is not None:
-        message = f"The driver of {other.pipeline} is being stopped: the table belongs to this pipeline."
+        message = f"The driver of {name_of(other, work.resource)} is being stopped: the table belongs to this pipeline."
         work.set_phase("Pending", "False", TABLE_TAKEN, message, working=True)
         work.look(SOON)
     elif not work.seen.live or work.alive or work.seen.namespace_terminating:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from bucketingest.spec.errors import Problem
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Phase
-from bucketingest_operator.decide.backoff import counted_failures
+from bucketingest_operator.decide.backoff import WAITING_ANSWERS, counted_failures, lasts_too_long
 from bucketingest_operator.decide.failures import Answer, Diagnosis
 from bucketingest_operator.decide.plan import (
     Action,
@@ -32,10 +32,11 @@ from bucketingest_operator.decide.status import (
     TIMELINE_CLEAN,
     Draft,
     Truth,
+    shortened,
     truth,
 )
 from bucketingest_operator.manifests.names import Names
-from bucketingest_operator.observation import AttemptInput, Driver, Observation
+from bucketingest_operator.observation import AttemptInput, CreationRefusal, Driver, Observation
 
 SOON: Final = timedelta(seconds=5)
 WATCHING: Final = timedelta(seconds=15)
@@ -45,6 +46,7 @@ ROLLBACK_PENDING: Final = "RollbackPending"
 COMPLETED: Final = "Completed"
 SPEC_INVALID: Final = "SpecInvalid"
 SPEC_REFUSED: Final = "SpecRefused"
+CREATION_REFUSED: Final = "CreationRefused"
 # These need a status write before them: it fails if the resource has changed since it was read.
 _GUARDED: Final = (StartAttempt, CreateRollback, CreateCompaction, RemoveFinalizer)
 
@@ -159,9 +161,10 @@ class Pass:
             self.draft.set(TIMELINE_CLEAN, "False", ROLLBACK_PENDING, "The open instant must be rolled back.")
         if diagnosis.failure.value == "CheckpointLost":
             self.draft.set(CHECKPOINT_HEALTHY, "False", "CheckpointLost", message)
-        if treatment.answer is Answer.STALL:
+        lasting = treatment.answer is Answer.WAIT_THEN_STALL and lasts_too_long(self.draft.attempts, self._went_on_at())
+        if treatment.answer is Answer.STALL or lasting:
             self.stall(diagnosis.failure.value, message)
-        elif treatment.answer is not Answer.WAIT:
+        elif treatment.answer not in WAITING_ANSWERS:
             self._break_circuit(message)
 
     def _break_circuit(self, message: str) -> None:
@@ -174,12 +177,15 @@ class Pass:
 
     def failures(self, wanted: BucketIngest) -> tuple[datetime, ...]:
         """Ends of the failed attempts that count for the circuit breaker: those since a person ended a stall."""
-        stalled = self.draft.condition(STALLED)
-        since = stalled.last_transition_time if stalled is not None and stalled.status == "False" else None
         ended = [each for each in self.draft.attempts if each.ended_at is not None]
         attempt_input = self.seen.inputs.get(ended[-1].number) if ended else None
         before = () if attempt_input is None else attempt_input.failures
-        return counted_failures(before, ended, since, self.now, wanted.spec.restart)
+        return counted_failures(before, ended, self._went_on_at(), self.now, wanted.spec.restart)
+
+    def _went_on_at(self) -> datetime | None:
+        """When the last stall ended; None during one."""
+        stalled = self.draft.condition(STALLED)
+        return stalled.last_transition_time if stalled is not None and stalled.status == "False" else None
 
     def start(self, wanted: BucketIngest) -> None:
         """Write a new attempt into the status, then create it. Its number was never used."""
@@ -194,9 +200,30 @@ class Pass:
         """Create what the newest attempt needs, as far as it does not exist."""
         attempt_input = AttemptInput(digest(wanted), fixed_digest(wanted), self.resource.nonce, self.failures(wanted))
         self.do(StartAttempt(self.draft.number, attempt_input, wanted))
+        self.look(SOON, live=True)
+        if self.seen.creation_refusal is not None:
+            # The reason stays until the API server accepts it.
+            self.report_refusal(self.seen.creation_refusal)
+            return
         message = f"Attempt {self.draft.number} is starting."
         self.set_phase("Starting", "False", "AttemptStarting", message, working=True)
-        self.look(SOON, live=True)
+
+    def refused(self) -> bool:
+        """Whether the API server refused the last creation, and it is too early for another. Reports it."""
+        refusal = self.seen.creation_refusal
+        if refusal is None or refusal.retry_in <= timedelta(0):
+            return False
+        self.report_refusal(refusal)
+        self.look(refusal.retry_in, live=True)
+        return True
+
+    def report_refusal(self, refusal: CreationRefusal) -> None:
+        """Report what the API server said."""
+        before = {(each.type, each.reason) for each in self.resource.status.conditions or ()}
+        message = shortened(refusal.message)
+        if (READY, CREATION_REFUSED) not in before:
+            self.event("Warning", CREATION_REFUSED, message)
+        self.set_phase("Pending", "False", CREATION_REFUSED, message, working=True)
 
     def plan(self) -> Plan:
         """The plan: the status first, then the actions, then the events."""

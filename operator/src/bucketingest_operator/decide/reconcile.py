@@ -12,6 +12,8 @@ from bucketingest_operator.decide.services.compaction_job import decide_services
 from bucketingest_operator.decide.status import TIMELINE_CLEAN
 from bucketingest_operator.observation import FINALIZER, Observation
 
+UNKNOWN_FIELDS = "UnknownFields"
+
 
 def reconcile(seen: Observation) -> Plan:
     """The next steps for one resource.
@@ -28,6 +30,7 @@ def reconcile(seen: Observation) -> Plan:
         return work.plan()
     if FINALIZER not in resource.finalizers:
         return Plan((AddFinalizer(),), resource.status, timedelta(seconds=1))
+    _report_unknown(work)
     _adopt(work)
     if resource.paused:
         return _only_watch(work)
@@ -42,6 +45,14 @@ def reconcile(seen: Observation) -> Plan:
     decide_next(work)
     decide_services(work)
     return work.plan()
+
+
+def _report_unknown(work: Pass) -> None:
+    """Tell the author of a spec which of its fields have no effect."""
+    resource = work.resource
+    if resource.unknown and resource.status.observed_generation != resource.generation:
+        message = f"This operator is too old for these fields, and ignores them: {', '.join(resource.unknown)}."
+        work.event("Warning", UNKNOWN_FIELDS, message, resource.generation)
 
 
 def _adopt(work: Pass) -> None:

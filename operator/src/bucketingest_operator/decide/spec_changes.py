@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
 from bucketingest.spec.errors import Problem
 from bucketingest.spec.fields.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
 from bucketingest.spec.model import BucketIngest
+from bucketingest_operator.decide.first_release import FIXED_INDEX_FIELDS, FIXED_TABLE_FIELDS, with_first_defaults
 from bucketingest_operator.observation import AttemptInput
 
 NO_RESTART: Final = ("suspend", "health", "restart", "slo")
@@ -50,11 +52,13 @@ class Change(Enum):
 
 
 def digest(wanted: BucketIngest) -> str:
-    """Short hash of everything that a driver is started with. The size of a compaction's Job is not: the operator alone
-    reads it.
+    """Short hash of everything that a driver is started with.
+
+    A version that adds a field with a default must not restart every driver: the hash covers what is not default, and
+    the defaults of the first release. The size of a compaction's Job is left out: the operator alone reads it.
     """
-    document = wanted.spec.to_document()
-    del document["services"]["compaction"]["job"]
+    document = with_first_defaults(wanted.spec.to_document(defaults=False))
+    document["services"]["compaction"].pop("job", None)
     return _hash({name: value for name, value in document.items() if name not in NO_RESTART})
 
 
@@ -66,10 +70,16 @@ def compaction_digest(wanted: BucketIngest) -> str:
 
 
 def fixed_digest(wanted: BucketIngest) -> str:
-    """Short hash of the fields that can never change for a table."""
-    table = wanted.spec.table.to_document()
-    fixed = {name: table.get(name) for name in IMMUTABLE_TABLE_FIELDS}
-    return _hash({**fixed, "index": {name: table["index"].get(name) for name in IMMUTABLE_INDEX_FIELDS}})
+    """Short hash of the fields that can never change for a table. Like `digest`, it survives new fields."""
+    table = with_first_defaults(wanted.spec.to_document(defaults=False))["table"]
+    fixed = _chosen(table, FIXED_TABLE_FIELDS, IMMUTABLE_TABLE_FIELDS)
+    return _hash({**fixed, "index": _chosen(table["index"], FIXED_INDEX_FIELDS, IMMUTABLE_INDEX_FIELDS)})
+
+
+def _chosen(document: Mapping[str, Any], first: Sequence[str], now: Sequence[str]) -> dict[str, Any]:
+    """The values of fields: of those of the first release also where they are absent."""
+    added = {name: document[name] for name in now if name in document}
+    return {**{name: document.get(name) for name in first}, **added}
 
 
 def change_since(attempt_input: AttemptInput, wanted: BucketIngest) -> Change:

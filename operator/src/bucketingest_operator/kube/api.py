@@ -23,8 +23,11 @@ CALL_SECONDS: Final = 5.0
 """Timeout of a call. A leader that has lost its lease has no open call any more when another one starts."""
 LIST_SECONDS: Final = 60.0
 _PAGE: Final = 500
+_NOT_ABOUT_CONTENT: Final = frozenset({401, 404, 408, 409, 410, 429})
 _FAILURES: Final = (aiohttp.ClientError, TimeoutError, ValueError, OSError, ConfigException)
 """Of a call: no connection, no answer in time, no JSON, or credentials that cannot be renewed."""
+FIELD_MANAGER: Final = "bucketingest-operator"
+_APPLY: Final = "application/apply-patch+yaml"
 _METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _METADATA_WATCH: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
@@ -32,16 +35,27 @@ _METADATA_WATCH: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.i
 class ApiError(BucketIngestError):
     """The API server refused a call, or did not answer."""
 
-    def __init__(self, message: str, *, code: int = 0, reason: str = "", causes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, message: str, *, code: int = 0, reason: str = "", causes: tuple[str, ...] = (), sentence: str = ""
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.causes = causes
+        self.sentence = sentence or message
+        """What the API server says, in its own words."""
 
     @property
     def namespace_terminating(self) -> bool:
         """Whether nothing can be created because the namespace is being deleted."""
         return "NamespaceTerminating" in self.causes
+
+    @property
+    def refuses_the_content(self) -> bool:
+        """Whether a rule of the cluster refuses an object: a quota, a security standard, a policy, a webhook."""
+        if self.namespace_terminating or self.code in _NOT_ABOUT_CONTENT:
+            return False
+        return 400 <= self.code < 500 or "webhook" in self.sentence
 
 
 class NotFound(ApiError):
@@ -80,9 +94,10 @@ class Api:
         """One object. Raises NotFound."""
         return await self.call("GET", kind.path(namespace, name))
 
-    async def create(self, kind: Kind, namespace: str | None, content: Object) -> Object:
-        """Create an object. Raises AlreadyExists."""
-        return await self.call("POST", kind.path(namespace), body=content)
+    async def create(self, kind: Kind, namespace: str | None, content: Object, *, dry_run: bool = False) -> Object:
+        """Create an object, or only have it checked (`dry_run`). Raises AlreadyExists."""
+        params = {"dryRun": "All"} if dry_run else None
+        return await self.call("POST", kind.path(namespace), params=params, body=content)
 
     async def replace(self, kind: Kind, namespace: str, name: str, content: Object, part: str | None = None) -> Object:
         """Replace an object, or its part `status`, if the version is still that of the content. Raises Conflict."""
@@ -91,6 +106,16 @@ class Api:
     async def patch(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
         """Merge into an object. Raises Conflict if the content names another version."""
         return await self.call("PATCH", kind.path(namespace, name), body=content)
+
+    async def apply(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
+        """Create an object, or change what is different in it (server-side apply). Fields of others stay."""
+        return await self.call(
+            "PATCH",
+            kind.path(namespace, name),
+            params={"fieldManager": FIELD_MANAGER, "force": "true"},
+            body=content,
+            content_type=_APPLY,
+        )
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
         """Delete an object, then the objects that it owns.
@@ -168,13 +193,14 @@ class Api:
         params: Mapping[str, str] | None = None,
         body: Object | None = None,
         accept: str | None = None,
+        content_type: str | None = None,
         seconds: float = CALL_SECONDS,
     ) -> Object:
         """Any call. Raises ApiError or a subclass."""
         timeout = aiohttp.ClientTimeout(total=seconds)
         try:
             async with await self._send(
-                method, path, params=params, body=body, accept=accept, within=timeout
+                method, path, params=params, body=body, accept=accept, within=timeout, content_type=content_type
             ) as answer:
                 await self._check(answer, method, path)
                 return json.loads(await answer.read())
@@ -190,12 +216,14 @@ class Api:
         body: Object | None,
         accept: str | None,
         within: aiohttp.ClientTimeout,
+        content_type: str | None = None,
     ) -> aiohttp.ClientResponse:
         assert self._client is not None, "use the client within `async with`"
         self.calls += 1
         headers = {"Accept": accept or "application/json"}
         if body is not None:
-            headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            merges = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            headers["Content-Type"] = content_type or merges
         call = await self._client.param_serialize(
             method, path, query_params=params, header_params=headers, body=body, auth_settings=["BearerToken"]
         )
@@ -218,11 +246,12 @@ def _error(what: str, code: int, status: Object) -> ApiError:
     details = status.get("details") or {}
     causes = tuple(str(each.get("reason", "")) for each in details.get("causes") or ())
     reason = str(status.get("reason", ""))
-    message = f"{what}: {code} {reason}: {status.get('message', '')}"
+    sentence = str(status.get("message", ""))
+    message = f"{what}: {code} {reason}: {sentence}"
     kind: type[ApiError] = {404: NotFound, 409: Conflict, 410: Gone}.get(code, ApiError)
     if reason == "AlreadyExists":
         kind = AlreadyExists
-    return kind(message, code=code, reason=reason, causes=causes)
+    return kind(message, code=code, reason=reason, causes=causes, sentence=sentence)
 
 
 def _words(error: BaseException) -> str:

@@ -71,11 +71,20 @@ class Leadership:
         identity: Of this process.
         gained: Called each time this process becomes the leader.
         clock: Default: the event loop.
+        name: Of the Lease: operators that watch other namespaces have another one.
     """
 
     def __init__(
-        self, api: Api, namespace: str, identity: Identity, gained: Callable[[], None], clock: Clock | None = None
+        self,
+        api: Api,
+        namespace: str,
+        identity: Identity,
+        gained: Callable[[], None],
+        clock: Clock | None = None,
+        *,
+        name: str = LEASE_NAME,
     ) -> None:
+        self._name = name
         self._api = api
         self._namespace = namespace
         self._identity = str(identity)
@@ -116,17 +125,17 @@ class Leadership:
         if not held:
             return
         try:
-            lease = await self._api.get(LEASES, self._namespace, LEASE_NAME)
+            lease = await self._api.get(LEASES, self._namespace, self._name)
             if lease["spec"].get("holderIdentity") == self._identity:
                 lease["spec"].update(holderIdentity="", leaseDurationSeconds=1, renewTime=_now())
-                await self._api.replace(LEASES, self._namespace, LEASE_NAME, lease)
+                await self._api.replace(LEASES, self._namespace, self._name, lease)
         except ApiError as error:
             log.warning("the lease was not released; it expires by itself", extra={"error": str(error)})
 
     async def _try(self) -> bool:
         """Create, renew or take over the Lease. Returns whether this process holds it now."""
         try:
-            lease = await self._api.get(LEASES, self._namespace, LEASE_NAME)
+            lease = await self._api.get(LEASES, self._namespace, self._name)
         except NotFound:
             return await self._create()
         spec: dict[str, Any] = lease.setdefault("spec", {})
@@ -139,7 +148,7 @@ class Leadership:
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
         spec.update(holderIdentity=self._identity, leaseDurationSeconds=int(LEASE_SECONDS), renewTime=_now())
         try:
-            await self._api.replace(LEASES, self._namespace, LEASE_NAME, lease)
+            await self._api.replace(LEASES, self._namespace, self._name, lease)
         except Conflict:
             return False
         return True
@@ -148,7 +157,7 @@ class Leadership:
         lease: Object = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": LEASE_NAME, "namespace": self._namespace},
+            "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": {
                 "holderIdentity": self._identity,
                 "leaseDurationSeconds": int(LEASE_SECONDS),

@@ -24,10 +24,11 @@ NAMESPACED: Final[tuple[Rule, ...]] = (
     _rule("", "pods", "create delete deletecollection get list patch watch"),
     _rule("", "configmaps", "create delete list watch"),
     _rule("", "services", "create delete"),
-    _rule("", "serviceaccounts", "create"),
+    _rule("", "serviceaccounts", "create patch"),
     _rule("", "events", "create"),
     _rule("batch", "jobs", "create delete list watch"),
-    _rule(_RBAC, "roles rolebindings", "create"),
+    _rule(_RBAC, "roles", "create patch"),
+    _rule(_RBAC, "rolebindings", "create"),
 )
 """In each namespace with BucketIngests, or in the whole cluster."""
 

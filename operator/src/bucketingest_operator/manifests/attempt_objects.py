@@ -18,6 +18,7 @@ from bucketingest_operator.manifests.pod_specs import (
     TEMPLATE_FILE,
     compaction_pod_spec,
     driver_pod_spec,
+    executor_resources,
     executor_template,
     rollback_pod_spec,
 )
@@ -170,6 +171,15 @@ class Manifests:
         names = self.names
         spec = driver_pod_spec(self.wanted, names.base, names.attempt(number), self.settings)
         return {**manifest, "spec": spec}
+
+    def executor_example(self, number: int) -> Manifest:
+        """An executor as Spark makes it, as far as limits and policies of a namespace see it."""
+        manifest = executor_template(self.wanted, self.names.base, self.settings)
+        metadata = {"name": f"{self.names.attempt(number)}-probe", "namespace": self.namespace}
+        manifest["metadata"] = {**metadata, **self._pod_metadata(number, "executor")}
+        (container,) = manifest["spec"]["containers"]
+        container["resources"] = executor_resources(self.wanted)
+        return manifest
 
     def rollback_job(self, number: int) -> Manifest:
         """The Job that rolls back the open instant after an attempt."""

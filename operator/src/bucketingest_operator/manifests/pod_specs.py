@@ -16,6 +16,7 @@ from bucketingest_operator.manifests.spark_conf import (
     MIB,
     TEMPLATE_FILE,
     driver_pod_mib,
+    executor_overhead_mib,
 )
 
 SPEC_FILE: Final = "bucketingest.yaml"
@@ -52,6 +53,8 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
     env = {
         "BUCKETINGEST_GRACE": format_duration(settings.grace),
         "BUCKETINGEST_LISTEN": f"0.0.0.0:{HTTP_PORT}",
+        # The image may be older than the operator.
+        "BUCKETINGEST_UNKNOWN_FIELDS": "ignore",
         # Without an operator nobody would make the Job of a compaction.
         "BUCKETINGEST_SERVICE_JOBS": "true",
         # Without a master in the environment the job would run in local mode.
@@ -63,6 +66,8 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
         volumes.append({"name": "source-options", "secret": {"secretName": secret, "defaultMode": 0o440}})
         mounts.append({"name": "source-options", "mountPath": OPTIONS_FOLDER, "readOnly": True})
         env[OPTIONS_VARIABLE] = OPTIONS_FOLDER
+        # The operator cannot read Secrets: the driver notices a new one, and the operator starts the next attempt.
+        env["BUCKETINGEST_STOP_ON_CHANGED_SECRET"] = "true"  # noqa: S105 - no password
     memory = f"{driver_pod_mib(wanted)}Mi"
     container = {
         **_container(DRIVER_CONTAINER, wanted, settings),
@@ -75,7 +80,7 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
         ],
         "resources": {
             "requests": {"cpu": format_cores(wanted.spec.spark.driver.cores), "memory": memory},
-            "limits": {"memory": memory},
+            "limits": {"memory": memory, **_cpu_limit(wanted)},
         },
         "volumeMounts": mounts,
         "startupProbe": {**_probe("/healthz"), "periodSeconds": 10, "failureThreshold": 60},
@@ -112,6 +117,16 @@ def executor_template(wanted: BucketIngest, account: str, settings: JobSettings)
     return {"apiVersion": "v1", "kind": "Pod", "spec": spec}
 
 
+def executor_resources(wanted: BucketIngest) -> dict[str, Any]:
+    """What Spark requests for an executor, by the settings that the operator gives it."""
+    spark = wanted.spec.spark
+    memory = f"{spark.executor.memory // MIB + executor_overhead_mib(wanted)}Mi"
+    limit = spark.conf.get("spark.kubernetes.executor.limit.cores")
+    cpu = spark.conf.get("spark.kubernetes.executor.request.cores", f"{spark.executor.cores}m")
+    limits = {"memory": memory, **({} if limit is None else {"cpu": str(limit)})}
+    return {"requests": {"cpu": str(cpu), "memory": memory}, "limits": limits}
+
+
 def rollback_pod_spec(wanted: BucketIngest, account: str, settings: JobSettings) -> dict[str, Any]:
     """Pod of the rollback Job: no Spark, no right on the cluster, the job's identity for storage."""
     volumes, mounts = _volumes(settings)
@@ -120,7 +135,10 @@ def rollback_pod_spec(wanted: BucketIngest, account: str, settings: JobSettings)
         **_container(ROLLBACK_CONTAINER, wanted, settings),
         "args": ["rollback", table.path, "--lock", table.lock.provider],
         "env": _env({}, settings),
-        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "512Mi"},
+            "limits": {"memory": "1Gi", **_cpu_limit(wanted)},
+        },
         "volumeMounts": mounts,
     }
     return {
@@ -129,6 +147,11 @@ def rollback_pod_spec(wanted: BucketIngest, account: str, settings: JobSettings)
         "containers": [container],
         "volumes": volumes,
     }
+
+
+def _cpu_limit(wanted: BucketIngest) -> dict[str, str]:
+    limit = wanted.spec.spark.driver.cpu_limit
+    return {} if limit is None else {"cpu": format_cores(limit)}
 
 
 def compaction_pod_spec(
@@ -228,6 +251,7 @@ __all__ = [
     "TEMPLATE_FILE",
     "compaction_pod_spec",
     "driver_pod_spec",
+    "executor_resources",
     "executor_template",
     "rollback_pod_spec",
 ]

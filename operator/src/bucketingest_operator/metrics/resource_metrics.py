@@ -90,11 +90,14 @@ _PLAIN: Final = (
         "gauge",
         "Rows of the busiest write task divided by the mean; absent if not known.",
     ),
+    ("bucketingest_resource_commit_lag_limit_seconds", "gauge", "health.maxCommitLag of the spec."),
+    ("bucketingest_resource_inflight_age_limit_seconds", "gauge", "health.maxInflightAge of the spec."),
     ("bucketingest_slo_commit_latency_seconds", "gauge", "slo.commitLatency of the spec."),
     ("bucketingest_slo_freshness_seconds", "gauge", "slo.freshness of the spec; absent without one."),
     ("bucketingest_resource_rows_total", "counter", "Rows received, deletes and dead letters included."),
     ("bucketingest_resource_bytes_total", "counter", "Size of the data files written."),
     ("bucketingest_resource_dead_letters_total", "counter", "Rows in the dead-letter table."),
+    ("bucketingest_resource_errors_total", "counter", "Passes over the resource that failed."),
 )
 
 
@@ -157,6 +160,7 @@ def _values(resource: Resource, memory: Memory, now: datetime, clock: float) -> 
         "bucketingest_resource_rows_total": counts.rows,
         "bucketingest_resource_bytes_total": counts.bytes,
         "bucketingest_resource_dead_letters_total": counts.dead_letters,
+        "bucketingest_resource_errors_total": counts.errors,
         **_promises(resource),
         **_progress(resource, memory.talk, now, clock),
     }
@@ -165,8 +169,10 @@ def _values(resource: Resource, memory: Memory, now: datetime, clock: float) -> 
 def _promises(resource: Resource) -> Values:
     if resource.wanted is None:
         return {}
-    slo = resource.wanted.spec.slo
+    slo, health = resource.wanted.spec.slo, resource.wanted.spec.health
     return {
+        "bucketingest_resource_commit_lag_limit_seconds": health.max_commit_lag.total_seconds(),
+        "bucketingest_resource_inflight_age_limit_seconds": health.max_inflight_age.total_seconds(),
         "bucketingest_slo_commit_latency_seconds": slo.commit_latency.total_seconds(),
         "bucketingest_slo_freshness_seconds": None if slo.freshness is None else slo.freshness.total_seconds(),
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL, parse_attempt_input
 from bucketingest_operator.observation import AttemptInput, JobState, RollbackJob
+from bucketingest_operator.observe.ownership import Controller, controller_of
 from bucketingest_operator.observe.pod_reading import PodSeen, attempt_of
 
 Object = dict[str, Any]
@@ -23,6 +24,9 @@ class JobSeen:
     state: JobState
     terminating: bool
     message: str
+    uid: str
+    namespace: str
+    controller: Controller | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class ConfigSeen:
 
     attempt: int
     attempt_input: AttemptInput | None
+    namespace: str
+    controller: Controller | None
 
 
 def read_job(job: Object) -> JobSeen | None:
@@ -46,7 +52,16 @@ def read_job(job: Object) -> JobSeen | None:
         if condition.get("status") == "True" and condition.get("type") in {"Complete", "Failed"}:
             state = JobState.SUCCEEDED if condition["type"] == "Complete" else JobState.FAILED
             message = condition.get("message") or ""
-    return JobSeen(metadata["name"], attempt, state, "deletionTimestamp" in metadata, message)
+    return JobSeen(
+        metadata["name"],
+        attempt,
+        state,
+        "deletionTimestamp" in metadata,
+        message,
+        metadata["uid"],
+        metadata["namespace"],
+        controller_of(metadata),
+    )
 
 
 def read_config(config_map: Object) -> ConfigSeen | None:
@@ -56,7 +71,8 @@ def read_config(config_map: Object) -> ConfigSeen | None:
     attempt = attempt_of(labels)
     if attempt is None or labels.get(ROLE_LABEL) != "config":
         return None
-    return ConfigSeen(attempt, parse_attempt_input(metadata.get("annotations") or {}))
+    attempt_input = parse_attempt_input(metadata.get("annotations") or {})
+    return ConfigSeen(attempt, attempt_input, metadata["namespace"], controller_of(metadata))
 
 
 def rollback_jobs(jobs: Iterable[JobSeen], pods: Iterable[PodSeen]) -> tuple[RollbackJob, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
@@ -26,8 +26,10 @@ from bucketingest_operator.observation import (
     Resource,
 )
 from bucketingest_operator.observe.compaction_reading import AnyJob, read_any_job
+from bucketingest_operator.observe.executor_probe import ExecutorProbe
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, rollback_jobs
+from bucketingest_operator.observe.ownership import controlled_by, made_for
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
 
@@ -70,11 +72,18 @@ class Observer:
         progress: For the drivers' reports.
         inventory: All resources.
         copies: The mirrors by namespace; under None those of the whole cluster.
+        probe: Finds out why a driver has no executors.
     """
 
     def __init__(
-        self, api: Api, progress: ProgressClient, inventory: Inventory, copies: dict[str | None, Copies]
+        self,
+        api: Api,
+        progress: ProgressClient,
+        inventory: Inventory,
+        copies: dict[str | None, Copies],
+        probe: ExecutorProbe,
     ) -> None:
+        self._probe = probe
         self._api = api
         self._progress = progress
         self._inventory = inventory
@@ -84,7 +93,10 @@ class Observer:
     async def look(self, resource: Resource, *, live: bool) -> Look:
         """The objects of a resource."""
         if live:
-            return await self._look_live(resource)
+            return own(resource, await self._look_live(resource))
+        return own(resource, self._look_at_copies(resource))
+
+    def _look_at_copies(self, resource: Resource) -> Look:
         copies = self._copies.get(resource.namespace) or self._copies[None]
         uid = resource.uid
         return Look(copies.pods.of(uid), copies.jobs.of(uid), copies.configs.of(uid), live=False)
@@ -101,6 +113,8 @@ class Observer:
         known = talk if talk is not None and pod is not None and talk.pod == pod.uid else None
         contact = Contact() if known is None else known.contact(now)
         gone = await self._nodes_gone(look.pods)
+        found = executors(look.pods, attempt)
+        found = replace(found, refused=await self._probe.why_none(resource, pod, known, found, now))
         observation = Observation(
             now=now,
             resource=resource,
@@ -112,7 +126,7 @@ class Observer:
             inputs=attempt_inputs(look),
             jobs=rollback_jobs(sorted(_of(JobSeen, look.jobs), key=lambda one: one.attempt), look.pods),
             compaction_jobs=tuple(sorted(_of(CompactionJob, look.jobs), key=lambda one: (one.number, one.round))),
-            executors=executors(look.pods, attempt),
+            executors=found,
             contact=contact,
             claims=tuple(self._claim(each) for each in self._inventory.rivals(resource.uid)),
             live=look.live,
@@ -158,9 +172,34 @@ class Observer:
         return False
 
     def _claim(self, rival: Resource) -> Claim:
-        copies = self._copies.get(rival.namespace) or self._copies[None]
-        alive = any(pod.role == "driver" and pod.state not in ENDED for pod in copies.pods.of(rival.uid))
-        return Claim(rival.namespace, rival.name, rival.uid, rival.created_at, started=rival.started, has_driver=alive)
+        pods = own(rival, self._look_at_copies(rival)).pods
+        alive = any(pod.role == "driver" and pod.state not in ENDED for pod in pods)
+        return Claim(
+            rival.namespace,
+            rival.name,
+            rival.uid,
+            rival.created_at,
+            started=rival.started,
+            has_driver=alive,
+            rests=rival.rests,
+            committed=rival.committed,
+            holds=rival.holds,
+        )
+
+
+def own(resource: Resource, look: Look) -> Look:
+    """The look without objects that only carry the labels: a forged driver must not stop another tenant's."""
+    drivers = made_for(resource, [pod for pod in look.pods if pod.role == "driver"])
+    jobs = made_for(resource, _of(JobSeen, look.jobs))
+    compactions = _of(CompactionJob, look.jobs)
+    executors = [pod for pod in look.pods if pod.role == "executor"]
+    rollbacks = [pod for pod in look.pods if pod.role == "rollback"]
+    pods = [
+        *drivers,
+        *controlled_by(resource, "Pod", {pod.uid for pod in drivers}, executors),
+        *controlled_by(resource, "Job", {job.uid for job in jobs}, rollbacks),
+    ]
+    return Look(pods, [*jobs, *compactions], made_for(resource, look.configs), look.live)
 
 
 def newest_attempt(resource: Resource, pods: Sequence[PodSeen]) -> int:

@@ -14,6 +14,7 @@ from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, parse_attempt_input
 from bucketingest_operator.observation import AttemptInput, PodReason, PodState
+from bucketingest_operator.observe.ownership import Controller, controller_of
 
 Object = dict[str, Any]
 
@@ -81,6 +82,7 @@ class PodSeen:
     report: TerminationReport | None = None
     finished_at: datetime | None = None
     mounting_since: datetime | None = None
+    controller: Controller | None = None
 
 
 def read_pod(pod: Object) -> PodSeen | None:
@@ -115,6 +117,7 @@ def read_pod(pod: Object) -> PodSeen | None:
         report=report,
         finished_at=_finished(status),
         mounting_since=_mounting_since(status, state),
+        controller=controller_of(metadata),
     )
 
 

@@ -28,12 +28,16 @@ class Talk:
         report: Its last answer.
         read_at: When it came, by the loop's clock.
         silent_since: Since when it has not answered, by the loop's clock, which is monotonic.
+        executors_refused: Why the API server refuses its executors, in its words; "" if it does not.
+        probed_at: When that was asked, by the loop's clock.
     """
 
     pod: str
     report: ProgressReport | None = None
     read_at: float = 0
     silent_since: float | None = None
+    executors_refused: str = ""
+    probed_at: float | None = None
 
     def contact(self, now: datetime) -> Contact:
         """For an observation."""

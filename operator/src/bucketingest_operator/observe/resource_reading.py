@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.model import API_GROUP, BucketIngest
 from bucketingest.spec.reading.load import parse_object
+from bucketingest.spec.reading.unknown import without_unknown
 from bucketingest.spec.status import Status
 from bucketingest_operator.decide.spec_changes import table_key
 from bucketingest_operator.observation import Resource
 from bucketingest_operator.observe.pod_reading import read_time
 
 Object = dict[str, Any]
+
+_METADATA: Final = ("name", "namespace", "labels")
+"""Newer API servers may add fields to an object's metadata."""
 
 
 def read_resource(body: Object, before: Resource | None = None) -> Resource:
@@ -35,7 +39,10 @@ def read_resource(body: Object, before: Resource | None = None) -> Resource:
         and before.generation == metadata.get("generation", 0)
         and before.annotations == annotations
     )
-    wanted, problems = (before.wanted, before.problems) if before is not None and same else _wanted(body)
+    if before is not None and same:
+        wanted, problems, unknown = before.wanted, before.problems, before.unknown
+    else:
+        wanted, problems, unknown = _wanted(body)
     return Resource(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -49,22 +56,27 @@ def read_resource(body: Object, before: Resource | None = None) -> Resource:
         finalizers=tuple(metadata.get("finalizers") or ()),
         deleting="deletionTimestamp" in metadata,
         status=read_status(body.get("status")),
+        unknown=unknown,
     )
 
 
-def _wanted(body: Object) -> tuple[BucketIngest | None, tuple[Problem, ...]]:
+def _wanted(body: Object) -> tuple[BucketIngest | None, tuple[Problem, ...], tuple[str, ...]]:
+    """The spec, its problems, and its fields that a newer definition knows and this version does not."""
     spec = body.get("spec")
-    metadata = {**body["metadata"], "annotations": {}}
+    metadata = {name: value for name, value in body["metadata"].items() if name in _METADATA}
+    unknown: list[str] = []
+    content = {**body, "metadata": metadata, "spec": spec if spec is not None else {}}
     try:
-        return parse_object({**body, "metadata": metadata, "spec": spec if spec is not None else {}}), ()
+        return parse_object(content, on_unknown=unknown.extend), (), tuple(unknown)
     except SpecError as error:
-        return None, tuple(error.problems)
+        return None, tuple(error.problems), tuple(unknown)
 
 
 def read_status(content: Any) -> Status:
-    """The status; only its valid fields if some are invalid."""
+    """The status; only its valid fields if some are invalid. A newer operator may have written more of them."""
     if not isinstance(content, Mapping):
         return Status()
+    content, _ = without_unknown(Status, content)
     try:
         return Status.model_validate(dict(content))
     except ValidationError:

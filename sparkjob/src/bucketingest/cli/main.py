@@ -14,7 +14,7 @@ import typer
 
 from bucketingest.cli.error_exit_codes import ENDINGS, ExitCode, exit_code, exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
-from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions
+from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions, UnknownFields
 from bucketingest.cli.plugins import add_commands
 from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.cli.process.termination_message import Termination, termination_path
@@ -105,6 +105,13 @@ def run(
             show_default="/dev/termination-log where there is one",
         ),
     ] = None,
+    unknown_fields: Annotated[
+        UnknownFields,
+        typer.Option(
+            envvar="BUCKETINGEST_UNKNOWN_FIELDS",
+            help="Fields of the spec that this version does not know.",
+        ),
+    ] = UnknownFields.REFUSE,
     service_jobs: Annotated[
         bool, typer.Option("--service-jobs", envvar="BUCKETINGEST_SERVICE_JOBS", hidden=True)
     ] = False,
@@ -117,7 +124,12 @@ def run(
     from bucketingest.cli.run import run_file
 
     options = RunOptions.of(
-        once=once, grace=grace, listen=listen, termination_log=termination_log, service_jobs=service_jobs
+        once=once,
+        grace=grace,
+        listen=listen,
+        termination_log=termination_log,
+        service_jobs=service_jobs,
+        unknown_fields=unknown_fields,
     )
     _options.writes_termination = True
     run_file(file, options)

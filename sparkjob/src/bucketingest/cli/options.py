@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
 
@@ -15,6 +16,15 @@ TERMINATION_LOG_VARIABLE: Final = "BUCKETINGEST_TERMINATION_LOG"
 DEFAULT_GRACE: Final = "25s"
 """Below the thirty seconds that Kubernetes gives a pod, with time to say how it ended."""
 _DEFAULT_GRACE: Final = parse_duration(DEFAULT_GRACE)
+
+
+class UnknownFields(StrEnum):
+    """What happens to a field of the spec that this version does not know."""
+
+    REFUSE = "refuse"
+    """For people: it is a typing error."""
+    IGNORE = "ignore"
+    """With a warning, for the operator: it may be newer than the job's image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +48,22 @@ class RunOptions:
     """None: Kubernetes' own file where there is one."""
     service_jobs: bool = False
     """Whether an operator makes Jobs for compactions of this run."""
+    unknown_fields: UnknownFields = UnknownFields.REFUSE
 
     @classmethod
     def of(
-        cls, *, once: bool, grace: str, listen: str | None, termination_log: Path | None, service_jobs: bool = False
+        cls,
+        *,
+        once: bool,
+        grace: str,
+        listen: str | None,
+        termination_log: Path | None,
+        service_jobs: bool = False,
+        unknown_fields: UnknownFields = UnknownFields.REFUSE,
     ) -> Self:
         """From text. Raises BadOption."""
         address = None if listen is None else parse_address(listen)
-        return cls(once, duration("--grace", grace), address, termination_log, service_jobs)
+        return cls(once, duration("--grace", grace), address, termination_log, service_jobs, unknown_fields)
 
 
 def duration(option: str, text: str) -> timedelta:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,9 +17,10 @@ from rich.live import Live
 from bucketingest.cli.errors import MissingDependency
 from bucketingest.cli.job import Job
 from bucketingest.cli.logs import without_routine
-from bucketingest.cli.options import Address, RunOptions
+from bucketingest.cli.options import Address, RunOptions, UnknownFields
 from bucketingest.cli.process.java import check_java
 from bucketingest.cli.process.orphans import reap_orphans
+from bucketingest.cli.process.secret_watch import SecretWatch
 from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.hudi.errors import TableNotFound
 from bucketingest.hudi.table.checks import check_table
@@ -44,12 +46,17 @@ def run_file(file: Path, options: RunOptions) -> None:
     """Run the file's pipeline until it ends or a signal stops it. Raises what `load_file` and `run_resource` do."""
     job = Job(options)
     with suppress(StoppedEarly), job.ending():
-        resource = load_file(file)
+        ignores = options.unknown_fields is UnknownFields.IGNORE
+        resource = load_file(file, _warn_of_unknown if ignores else None)
         job.concerns(resource)
         if resource.spec.suspend:
             log.info("spec.suspend is true: nothing is run", extra={"pipeline": resource.pipeline})
             return
         _run(resource, job)
+
+
+def _warn_of_unknown(fields: Sequence[str]) -> None:
+    log.warning("ignored: this version does not know fields of the spec", extra={"fields": list(fields)})
 
 
 def run_resource(resource: BucketIngest, *, stop_when: StopWhen, listen: Address | None = None) -> Progress:
@@ -131,12 +138,16 @@ def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: 
     from bucketingest.stream.spark.jvm import jvm_pid
 
     stopping = False
+    secret = SecretWatch(resource.spec.source.kafka)
     job.signals.watched = True
     with _display(resource) as show:
         while not running.wait(_REFRESH_SECONDS):
             job.beat()
             progress = running.progress()
             show(progress, "finishing the micro-batch; Ctrl-C again ends at once" if stopping else "")
+            if not stopping and secret.changed():
+                log.info("stopping: the Secret of the source has changed; the next start reads it")
+                signal.raise_signal(signal.SIGTERM)
             first = job.signals.first
             if not stopping and (first is not None or (stop_when is not None and stop_when(progress))):
                 stopping = True

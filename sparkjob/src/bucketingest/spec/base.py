@@ -20,6 +20,11 @@ class SpecModel(BaseModel):
             return {name: value for name, value in data.items() if value is not None}
         return data
 
-    def to_document(self) -> dict[str, Any]:
-        """The model as JSON values under its YAML names, with defaults, without absent optional fields."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+    def to_document(self, *, defaults: bool = True) -> dict[str, Any]:
+        """The model as JSON values under its YAML names, without absent optional fields.
+
+        Args:
+            defaults: Include fields that have their default. Without them another version can read the document: it
+                names no field that nobody uses.
+        """
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=not defaults)

@@ -45,7 +45,8 @@ def custom_resource_definition() -> dict[str, Any]:
                 "plural": PLURAL,
                 "singular": KIND.lower(),
                 "shortNames": ["bi"],
-                "categories": ["all"],
+                # Not `all`: `kubectl delete all --all` would delete every pipeline.
+                "categories": [KIND.lower()],
             },
             "versions": [
                 {

@@ -193,8 +193,11 @@ class BucketIngest(SpecModel):
         return f"{STATE_FOLDER}/checkpoints/{self.pipeline}"
 
     def to_yaml(self) -> str:
-        """The whole resource as YAML, with every default written out; reads back as an equal model."""
-        return yaml.safe_dump(self.to_document(), sort_keys=False, allow_unicode=True, width=120)
+        """The resource as YAML, without fields that have their default, so that an older version can read it too.
+
+        It reads back as an equal model.
+        """
+        return yaml.safe_dump(self.to_document(defaults=False), sort_keys=False, allow_unicode=True, width=120)
 
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any
 
 from bucketingest.spec.fields.options import FILES_OPTIONS, KAFKA_OPTIONS, SPARK_SETTINGS, TABLE_PROPERTIES
 from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
-from bucketingest.spec.quantity import format_duration, parse_duration
+from bucketingest.spec.quantity import format_duration, parse_cores, parse_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +260,16 @@ def _times(view: View) -> Iterator[Broken]:
             yield Broken(tuple(path.split(".")), f"is {format_duration(limit)}", allowed)
 
 
+def _cpu_limit(view: View) -> Iterator[Broken]:
+    cores, limit = view.text("spark.driver.cores"), view.text("spark.driver.cpuLimit")
+    try:
+        low = cores is not None and limit is not None and parse_cores(limit) < parse_cores(cores)
+    except ValueError:
+        return
+    if low:
+        yield Broken(("spark", "driver", "cpuLimit"), f"is {limit}", f"at least spark.driver.cores, {cores}")
+
+
 _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _one_source,
     _topics,
@@ -279,4 +289,5 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _lock_times,
     _dead_letter_mode,
     _times,
+    _cpu_limit,
 )

@@ -40,7 +40,9 @@ _DENIED_CODES = {
 }
 _TRANSIENT_CODES = {"RequestTimeout", "SlowDown"}
 """S3 sends the first with status 400."""
-_NO_CREDENTIALS = ("169.254.169.254", "missing credentials", "token request", "credential provider")
+_PROVIDERS = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "token request", "credential provider")
+"""Addresses and words of services that give a machine its credentials."""
+_NO_CREDENTIALS = (*_PROVIDERS, "missing credentials")
 _DENIED_STATUSES = {401, 403}
 _TRANSIENT_STATUSES = {408, 409, 425, 429}
 _NOT_IMPLEMENTED_STATUS = 501
@@ -85,6 +87,12 @@ def translated(where: str, what: str, error: Exception, secrets: Secrets) -> Sto
         return InvalidLocation(
             f"{start}the bucket or container does not exist ({reason}); create it or correct the URL"
         )
+    if _provider_is_away(full):
+        # Without such a service, too: a machine that has none and one whose service is down look the same.
+        return StorageUnavailable(
+            f"{start}{reason}; no credentials in the options or the environment, and the service that gives them to "
+            "this machine does not answer: provide credentials, or try again"
+        )
     denied = _denial(error, full, code)
     if denied is not None:
         return AccessDenied(f"{start}{reason}; {denied}")
@@ -100,6 +108,13 @@ def translated(where: str, what: str, error: Exception, secrets: Secrets) -> Sto
 
 def _is_absence(error: Exception) -> bool:
     return isinstance(error, FileNotFoundError)
+
+
+def _provider_is_away(full: str) -> bool:
+    """Whether the service that gives credentials did not answer, or not now."""
+    status = _status(full)
+    away = status is None or status >= 500 or status in _TRANSIENT_STATUSES
+    return away and any(sign in full for sign in _PROVIDERS)
 
 
 def _denial(error: Exception, full: str, code: str | None) -> str | None:

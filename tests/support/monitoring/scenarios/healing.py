@@ -57,6 +57,26 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "BucketIngestCommitsLate",
+        "no driver ever started",
+        {
+            of("bucketingest_commit_lag_seconds"): "0+30x80",
+            of("bucketingest_resource_commit_lag_limit_seconds"): "300x80",
+        },
+        fires_at=("20m", "39m"),
+        silent_at=("4m",),
+    ),
+    Scenario(
+        "BucketIngestCommitsLate",
+        "the last driver had a shorter limit than the spec has now",
+        {
+            of("bucketingest_commit_lag_seconds"): "400x80",
+            of("bucketingest_resource_commit_lag_limit_seconds"): "600x80",
+            of("bucketingest_commit_lag_limit_seconds", pod="d"): "300x80",
+        },
+        silent_at=("30m",),
+    ),
+    Scenario(
+        "BucketIngestCommitsLate",
         "the operator repairs it within minutes",
         {
             of("bucketingest_commit_lag_seconds"): "0x10 30+30x16 0x40",

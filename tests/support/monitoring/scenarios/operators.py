@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.monitoring.scenarios.scenario import Scenario
+from support.monitoring.scenarios.scenario import Scenario, of
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
@@ -20,16 +20,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "BucketIngestOperatorErrors",
         "every pass fails, then none does",
-        {'bucketingest_operator_reconcile_errors_total{pod="a"}': "0x10 0+1x100 100x100"},
+        {of("bucketingest_resource_errors_total", pod="a"): "0x10 0+1x100 100x100"},
         fires_at=("30m", "55m"),
         silent_at=("8m", "18m", "80m"),
-        labels={},
     ),
     Scenario(
         "BucketIngestOperatorErrors",
         "sometimes a conflict with a user's edit",
-        {'bucketingest_operator_reconcile_errors_total{pod="a"}': " ".join(f"{count}x7" for count in range(20))},
+        {of("bucketingest_resource_errors_total", pod="a"): " ".join(f"{count}x7" for count in range(20))},
         silent_at=("39m",),
-        labels={},
     ),
 )

@@ -35,6 +35,15 @@ def test_after_the_first_eviction_there_is_no_wait_and_after_the_second_there_is
     assert wait_after(UID, [*once, attempt(2, started=4, ended=0, outcome="Evicted")]) >= BASE
 
 
+def test_drivers_that_are_stuck_from_their_start_on_wait_longer_each_time() -> None:
+    stuck = [
+        attempt(number, started=9000 - 900 * number, ended=8200 - 900 * number, outcome="Stuck") for number in (1, 2, 3)
+    ]
+    assert wait_after(UID, stuck) >= BASE * 9
+    healthy = attempt(4, started=4000, ended=10, outcome="Stuck")
+    assert wait_after(UID, [*stuck, healthy]) <= BASE * (1 + JITTER)
+
+
 def test_a_stable_run_makes_the_next_wait_short_again() -> None:
     quick = [attempt(number, started=5000, ended=4999, outcome="QueryFailed") for number in range(1, 5)]
     stable = attempt(5, started=4000, ended=10, outcome="QueryFailed")

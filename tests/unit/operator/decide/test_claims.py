@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from bucketingest.spec.status import Status
+from bucketingest.spec.status import Condition, LastCommit, Status
 from bucketingest_operator.decide.claims import holder_before
+from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import Change, change_since, digest, table_key
-from bucketingest_operator.observation import Claim
+from bucketingest_operator.observation import Claim, Observation, Resource
 from support.operator.observations import NOW, bucket_ingest, input_of, resource
 
 
@@ -41,6 +43,75 @@ def test_one_that_has_started_is_not_stopped_for_one_of_the_same_second() -> Non
     (mine,) = [Claim(at_work.namespace, at_work.name, at_work.uid, NOW, started=True)]
     assert holder_before(resource(uid="a", created_at=NOW), [mine]) == mine
     assert holder_before(at_work, [replace(later, created_at=NOW - timedelta(seconds=1))]) is not None
+
+
+OLDER = NOW - timedelta(days=2)
+
+
+def claim_of(one: Resource) -> Claim:
+    return Claim(
+        one.namespace,
+        one.name,
+        one.uid,
+        one.created_at,
+        started=one.started,
+        rests=one.rests,
+        committed=one.committed,
+        holds=one.holds,
+    )
+
+
+def in_phase(phase: str, *, committed: bool = False, reason: str = "Any", **changes: Any) -> Resource:
+    commit = LastCommit(instant="20261121115900000", time=NOW, rows=1) if committed else None
+    said = (Condition(type="Ready", status="False", reason=reason, lastTransitionTime=NOW),)
+    status = Status.model_validate({"phase": phase, "lastCommit": commit, "conditions": said})
+    return resource(status=status, **{"uid": phase, "created_at": OLDER, **changes})
+
+
+@pytest.mark.parametrize(
+    "squatter",
+    [
+        in_phase("Suspended", wanted=bucket_ingest({"suspend": True})),
+        resource(wanted=bucket_ingest({"suspend": True}), created_at=OLDER, uid="new"),
+        replace(resource(created_at=OLDER, uid="invalid"), wanted=None),
+        in_phase("Stalled"),
+        in_phase("Completed"),
+    ],
+    ids=lambda each: each.uid,
+)
+def test_one_that_rests_keeps_nobody_from_the_table(squatter: Resource) -> None:
+    assert holder_before(resource(), [claim_of(squatter)]) is None
+
+
+def test_one_that_has_committed_comes_before_an_older_one_that_has_not() -> None:
+    writer, other = in_phase("Running", committed=True, created_at=NOW), in_phase("Starting")
+    assert holder_before(writer, [claim_of(other)]) is None
+    assert holder_before(other, [claim_of(writer)]) is not None
+
+
+def test_one_that_is_resumed_stops_none_that_works() -> None:
+    resumed = in_phase("Suspended", committed=True)
+    works = in_phase("Recovering", committed=True, created_at=NOW)
+    assert holder_before(works, [claim_of(resumed)]) is None
+    assert holder_before(resumed, [claim_of(works)]) is not None
+    stopping = in_phase("Recovering", committed=True, created_at=NOW, reason="TableTaken")
+    assert holder_before(resumed, [claim_of(stopping)]) is None
+
+
+def test_one_that_is_invalid_now_keeps_the_table_while_its_driver_runs() -> None:
+    edited = replace(in_phase("Running"), wanted=None)
+    assert holder_before(resource(), [claim_of(edited)]) is not None
+    assert holder_before(resource(), [claim_of(replace(in_phase("Suspended"), deleting=True))]) is not None
+
+
+def test_names_of_other_namespaces_are_not_shown() -> None:
+    for namespace, shown in (("ingest", True), ("secret-tenant", False)):
+        older = Claim(namespace, "secret-name", "a", OLDER)
+        writing = replace(older, created_at=NOW, has_driver=True)
+        for claim in (older, writing):
+            said = str(reconcile(replace(Observation(NOW, resource()), claims=(claim,))).status)
+            assert ("secret-name" in said) == shown
+            assert shown or "another namespace" in said
 
 
 @pytest.mark.parametrize(

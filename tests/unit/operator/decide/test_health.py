@@ -92,3 +92,19 @@ def test_a_driver_that_never_answered_has_time_to_start() -> None:
         pod = driver(created_at=NOW - timedelta(minutes=minutes))
         found = judge(SPEC, pod, Contact(), Executors(), NOW)
         assert ((found.stuck is not None), found.fresh_message) == (stuck, "The driver is starting Spark.")
+
+
+def test_a_driver_whose_executors_are_refused_is_not_stuck_and_says_why() -> None:
+    late = report(last_commit=commit(3000), lag=LagReport(offsets=5, seconds=3000))
+    assert judged(late, Executors()).stuck is not None
+    refused = judged(late, Executors(refused="exceeded quota: small"))
+    assert (refused.stuck, refused.fresh, refused.no_executors) == (None, "False", True)
+    assert "exceeded quota: small" in refused.fresh_message
+    pending = judged(late, Executors(pending=2, message="0/3 nodes"))
+    assert (pending.stuck, pending.no_executors) == (None, True)
+    assert not judged(late, Executors(running=1, refused="exceeded quota: small")).no_executors
+
+
+def test_an_idle_pipeline_needs_no_executors() -> None:
+    quiet = report(idle=True, last_commit=commit(90_000), inflight=None, lag=LagReport(offsets=0, seconds=0))
+    assert judged(quiet, Executors(refused="exceeded quota: small")).fresh == "True"

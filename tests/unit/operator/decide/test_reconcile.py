@@ -45,7 +45,7 @@ from support.operator.observations import (
     termination,
     well,
 )
-from support.operator.plans import condition, kinds
+from support.operator.plans import condition, events, kinds
 
 
 def test_a_new_resource_gets_the_finalizer_before_anything_else() -> None:
@@ -208,3 +208,11 @@ def test_starts_rollbacks_and_releases_are_guarded_by_a_write_of_the_status() ->
     assert isinstance(again.actions[0], WriteStatus)
     assert isinstance(again.actions[1], StartAttempt)
     assert not any(isinstance(each, CreateRollback | RemoveFinalizer) for each in again.actions)
+
+
+def test_fields_that_the_operator_does_not_know_are_reported_once_for_each_edit() -> None:
+    known = after(well(), status=reconcile(well()).status)
+    assert events(reconcile(after(known, unknown=("spec.later",)))) == []
+    (said,) = events(reconcile(after(known, unknown=("spec.later",), generation=2)))
+    assert said.reason == "UnknownFields"
+    assert "spec.later" in said.message

@@ -14,6 +14,7 @@ from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import (
     RESTART_ANNOTATION,
     Contact,
+    Executors,
     JobState,
     Observation,
     PodReason,
@@ -35,7 +36,7 @@ from support.operator.observations import (
     termination,
     well,
 )
-from support.operator.plans import condition, kinds
+from support.operator.plans import condition, events, kinds
 
 
 def stalled(generation: int = 1) -> Condition:
@@ -80,15 +81,16 @@ def test_a_stall_is_still_reported_after_the_rollback_that_followed_it() -> None
 
 def test_a_rollback_that_only_a_person_can_repair_stalls() -> None:
     seen = ended("Stuck", 4000, conditions=(_rollback_pending(),))
-    plan = reconcile(replace(seen, jobs=(RollbackJob(1, JobState.FAILED, exit_code=7),)))
+    plan = reconcile(replace(seen, jobs=(RollbackJob(1, JobState.FAILED, exit_code=3),)))
     assert "StartAttempt" not in kinds(plan)
     assert condition(plan, "Stalled").reason == "RollbackFailed"
 
 
 def test_a_rollback_that_failed_otherwise_is_repeated_by_the_next_start() -> None:
     seen = ended("Stuck", 4000, conditions=(_rollback_pending(),))
-    plan = reconcile(replace(seen, jobs=(RollbackJob(1, JobState.FAILED, exit_code=20),)))
-    assert "StartAttempt" in kinds(plan)
+    for code in (20, 7):
+        plan = reconcile(replace(seen, jobs=(RollbackJob(1, JobState.FAILED, exit_code=code),)))
+        assert "StartAttempt" in kinds(plan)
 
 
 def _rollback_pending() -> Condition:
@@ -174,3 +176,47 @@ def test_a_clock_that_was_set_back_causes_no_wait() -> None:
     plan = reconcile(seen)
     assert plan.status.attempts is not None
     assert plan.status.attempts[-1].ended_at == NOW - timedelta(days=1)
+
+
+def test_a_driver_without_executors_is_reported_once_and_never_restarted() -> None:
+    seen = replace(well(), executors=Executors(refused="exceeded quota: small"))
+    seen = replace(seen, contact=Contact(report(last_commit=None, running_seconds=90_000.0)))
+    plan = reconcile(seen)
+    assert kinds(plan) == ["WriteStatus"]
+    assert (condition(plan, "Ready").reason, condition(plan, "CommitFresh").status) == ("NoExecutors", "False")
+    assert "exceeded quota: small" in condition(plan, "Ready").message
+    assert [each.reason for each in events(plan)] == ["NoExecutors"]
+    assert reconcile(after(seen, status=plan.status)).actions == ()
+
+
+def denied(*minutes: float, stall_ended: float | None = None) -> Observation:
+    """Attempts that were denied access and ended so many minutes ago, and a last one that is denied now."""
+    before = [
+        attempt(number, started=60 * ago + 5, ended=60 * ago, outcome="AccessDenied")
+        for number, ago in enumerate(minutes, 1)
+    ]
+    at = NOW - timedelta(minutes=100 if stall_ended is None else stall_ended)
+    went_on = Condition(type="Stalled", status="False", reason="Progressing", lastTransitionTime=at)
+    last = len(before) + 1
+    seen = after(well(), status=status_with(*before, attempt(last), conditions=(went_on,)))
+    said = termination(7, "The token has expired.")
+    return replace(seen, drivers=(driver(last, PodState.FAILED, exit_code=7, report=said),))
+
+
+def test_denied_access_is_tried_again_with_what_others_may_have_renewed() -> None:
+    plan = reconcile(denied())
+    assert (condition(plan, "Ready").reason, condition(plan, "Stalled").status) == ("AccessDenied", "False")
+    assert plan.look_again > timedelta(0)
+    patient = reconcile(denied(39, 30, 21, 16, 11, 6))
+    assert condition(patient, "Stalled").status == "False"
+    wanted = bucket_ingest({"restart": {"maxFailures": 2}})
+    strict = after(denied(20, 10), wanted=wanted)
+    assert condition(reconcile(replace(strict, inputs={3: input_of(wanted)})), "Stalled").status == "False"
+
+
+def test_access_that_stays_denied_stalls_and_a_person_gets_as_many_tries_again() -> None:
+    plan = reconcile(denied(41, 30, 21, 16, 11, 6))
+    assert condition(plan, "Stalled").reason == "AccessDenied"
+    assert "The token has expired." in condition(plan, "Stalled").message
+    again = reconcile(denied(41, 30, 21, 16, 11, 6, stall_ended=10))
+    assert condition(again, "Stalled").status == "False"

@@ -50,6 +50,25 @@ def test_the_job_reads_back_the_resource_it_was_made_for() -> None:
     assert load_text(text) == made.wanted
 
 
+def test_an_older_job_gets_no_field_that_the_user_did_not_set() -> None:
+    made = manifests()
+    spec = yaml.safe_load(made.config_map(3, input_of(made.wanted))["data"]["bucketingest.yaml"])["spec"]
+    assert set(spec) == {"source", "table"}
+    assert set(spec["table"]) == {"path", "recordKey"}
+    (driver,) = pod_specs()["driver"]["containers"]
+    assert {"name": "BUCKETINGEST_UNKNOWN_FIELDS", "value": "ignore"} in driver["env"]
+
+
+def test_a_cpu_limit_of_the_driver_holds_for_the_rollback_too_and_there_is_none_without_it() -> None:
+    for spec, limit in (({}, None), ({"spark": {"driver": {"cpuLimit": "1500m"}}}, "1500m")):
+        made = manifests(spec)
+        for pod in (
+            made.driver_pod(1, input_of(made.wanted))["spec"],
+            made.rollback_job(1)["spec"]["template"]["spec"],
+        ):
+            assert pod["containers"][0]["resources"]["limits"].get("cpu") == limit
+
+
 def test_the_same_arguments_make_the_same_objects_and_the_driver_comes_last() -> None:
     made = manifests()
     attempt_input = input_of(made.wanted)

@@ -6,8 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from bucketingest_operator.observation import Executors, PodReason, PodState
-from bucketingest_operator.observe.job_reading import ConfigSeen
+import pytest
+
+from bucketingest_operator.observation import Executors, JobState, PodReason, PodState
+from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen
 from bucketingest_operator.observe.observe import (
     MOUNT_PATIENCE,
     Look,
@@ -15,9 +17,11 @@ from bucketingest_operator.observe.observe import (
     driver,
     executors,
     newest_attempt,
+    own,
 )
+from bucketingest_operator.observe.ownership import Controller
 from bucketingest_operator.observe.pod_reading import PodSeen
-from support.operator.observations import NOW, attempt, bucket_ingest, input_of, resource, status_with
+from support.operator.observations import NOW, UID, attempt, bucket_ingest, input_of, resource, status_with
 
 
 def pod(number: int = 1, role: str = "driver", **changes: Any) -> PodSeen:
@@ -70,7 +74,50 @@ def test_an_attempts_input_comes_from_its_config_map_or_else_from_its_pod() -> N
     look = Look(
         pods=[pod(1, attempt_input=first), pod(2, attempt_input=first), pod(3)],
         jobs=[],
-        configs=[ConfigSeen(2, second), ConfigSeen(4, None)],
+        configs=[ConfigSeen(2, second, "ingest", None), ConfigSeen(4, None, "ingest", None)],
         live=True,
     )
     assert attempt_inputs(look) == {1: first, 2: second}
+
+
+MINE = Controller("BucketIngest", UID)
+DRIVER = pod(1, controller=MINE)
+JOB = JobSeen("j", 1, JobState.RUNNING, terminating=False, message="", uid="job-1", namespace="ingest", controller=MINE)
+CONFIG = ConfigSeen(1, None, "ingest", MINE)
+EXECUTOR = pod(1, "executor", controller=Controller("Pod", DRIVER.uid))
+ROLLBACK = pod(1, "rollback", controller=Controller("Job", JOB.uid))
+
+
+def test_the_objects_of_a_resource_are_those_that_it_controls() -> None:
+    look = Look([DRIVER, EXECUTOR, ROLLBACK], [JOB], [CONFIG], live=True)
+    assert own(resource(), look) == look
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        replace(DRIVER, uid="x", controller=None),
+        replace(DRIVER, uid="x", namespace="elsewhere"),
+        replace(DRIVER, uid="x", controller=Controller("BucketIngest", "another")),
+        replace(DRIVER, uid="x", controller=Controller("Deployment", UID)),
+        replace(EXECUTOR, uid="x", controller=Controller("Pod", "another")),
+        replace(EXECUTOR, uid="x", namespace="elsewhere"),
+        replace(ROLLBACK, uid="x", controller=MINE),
+        replace(JOB, uid="x", controller=None),
+        replace(JOB, uid="x", namespace="elsewhere"),
+        replace(CONFIG, attempt=7, namespace="elsewhere"),
+        replace(CONFIG, attempt=7, controller=None),
+    ],
+)
+def test_what_only_carries_the_labels_counts_for_nothing(forged: PodSeen | JobSeen | ConfigSeen) -> None:
+    honest = Look([DRIVER, EXECUTOR, ROLLBACK], [JOB], [CONFIG], live=True)
+    found = own(
+        resource(),
+        Look(
+            [*honest.pods, *([forged] if isinstance(forged, PodSeen) else [])],
+            [*honest.jobs, *([forged] if isinstance(forged, JobSeen) else [])],
+            [*honest.configs, *([forged] if isinstance(forged, ConfigSeen) else [])],
+            live=True,
+        ),
+    )
+    assert found == honest

@@ -81,3 +81,22 @@ def test_the_table_is_known_even_of_a_spec_that_is_wrong() -> None:
     assert table_of(body({"table": {"path": "s3a://lake/orders/"}, "source": 1})) == "s3://lake/orders"
     for spec in ({}, {"table": 1}, {"table": {"path": 7}}, "text"):
         assert table_of(body(spec)) is None
+
+
+def test_fields_of_a_newer_definition_are_ignored_and_named() -> None:
+    spec = bucket_ingest().spec.to_document()
+    newer = {**spec, "later": {"a": 1}, "commit": {**spec["commit"], "later": "x"}}
+    found = read_resource(body(newer))
+    assert found.wanted == read_resource(body(spec)).wanted
+    assert sorted(found.unknown) == ["spec.commit.later", "spec.later"]
+    assert read_resource(body(newer, resourceVersion="8"), found).unknown == found.unknown
+
+
+def test_metadata_of_a_newer_api_server_is_no_problem() -> None:
+    assert read_resource(body(shard="7")).wanted is not None
+
+
+def test_what_a_newer_operator_wrote_into_parts_of_the_status_loses_no_attempt() -> None:
+    document = status_with(attempt(3)).to_document()
+    document["attempts"][0]["later"] = 1
+    assert read_resource(body(status=document)).status == status_with(attempt(3))

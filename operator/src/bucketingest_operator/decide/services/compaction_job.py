@@ -8,13 +8,12 @@ from typing import Final
 from bucketingest.spec.job_report import CompactionWork, ServicesReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import ServicesStatus
-from bucketingest_operator.decide.current_attempt import TABLE_TAKEN
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, Pass
 from bucketingest_operator.decide.plan import CreateCompaction, DeleteCompaction
 from bucketingest_operator.decide.services.health import judge_services
 from bucketingest_operator.decide.spec_changes import compaction_digest
 from bucketingest_operator.decide.status import SERVICES_HEALTHY, STALLED, shortened
-from bucketingest_operator.observation import CompactionJob, JobState
+from bucketingest_operator.observation import TABLE_TAKEN, CompactionJob, JobState
 
 _AGAIN: Final = {JobState.SUCCEEDED: timedelta(minutes=2), JobState.FAILED: timedelta(minutes=10)}
 """When another Job follows one that has ended while its work is still wanted. The driver looks at results each 10 s."""

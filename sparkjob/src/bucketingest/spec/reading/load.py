@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,16 +12,25 @@ from pydantic import ValidationError
 
 from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.fields.schema import inlined_schema
-from bucketingest.spec.model import KIND, BucketIngest
+from bucketingest.spec.model import KIND, BucketIngest, BucketIngestSpec
 from bucketingest.spec.problems import problems_of
+from bucketingest.spec.reading.unknown import without_unknown
 from bucketingest.spec.reading.yaml_documents import Document, read_documents
 
 MAX_FILE_BYTES: Final = 3 * 1024 * 1024
 """More than Kubernetes would store of one object (1.5 MiB in etcd); a larger file is a mistake."""
 
 
-def load_file(path: str | os.PathLike[str]) -> BucketIngest:
+OnUnknown = Callable[[Sequence[str]], None]
+"""Called with the fields of a spec that this version does not know, which are then ignored."""
+
+
+def load_file(path: str | os.PathLike[str], on_unknown: OnUnknown | None = None) -> BucketIngest:
     """The one BucketIngest of a YAML file.
+
+    Args:
+        path: The file.
+        on_unknown: None: a field of the spec that this version does not know is a problem.
 
     Raises:
         SpecError: The file cannot be read, is not YAML, or its BucketIngest is wrong; all problems at once, with lines.
@@ -41,15 +50,16 @@ def load_file(path: str | os.PathLike[str]) -> BucketIngest:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise SpecError([Problem("", "is not UTF-8 text; save the file as UTF-8", line=line)], source) from None
-    return load_text(text, source)
+    return load_text(text, source, on_unknown)
 
 
-def load_text(text: str, source: str = "") -> BucketIngest:
+def load_text(text: str, source: str = "", on_unknown: OnUnknown | None = None) -> BucketIngest:
     """The one BucketIngest of a YAML text; documents of other kinds are skipped.
 
     Args:
         text: One or more YAML documents.
         source: What to call the text in messages.
+        on_unknown: As for `load_file`.
 
     Raises:
         SpecError: As `load_file`.
@@ -57,7 +67,7 @@ def load_text(text: str, source: str = "") -> BucketIngest:
     document = _the_one(read_documents(text, source), source)
     problems = list(document.problems)
     try:
-        resource = BucketIngest.model_validate(document.content)
+        resource = BucketIngest.model_validate(_known(document.content, on_unknown))
     except ValidationError as error:
         problems += [
             replace(problem, line=document.line_of(location))
@@ -69,17 +79,33 @@ def load_text(text: str, source: str = "") -> BucketIngest:
     raise SpecError(sorted(problems, key=lambda problem: problem.line or 0), source)
 
 
-def parse_object(content: Mapping[str, Any], source: str = "") -> BucketIngest:
+def parse_object(content: Mapping[str, Any], source: str = "", on_unknown: OnUnknown | None = None) -> BucketIngest:
     """The BucketIngest of an object as the Kubernetes API returns it; status and server-set metadata are left out.
+
+    Args:
+        content: The object.
+        source: What to call it in messages.
+        on_unknown: As for `load_file`.
 
     Raises:
         SpecError: The object is not a valid BucketIngest; problems have no lines.
     """
     try:
-        return BucketIngest.model_validate(dict(content))
+        return BucketIngest.model_validate(_known(dict(content), on_unknown))
     except ValidationError as error:
         found = problems_of(error, inlined_schema(BucketIngest))
         raise SpecError([problem for _, problem in found], source) from None
+
+
+def _known(content: dict[str, Any], on_unknown: OnUnknown | None) -> dict[str, Any]:
+    """The content with only the known fields of its spec, if unknown ones are to be ignored."""
+    spec = content.get("spec")
+    if on_unknown is None or not isinstance(spec, Mapping):
+        return content
+    known, names = without_unknown(BucketIngestSpec, spec)
+    if names:
+        on_unknown([f"spec.{name}" for name in names])
+    return {**content, "spec": known}
 
 
 def _the_one(documents: list[Document], source: str) -> Document:

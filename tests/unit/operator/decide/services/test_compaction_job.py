@@ -129,7 +129,7 @@ def test_suspended_deleted_completed_or_stalled_there_is_no_job() -> None:
     suspended = bucket_ingest({**SPEC, "suspend": True})
     assert acts(after(seen(WORK, job()), wanted=suspended)) == deleted
     assert acts(after(seen(WORK, job()), deleting=True)) == deleted
-    failed = driver(state=PodState.FAILED, exit_code=7, report=termination(7))
+    failed = driver(state=PodState.FAILED, exit_code=3, report=termination(3))
     stalled = reconcile(seen(WORK, drivers=(failed,), contact=Contact())).status
     assert acts(after(seen(WORK, job(), drivers=(failed,), contact=Contact()), status=stalled)) == deleted
     completed = replace(ended("Completed", 5), compaction_jobs=(job(),))

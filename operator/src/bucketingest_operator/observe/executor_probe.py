@@ -1,0 +1,69 @@
+"""Why a driver has no executors: Spark creates them, and only the API server knows why it refuses them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import datetime, timedelta
+from typing import Final
+
+from bucketingest.spec.job_report import ProgressReport
+from bucketingest_operator.kube.api import Api, ApiError
+from bucketingest_operator.kube.kinds import PODS
+from bucketingest_operator.manifests.attempt_objects import Manifests
+from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.observation import Executors, PodState, Resource
+from bucketingest_operator.observe.pod_reading import PodSeen
+from bucketingest_operator.observe.progress_client import Talk
+
+log = logging.getLogger(__name__)
+
+PATIENCE: Final = timedelta(seconds=30)
+"""A driver that has just started has no executors yet."""
+AGAIN_SECONDS: Final = 60.0
+
+
+class ExecutorProbe:
+    """Asks the API server whether it would accept an executor of a driver: a creation that it only checks (dry run).
+
+    Args:
+        api: The API server.
+        settings: How jobs' pods are made.
+    """
+
+    def __init__(self, api: Api, settings: JobSettings) -> None:
+        self._api = api
+        self._settings = settings
+
+    async def why_none(
+        self, resource: Resource, pod: PodSeen | None, talk: Talk | None, found: Executors, now: datetime
+    ) -> str:
+        """The API server's sentence; "" if executors exist or would be accepted, or if it cannot be known."""
+        if pod is None or talk is None or found.running or found.pending or not _should_have(pod, talk.report, now):
+            return ""
+        clock = asyncio.get_running_loop().time()
+        if talk.probed_at is None or clock - talk.probed_at >= AGAIN_SECONDS:
+            talk.probed_at = clock
+            talk.executors_refused = await self._ask(resource, pod.attempt)
+        return talk.executors_refused
+
+    async def _ask(self, resource: Resource, attempt: int) -> str:
+        if resource.wanted is None:
+            return ""
+        made = Manifests(resource.wanted, resource.namespace, resource.uid, self._settings)
+        try:
+            await self._api.create(PODS, resource.namespace, made.executor_example(attempt), dry_run=True)
+        except ApiError as error:
+            # A webhook may not support dry runs: then the answer is not about the executor.
+            if error.refuses_the_content and "dry run" not in error.sentence.lower():
+                return error.sentence
+            log.debug("executors could not be probed", extra={"namespace": resource.namespace, "error": str(error)})
+        return ""
+
+
+def _should_have(pod: PodSeen, report: ProgressReport | None, now: datetime) -> bool:
+    """Whether a driver runs for long enough and commits nothing although it may have input."""
+    if pod.state is not PodState.RUNNING or pod.terminating or now - pod.created_at < PATIENCE or report is None:
+        return False
+    commit = report.last_commit
+    return not report.idle and (commit is None or commit.age_seconds > AGAIN_SECONDS)

@@ -1,0 +1,100 @@
+"""Namespaces with limits: what the API server refuses to create appears in the status, and starts once it may."""
+
+from __future__ import annotations
+
+from support.cluster.kube import Manifest, wait_for
+from support.operator.scene import STUCK, Scene, Start
+
+
+def quota(scene: Scene, **hard: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "small", "namespace": scene.namespace},
+        "spec": {"hard": {name.replace("__", "/").replace("_", "."): value for name, value in hard.items()}},
+    }
+
+
+def test_a_driver_that_a_quota_refuses_is_reported_and_starts_with_what_the_quota_demands(
+    scene: Scene, start: Start
+) -> None:
+    operator = start()
+    scene.kube.apply(quota(scene, limits_cpu="4"))
+    scene.apply()
+    found = scene.await_condition("Ready", "False", "CreationRefused")
+    assert "limits.cpu" in found["message"]
+    assert scene.resource()["status"]["phase"] == "Pending"
+    wait_for(lambda: "CreationRefused" in scene.events(), within=60, description="an event")
+    assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
+    scene.apply(spark={"driver": {"cpuLimit": "1"}})
+    wait_for(scene.pods, within=60, description="a driver", state=scene.state)
+
+
+def test_a_deletion_ends_although_the_rollback_job_is_refused(scene: Scene, start: Start) -> None:
+    start()
+    scene.kube.apply(quota(scene, count__jobs_batch="0"))
+    scene.apply()
+    pod, job = scene.run(inflight=STUCK)
+    with job:
+        scene.await_terminating(pod)
+        scene.kube.delete(scene.namespace, "orders")
+        scene.node.remove(scene.namespace, pod)
+    scene.await_gone()
+    assert "RollbackFailed" in scene.events()
+
+
+def test_executors_that_a_quota_refuses_are_named_and_the_driver_stays(scene: Scene, start: Start) -> None:
+    start()
+    scene.apply()
+    with scene.run(last_commit=None, running_seconds=30_000.0)[1]:
+        scene.kube.apply(quota(scene, requests_memory="1Gi"))
+        scene.within = 120  # a new driver gets half a minute for its first executors
+        found = scene.await_condition("Ready", "False", "NoExecutors")
+        assert "requests.memory" in found["message"]
+        assert scene.resource()["status"]["attempt"] == 1
+        assert "NoExecutors" in scene.events()
+        assert "deletionTimestamp" not in scene.pods()[0]["metadata"]
+
+
+def test_a_policy_that_refuses_pods_is_named(scene: Scene, start: Start) -> None:
+    start()
+    policy: Manifest = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": f"owners-{scene.namespace}"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": scene.namespace}},
+                "resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+                ],
+            },
+            "validations": [{"expression": "has(object.metadata.labels.team)", "message": "pods need a team"}],
+        },
+    }
+    binding = {
+        "apiVersion": policy["apiVersion"],
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": policy["metadata"],
+        "spec": {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]},
+    }
+    scene.kube.apply(policy, binding)
+    try:
+        wait_for(lambda: _is_refused(scene), within=40, description="the policy is in force")
+        scene.apply()
+        found = scene.await_condition("Ready", "False", "CreationRefused")
+        assert "pods need a team" in found["message"]
+    finally:
+        scene.kube.kubectl(
+            "delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", policy["metadata"]["name"]
+        )
+
+
+def _is_refused(scene: Scene) -> bool:
+    """Whether a pod without labels is refused: a policy counts a moment after it was made."""
+    try:
+        scene.kube.kubectl("run", "any", "--image=any", "--dry-run=server", "-n", scene.namespace)
+    except AssertionError as error:
+        return "pods need a team" in str(error)
+    return False
