@@ -135,5 +135,4 @@ def _bucket_rules(index: Index) -> tuple[BucketRule, ...] | None:
 def _triggers(services: Services) -> CompactionTriggers | None:
     if not services.run:
         return None
-    compaction = services.compaction
-    return CompactionTriggers(compaction.log_files, compaction.log_percent / 100, compaction.log_age)
+    return CompactionTriggers.of(services.compaction)

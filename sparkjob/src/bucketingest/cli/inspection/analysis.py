@@ -9,7 +9,14 @@ from datetime import timedelta
 from bucketingest.cli.inspection.findings import findings
 from bucketingest.cli.inspection.layout import files_report
 from bucketingest.cli.inspection.pending import pending_instants
-from bucketingest.cli.inspection.report import InstantLine, Pipeline, Properties, TableReport, UncommittedFile
+from bucketingest.cli.inspection.report import (
+    InstantLine,
+    Pipeline,
+    Properties,
+    ServicesReport,
+    TableReport,
+    UncommittedFile,
+)
 from bucketingest.cli.inspection.snapshot import TableSnapshot
 from bucketingest.hudi.errors import InvalidName
 from bucketingest.hudi.table.table import BUCKET_HASH, BUCKET_HASH_FIELDS
@@ -19,7 +26,9 @@ from bucketingest.write.instants.commit_content import DELETES, RANGES, ROWS
 from bucketingest.write.pipeline_names import PIPELINE
 
 
-def analyse(snapshot: TableSnapshot, *, instants: int, pending_limit: timedelta) -> TableReport:
+def analyse(
+    snapshot: TableSnapshot, services: ServicesReport, *, instants: int, pending_limit: timedelta
+) -> TableReport:
     """The report. `instants`: how many of the newest to list; `pending_limit`: age from which a pending one hangs."""
     timeline, view = snapshot.timeline, snapshot.view
     rules = snapshot.bucket_rules
@@ -39,6 +48,7 @@ def analyse(snapshot: TableSnapshot, *, instants: int, pending_limit: timedelta)
         ),
         unmarked_partitions=view.unmarked_partitions,
         pipelines=_pipelines(snapshot),
+        services=services,
         findings=(),
     )
     found = findings(report, view, snapshot.replaced)
