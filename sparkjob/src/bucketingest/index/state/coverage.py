@@ -1,0 +1,81 @@
+"""Which files the state has the keys of: what differs from a listing must be loaded before a look-up. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from bucketingest.hudi.table.file_view import FileGroup, FileSlice
+
+_MODULUS = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredSlice:
+    """The files of a file group's newest slice whose keys are in the state: names alone identify them."""
+
+    base_instant: str = ""
+    """Of the base file; "" if there is none."""
+    logs: int = 0
+    """How many log files."""
+    log_names: int = 0
+    """Sum of the hashes of their names: the same in whichever order they were added."""
+
+    @classmethod
+    def of(cls, latest: FileSlice) -> Self:
+        """All files of this slice."""
+        base = latest.base_file.instant if latest.base_file else ""
+        names = [str(log.name) for log in latest.log_files]
+        return cls(base, len(names), sum(map(_hash, names)) % _MODULUS)
+
+    def with_logs(self, names: Iterable[str]) -> CoveredSlice:
+        """With these further log files."""
+        added = [_hash(name) for name in names]
+        return CoveredSlice(self.base_instant, self.logs + len(added), (self.log_names + sum(added)) % _MODULUS)
+
+
+Covered = Mapping[str, CoveredSlice]
+"""By file id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a listing of a partition has that the state does not know of."""
+
+    load: tuple[str, ...] = ()
+    """File ids whose files must be read, sorted."""
+    stale: tuple[str, ...] = ()
+    """File ids that are gone, or whose base file is another one: keys may have gone with it. The partition's entries
+    must be forgotten, and all its files read.
+    """
+
+
+def difference(covered: Covered, groups: Mapping[str, FileGroup]) -> Difference:
+    """What to load. `groups`: the partition's file groups as readers see them: without replaced ones."""
+    load, stale = [], []
+    latest = {file_id: group.latest for file_id, group in groups.items() if group.latest is not None}
+    for file_id, newest in sorted(latest.items()):
+        known = covered.get(file_id)
+        if known is None:
+            load.append(file_id)
+        elif known.base_instant != (found := CoveredSlice.of(newest)).base_instant or found.logs < known.logs:
+            stale.append(file_id)
+        elif known != found:
+            load.append(file_id)
+    stale += sorted(file_id for file_id in covered if file_id not in latest)
+    return Difference(tuple(load), tuple(stale))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """What the state has of one partition."""
+
+    generation: int
+    """Of its entries in the runs; others are of a generation that was forgotten."""
+    covered: Covered = field(default_factory=dict)
+
+
+def _hash(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
