@@ -19,12 +19,12 @@ from bench.sides.protocol import Answer, serve, stay_on_core
 from bucketingest.hudi.naming import BaseFileName
 from bucketingest.hudi.table.file_view import DataFile, FileSlice
 from bucketingest.hudi.table.schema import META_COLUMNS
-from bucketingest.index.state.entries import Entries, one_for_each_key
 from bucketingest.index.state.hashing import KeyHasher
 from bucketingest.index.state.loading import Loader
-from bucketingest.index.state.look_up import UNKNOWN, PartitionLookUp
-from bucketingest.index.state.merging import RunMerger
-from bucketingest.index.state.run_file import Run, RunWriter
+from bucketingest.index.state.runs.entries import Entries, one_for_each_key
+from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
+from bucketingest.index.state.runs.merging import RunMerger
+from bucketingest.index.state.runs.run_file import Run, RunWriter
 from bucketingest.services.merge.base_file import BaseFileWriter
 from bucketingest.storage import open_storage
 

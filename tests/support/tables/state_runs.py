@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from bucketingest.index.state.entries import Entries, one_for_each_key
 from bucketingest.index.state.hashing import KeyHasher, KeyHashes
-from bucketingest.index.state.run_file import Run, RunWriter
+from bucketingest.index.state.runs.entries import Entries, one_for_each_key
+from bucketingest.index.state.runs.run_file import Run, RunWriter
 
 TABLE_ID = bytes(range(16))
 HASHER = KeyHasher(bytes(range(32)))

@@ -20,8 +20,8 @@ from bucketingest.index.assignment.plan import AssignmentPlan, digest_of, new_fi
 from bucketingest.index.assignment.profile import PartitionProfile, WriteProfile
 from bucketingest.index.errors import StateDamaged, StateForeign
 from bucketingest.index.state.envelope import sealed
-from bucketingest.index.state.look_up import PartitionLookUp
-from bucketingest.index.state.run_file import Run
+from bucketingest.index.state.runs.look_up import PartitionLookUp
+from bucketingest.index.state.runs.run_file import Run
 from support.tables.state_runs import HASHER, TABLE_ID, make_run
 
 KNOWN = {"p": {"f1": ["a", "b"], "f2": ["c"]}, "q": {"f1": ["a"]}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,68 +12,32 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi.errors import CorruptLog, InvalidTable
-from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block
-from bucketingest.hudi.naming import BaseFileName, LogFileName
-from bucketingest.hudi.table.file_view import DataFile, FileSlice, load_file_view
-from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
+from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.errors import DuplicateKeys, HashCollision
 from bucketingest.index.state import hashing
 from bucketingest.index.state.hashing import KeyHasher, KeyHashes
 from bucketingest.index.state.loading import Loaded, Loader
-from bucketingest.index.state.look_up import UNKNOWN, PartitionLookUp
-from bucketingest.index.state.run_file import Run
+from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
+from bucketingest.index.state.runs.run_file import Run
 from bucketingest.storage import open_storage
 from support.tables.fixtures import unpack_fixture
+from support.tables.partition_files import PartitionFiles, avro, deletes, parquet
 from support.tables.state_runs import HASHER, TABLE_ID, hashed
 
-SCHEMA = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), pa.field("id", pa.string())])
-AVRO = schema_json(with_meta_columns(arrow_to_avro(SCHEMA, table_name="t")))
 
-
-class Partition:
-    """Partition `p` of a table on disk, made file by file; `slices` is what a listing would show."""
+class Partition(PartitionFiles):
+    """Files, and runs made of them."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.slices: dict[str, FileSlice] = {}
-        (root / "p").mkdir(parents=True)
+        super().__init__(root)
         (root / "runs").mkdir()
-
-    def base(self, file_id: str, instant: int, keys: Sequence[str | None]) -> None:
-        name = BaseFileName(file_id, f"{instant:017}")
-        pq.write_table(rows(keys), self.root / "p" / str(name), row_group_size=3)
-        self.slices[file_id] = FileSlice(name.instant, DataFile(f"p/{name}", 1, name), ())
-
-    def log(self, file_id: str, instant: int, *blocks: list[Any]) -> None:
-        name = LogFileName(file_id, f"{instant:017}", 1)
-        data = b"".join(bytes(memoryview(part)) for block in blocks for part in block)
-        (self.root / "p" / str(name)).write_bytes(data)
-        before = self.slices.get(file_id, FileSlice(name.instant, None, ()))
-        log = DataFile(f"p/{name}", len(data), name)
-        self.slices[file_id] = FileSlice(before.base_instant, before.base_file, (*before.log_files, log))
 
     def load(self, *, hasher: KeyHasher = HASHER, piece: int = 1 << 21, **options: Any) -> Loaded:
         loader = Loader(open_storage(str(self.root)), hasher, TABLE_ID, self.root / "runs", piece)
         loaded = loader.load("p", 4, self.slices, **options)
         assert {path.name for path in (self.root / "runs").iterdir()} >= {digest for digest, _ in loaded.runs}
         return loaded
-
-
-def rows(keys: Sequence[str | None]) -> pa.Table:
-    return pa.table([pa.array(keys, pa.string())] * len(SCHEMA), schema=SCHEMA)
-
-
-def parquet(*keys: str | None) -> list[Any]:
-    return parquet_data_block(rows(keys), instant_time="1", avro_schema_json=AVRO)
-
-
-def avro(*keys: str) -> list[Any]:
-    return avro_data_block(rows(keys), instant_time="1", avro_schema_json=AVRO)
-
-
-def deletes(*keys: str) -> list[Any]:
-    return delete_block(pa.array(keys), "p", None, instant_time="1", avro_schema_json=AVRO)
 
 
 def look_up_in(loaded: Loaded) -> PartitionLookUp:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from bucketingest.index.errors import StateDamaged, StateError, StateForeign, StateTooNew
-from bucketingest.index.state.coverage import CoveredSlice
-from bucketingest.index.state.envelope import sealed
+from bucketingest.index.state import store as state_store
+from bucketingest.index.state.coverage import CoveredSlice, PartitionState
+from bucketingest.index.state.envelope import sealed, unsealed
 from bucketingest.index.state.manifest import Manifest
-from bucketingest.index.state.run_file import Run, RunWriter
+from bucketingest.index.state.runs.run_file import Run, RunWriter
 from bucketingest.index.state.store import STATE_DIRECTORY, StateStore, forget_state
 from bucketingest.storage import NotFound, open_storage
 from bucketingest.storage.interface import Storage
@@ -22,8 +23,8 @@ from support.tables.state_runs import entries
 FORMAT = f"{STATE_DIRECTORY}/format"
 MANIFEST = (
     Manifest(("aa", "bb"), view="20260101000000000", next_generation=3)
-    .with_partition("p/é", {"f": CoveredSlice("1", 2, 2**64 - 1), "g": CoveredSlice("", 1, 0)})
-    .with_partition("q", {})
+    .with_partition("p/é", PartitionState(3, {"f": CoveredSlice("1", 2, 2**64 - 1), "g": CoveredSlice("", 1, 0)}))
+    .with_partition("q", PartitionState(4))
 )
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -79,16 +80,17 @@ def test_a_manifest_comes_back_as_it_was(storage: Storage) -> None:
     assert MANIFEST.without("q").generations == {"p/é": 3}
 
 
-def test_a_partition_that_is_loaded_again_has_a_generation_that_no_run_can_have() -> None:
-    again = MANIFEST.without("q").with_partition("q", {})
-    assert again.generations["q"] == 5
-    assert again.next_generation == 6
+def test_no_generation_is_used_twice() -> None:
+    forgotten = MANIFEST.without("q")
+    assert forgotten.next_generation == 5
+    assert MANIFEST.with_partition("p/é", PartitionState(3)).next_generation == 5
 
 
 def test_the_first_manifest_of_an_instant_stays(storage: Storage) -> None:
     store = StateStore.open(storage)
-    assert store.put_manifest("1", MANIFEST) is MANIFEST
-    assert store.put_manifest("1", Manifest()) == MANIFEST
+    store.put_manifest("1", MANIFEST)
+    store.put_manifest("1", Manifest())
+    assert store.newest_manifest() == MANIFEST
 
 
 @pytest.mark.parametrize(
@@ -118,8 +120,8 @@ def test_a_manifest_of_another_table_is_left_out(storage: Storage) -> None:
     store = StateStore.open(storage)
     storage.put(f"{STATE_DIRECTORY}/manifest/1", sealed("manifest", MANIFEST.as_json(), bytes(16)))
     assert store.newest_manifest() == Manifest()
-    with pytest.raises(StateForeign, match="not to table"):
-        store.put_manifest("1", MANIFEST)
+    with pytest.raises(StateForeign, match=r"manifest/1: it belongs to table 0+, not to table"):
+        unsealed("manifest", storage.get(f"{STATE_DIRECTORY}/manifest/1"), store.table_id, source="manifest/1")
 
 
 @pytest.mark.parametrize("content", [[], {}, {"runs": 1, "partitions": {"p": 3}}, {"partitions": []}])
@@ -150,14 +152,29 @@ def test_what_is_wrong_with_a_format_is_told(storage: Storage) -> None:
     StateStore.open(storage)
 
 
-def test_a_run_is_stored_once_and_comes_back_byte_by_byte(storage: Storage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [7, 32, 1 << 20])
+def test_a_run_is_stored_once_and_comes_back_byte_by_byte(
+    storage: Storage, tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(state_store, "_DOWNLOAD_BYTES", part)
     store = StateStore.open(storage)
     digest = put_run(store, tmp_path, 1)
     assert put_run(store, tmp_path, 1) == digest
+    assert not caplog.records
     store.get_run(digest, tmp_path / "copy")
     assert len(Run.open(tmp_path / "copy", store.table_id, digest=digest)) == 1
     with pytest.raises(NotFound):
         store.get_run("00", tmp_path / "none")
+
+
+@pytest.mark.parametrize("size", [None, 40, 31, 0])
+def test_a_damaged_run_is_replaced_when_it_is_stored_again(storage: Storage, tmp_path: Path, size: int | None) -> None:
+    store = StateStore.open(storage)
+    digest = put_run(store, tmp_path, 1)
+    whole = storage.get(run_path(digest))
+    storage.put(run_path(digest), whole[:-40] + b"x" + whole[-39:] if size is None else whole[:size])
+    put_run(store, tmp_path, 1)
+    assert storage.get(run_path(digest)) == whole
 
 
 def test_a_sweep_deletes_what_no_manifest_and_no_plan_names_after_an_hour(storage: Storage, tmp_path: Path) -> None:

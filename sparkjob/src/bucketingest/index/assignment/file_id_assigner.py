@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bucketingest.index.assignment.plan import AssignmentPlan
 from bucketingest.index.state.hashing import Hashes, KeyHasher, KeyHashes
-from bucketingest.index.state.look_up import UNKNOWN, PartitionLookUp
+from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
 
 Rows = npt.NDArray[np.int64]
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.index.errors import DuplicateKeys, HashCollision
-from bucketingest.index.state.entries import Conflicts, Entries, one_for_each_key
 from bucketingest.index.state.hashing import KeyHasher, KeyHashes
 from bucketingest.index.state.key_columns import keys_of_deletes, keys_of_rows
-from bucketingest.index.state.look_up import UNKNOWN, PartitionLookUp
-from bucketingest.index.state.merging import NewFile, RunMerger
-from bucketingest.index.state.run_file import Run, RunWriter
+from bucketingest.index.state.runs.entries import Conflicts, Entries, one_for_each_key
+from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
+from bucketingest.index.state.runs.merging import NewFile, RunMerger
+from bucketingest.index.state.runs.run_file import Run, RunWriter
 from bucketingest.storage.interface import Storage
 
 SAMPLE_MAX: Final = 10

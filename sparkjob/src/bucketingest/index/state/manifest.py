@@ -33,11 +33,13 @@ class Manifest:
         rest = {path: each for path, each in self.partitions.items() if path != partition_path}
         return replace(self, partitions=rest)
 
-    def with_partition(self, partition_path: str, covered: Mapping[str, CoveredSlice]) -> Manifest:
-        """A partition that was loaded anew, under the next generation."""
-        new = PartitionState(self.next_generation, dict(covered))
-        partitions = {**self.partitions, partition_path: new}
-        return replace(self, partitions=partitions, next_generation=self.next_generation + 1)
+    def with_partition(self, partition_path: str, state: PartitionState) -> Manifest:
+        """The partition is as `state` says. One that is loaded anew takes `next_generation`."""
+        return replace(
+            self,
+            partitions={**self.partitions, partition_path: state},
+            next_generation=max(self.next_generation, state.generation + 1),
+        )
 
     def as_json(self) -> dict[str, Any]:
         """For `of_json`."""

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Self
@@ -16,7 +16,7 @@ from bucketingest.index.errors import StateDamaged, StateError
 from bucketingest.index.state.envelope import sealed, unsealed
 from bucketingest.index.state.hashing import SEED_BYTES, KeyHasher
 from bucketingest.index.state.manifest import Manifest
-from bucketingest.index.state.run_file import TABLE_ID_BYTES
+from bucketingest.index.state.runs.run_file import DIGEST_BYTES, TABLE_ID_BYTES
 from bucketingest.storage.errors import AlreadyExists, NotFound
 from bucketingest.storage.interface import Storage
 
@@ -67,31 +67,26 @@ class StateStore:
         return cls(storage, hasher, table_id)
 
     def put_run(self, digest: str, file: pathlib.Path) -> None:
-        """Store a run. One of this name is there already: it has the same content."""
+        """Store a run. One of this name that is there already has the same content; a damaged one is replaced."""
         try:
             self.storage.create(_run_path(digest), file)
         except AlreadyExists:
-            return
+            if not self._is_whole(digest):
+                log.warning("damaged run replaced", extra={"path": _run_path(digest)})
+                self.storage.put(_run_path(digest), file)
 
     def get_run(self, digest: str, target: pathlib.Path) -> None:
         """Copy a run into a local file, which `Run.open` then checks. Raises NotFound."""
-        path = _run_path(digest)
-        size = self.storage.head(path).size
         with target.open("wb") as file:
-            for start in range(0, size, _DOWNLOAD_BYTES):
-                file.write(self.storage.get_range(path, start, min(_DOWNLOAD_BYTES, size - start)))
+            for part in self._parts(_run_path(digest)):
+                file.write(part)
 
-    def put_manifest(self, instant: str, manifest: Manifest) -> Manifest:
-        """Store the state after this instant; the manifest that is there if another process was faster.
-
-        Raises StateError if that one cannot be read.
-        """
-        path = _manifest_path(instant)
+    def put_manifest(self, instant: str, manifest: Manifest) -> None:
+        """Store the state after this instant, unless another process was faster."""
         try:
-            self.storage.create(path, sealed("manifest", manifest.as_json(), self.table_id))
+            self.storage.create(_manifest_path(instant), sealed("manifest", manifest.as_json(), self.table_id))
         except AlreadyExists:
-            return self._manifest(path)
-        return manifest
+            return
 
     def newest_manifest(self) -> Manifest:
         """The newest manifest that can be read; an empty one if there is none: then all keys are loaded again.
@@ -127,6 +122,19 @@ class StateStore:
                 gone.append(info.path)
         self.storage.delete_many(gone)
         return gone
+
+    def _is_whole(self, digest: str) -> bool:
+        found, before = hashlib.sha256(), b""
+        for part in self._parts(_run_path(digest)):
+            data = before + part
+            found.update(data[:-DIGEST_BYTES])
+            before = data[-DIGEST_BYTES:]
+        return found.hexdigest() == digest == before.hex()
+
+    def _parts(self, path: str) -> Iterator[bytes]:
+        size = self.storage.head(path).size
+        for start in range(0, size, _DOWNLOAD_BYTES):
+            yield self.storage.get_range(path, start, min(_DOWNLOAD_BYTES, size - start))
 
     def _manifest(self, path: str) -> Manifest:
         source = f"{self.storage.url}/{path}"

@@ -12,8 +12,8 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from bucketingest.index.state.entries import NO_GROUP, Conflicts, Entries, one_for_each_key
-from bucketingest.index.state.run_file import Run, RunSlice, RunWriter
+from bucketingest.index.state.runs.entries import NO_GROUP, Conflicts, Entries, one_for_each_key
+from bucketingest.index.state.runs.run_file import Run, RunSlice, RunWriter
 
 TIER: Final = 4
 """A run stays alone while it has more than so many times the entries of all newer ones."""

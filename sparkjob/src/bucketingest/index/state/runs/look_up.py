@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from bucketingest.index.state.entries import NO_GROUP, sorted_order
 from bucketingest.index.state.hashing import KeyHashes
-from bucketingest.index.state.run_file import RunSlice
+from bucketingest.index.state.runs.entries import NO_GROUP, sorted_order
+from bucketingest.index.state.runs.run_file import RunSlice
 
 GroupNumbers = npt.NDArray[np.int32]
 

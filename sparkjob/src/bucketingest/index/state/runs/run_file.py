@@ -28,13 +28,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bucketingest.index.errors import StateDamaged, StateForeign, StateTooNew
-from bucketingest.index.state.entries import Entries
+from bucketingest.index.state.runs.entries import Entries
 
 VERSION: Final = 1
 TABLE_ID_BYTES: Final = 16
 _MAGIC: Final = b"bkstate\n"
 _HEAD: Final = struct.Struct("<8sIIQQ16s16x")
-_DIGEST_BYTES: Final = 32
+DIGEST_BYTES: Final = 32
 _FENCE_ENTRIES: Final = 64
 
 
@@ -78,14 +78,14 @@ class Run:
         """
         with path.open("rb") as file:
             size = file.seek(0, 2)
-            if size < _HEAD.size + _DIGEST_BYTES:
-                raise StateDamaged(f"{path}: a run has at least {_HEAD.size + _DIGEST_BYTES} bytes, this has {size}")
+            if size < _HEAD.size + DIGEST_BYTES:
+                raise StateDamaged(f"{path}: a run has at least {_HEAD.size + DIGEST_BYTES} bytes, this has {size}")
             mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         count, definition_bytes = _read_head(mapped, table_id, path)
-        expected = _HEAD.size + 16 * count + definition_bytes + _DIGEST_BYTES
+        expected = _HEAD.size + 16 * count + definition_bytes + DIGEST_BYTES
         if size != expected:
             raise StateDamaged(f"{path}: {count} entries take {expected} bytes, but it has {size}")
-        end = size - _DIGEST_BYTES
+        end = size - DIGEST_BYTES
         with memoryview(mapped) as view:
             found = hashlib.sha256(view[:end])
         if found.digest() != mapped[end:]:

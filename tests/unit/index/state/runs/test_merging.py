@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketingest.index.state.entries import NO_GROUP, Conflicts, Entries, one_for_each_key, sorted_order
-from bucketingest.index.state.merging import RUN_ENTRIES_MAX, TIER, RunMerger, runs_to_merge
-from bucketingest.index.state.run_file import Run
+from bucketingest.index.state.runs.entries import NO_GROUP, Conflicts, Entries, one_for_each_key, sorted_order
+from bucketingest.index.state.runs.merging import RUN_ENTRIES_MAX, TIER, RunMerger, runs_to_merge
+from bucketingest.index.state.runs.run_file import Run
 from support.tables.state_runs import TABLE_ID, entries, make_run, make_run_of
 
 

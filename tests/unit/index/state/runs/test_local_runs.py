@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.index.errors import StateDamaged
-from bucketingest.index.state.local_runs import LocalRuns
+from bucketingest.index.state.runs.local_runs import LocalRuns
 from support.tables.state_runs import TABLE_ID, make_run
 
 
@@ -52,7 +52,8 @@ def test_a_run_that_this_process_made_is_not_fetched(
 ) -> None:
     digest = stored.make("k")
     runs = new_process()
-    runs.add(digest, stored.folder / digest)
+    (tmp_path / "local").mkdir()
+    (stored.folder / digest).rename(tmp_path / "local" / digest)
     assert len(runs.get(digest, stored.fetch)) == 1
     assert stored.fetched == []
 

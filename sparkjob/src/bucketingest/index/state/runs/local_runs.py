@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from bucketingest.index.errors import StateDamaged
-from bucketingest.index.state.run_file import Run
+from bucketingest.index.errors import StateError
+from bucketingest.index.state.runs.run_file import Run
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,9 @@ class LocalRuns:
 
     def get(self, digest: str, fetch: Callable[[str, pathlib.Path], None]) -> Run:
         """The run, mapped and checked. `fetch` copies it into a local file, if it is not here or damaged.
+        A run that this process made is in the folder already.
 
-        Raises what `fetch` and `Run.open` raise; StateDamaged then means that also the fetched one is.
+        Raises what `fetch` and `Run.open` raise; a StateError then means that the fetched one is damaged.
         """
         if digest in self._open:
             return self._open[digest]
@@ -50,11 +51,6 @@ class LocalRuns:
             os.utime(path)
         self._open[digest] = run
         return run
-
-    def add(self, digest: str, file: pathlib.Path) -> None:
-        """Take a run that this process made: its file is moved here."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        file.replace(self.folder / digest)
 
     def keep_only(self, keep: frozenset[str]) -> list[str]:
         """Unmap all runs but these, and delete the others from disk as far as `bytes_max` asks for; their digests."""
@@ -85,7 +81,7 @@ class LocalRuns:
     def _opened(self, path: pathlib.Path, digest: str) -> Run | None:
         try:
             return Run.open(path, self.table_id, digest=digest)
-        except StateDamaged as error:
+        except StateError as error:  # a changed bit can also look like another version or table
             log.warning("run damaged on local disk, fetched again", extra={"digest": digest, "reason": str(error)})
             path.unlink()
             return None

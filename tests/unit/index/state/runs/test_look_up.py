@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.index.state.entries import NO_GROUP
 from bucketingest.index.state.hashing import KeyHashes
-from bucketingest.index.state.look_up import UNKNOWN, PartitionLookUp
-from bucketingest.index.state.run_file import Run
+from bucketingest.index.state.runs.entries import NO_GROUP
+from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
+from bucketingest.index.state.runs.run_file import Run
 from support.tables.state_runs import entries, hashed, make_run, make_run_of
 
 KEYS = [f"key-{number}" for number in range(1000)]
