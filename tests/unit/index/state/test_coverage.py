@@ -28,17 +28,17 @@ def test_nothing_differs_from_the_listing_that_was_loaded_in_whichever_order_log
 def test_a_new_group_and_new_log_files_are_loaded() -> None:
     known = covered(group("a", "1", "2"), group("b", None, "4"))
     now = seen(group("c", "9"), group("b", None, "4", "5"), group("a", "1", "2"))
-    assert difference(known, now) == Difference(load=("b", "c"))
+    assert difference(known, now) == Difference(added=("b", "c"))
 
 
 def test_another_log_file_in_place_of_a_known_one_is_loaded() -> None:
-    assert difference(covered(group("a", "1", "2")), seen(group("a", "1", "3"))) == Difference(load=("a",))
+    assert difference(covered(group("a", "1", "2")), seen(group("a", "1", "3"))) == Difference(added=("a",))
 
 
-def test_a_group_that_is_gone_or_has_another_base_file_or_fewer_logs_is_stale() -> None:
+def test_a_group_with_another_base_file_or_fewer_logs_is_rewritten_and_others_are_gone() -> None:
     known = covered(group("a", "1"), group("b", "1"), group("c", "1", "2", "3"), group("d", None, "1"))
     now = seen(group("a", "5"), group("c", "1", "2"), group("d", "4"))
-    assert difference(known, now) == Difference(stale=("a", "c", "d", "b"))
+    assert difference(known, now) == Difference(rewritten=("a", "c", "d"), gone=("b",))
 
 
 def test_a_group_without_committed_files_is_no_group() -> None:

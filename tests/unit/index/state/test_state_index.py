@@ -109,6 +109,41 @@ def test_keys_vanish_with_their_group_and_with_an_old_base_file(table: Table) ->
     assert known(table.index(), *"abc") == [None, "f1", None]
 
 
+def test_keys_of_a_few_rewritten_or_gone_groups_vanish_and_the_others_are_not_read_again(table: Table) -> None:
+    index = table.index()
+    for number in range(6):
+        table.files.base(f"g{number}", 10, [f"k{number}", f"m{number}"])
+        index.cover("p", table.files.groups)
+    generation = index.manifest.partitions["p"].generation
+    table.files.base("g1", 20, ["k1", "n1"])
+    del table.files.slices["g2"]
+    table.files.base("h", 20, ["m2"])
+    assert index.cover("p", table.files.groups).entries == 3
+    assert index.manifest.partitions["p"].generation == generation
+    keys = [*"abc", "k0", "k1", "m1", "n1", "k2", "m2", "k5"]
+    expected = ["f1", "f1", "f2", "g0", "g1", None, "g1", None, "h", "g5"]
+    assert known(index, *keys) == expected
+    index.merge()
+    assert known(index, *keys) == expected
+    table.files.log("g5", 30, parquet("m1", "k2"))
+    index.cover("p", table.files.groups)
+    assert known(index, "m1", "k2") == ["g5", "g5"]
+    index.publish("30", "")
+    assert known(table.index(), *keys, "m1") == [*expected[:5], "g5", "g1", "g5", "h", "g5", "g5"]
+
+
+def test_a_key_that_a_newer_group_has_stays_when_its_older_group_goes(table: Table) -> None:
+    index = table.index()
+    for number in range(4):
+        table.files.base(f"g{number}", 10, [f"k{number}"])
+    index.cover("p", table.files.groups)
+    table.files.base("new", 12, ["a"])
+    index.cover("p", table.files.groups, report_duplicates=True)
+    table.files.base("f1", 14, ["b"])
+    assert index.cover("p", table.files.groups).duplicates == 0
+    assert known(index, *"ab") == ["new", "f1"]
+
+
 def test_runs_are_merged_when_there_are_many_and_older_manifests_keep_theirs(table: Table) -> None:
     index = table.index()
     for number in range(6):

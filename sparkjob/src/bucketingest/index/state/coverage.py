@@ -44,28 +44,40 @@ Covered = Mapping[str, CoveredSlice]
 class Difference:
     """What a listing of a partition has that the state does not know of."""
 
-    load: tuple[str, ...] = ()
-    """File ids whose files must be read, sorted."""
-    stale: tuple[str, ...] = ()
-    """File ids that are gone, or whose base file is another one: keys may have gone with it. The partition's entries
-    must be forgotten, and all its files read.
+    added: tuple[str, ...] = ()
+    """File ids with files that must be read; their other keys stay."""
+    rewritten: tuple[str, ...] = ()
+    """File ids whose base file is another one, by a compaction or a writer that enlarged it, or that lost log files: all
+    their files must be read, as keys may have gone.
     """
+    gone: tuple[str, ...] = ()
+    """File ids that are no more: their keys must be forgotten."""
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """File ids whose files must be read."""
+        return (*self.added, *self.rewritten)
+
+    @property
+    def stale(self) -> tuple[str, ...]:
+        """File ids whose keys may be in no file any more."""
+        return (*self.rewritten, *self.gone)
 
 
 def difference(covered: Covered, groups: Mapping[str, FileGroup]) -> Difference:
-    """What to load. `groups`: the partition's file groups as readers see them: without replaced ones."""
-    load, stale = [], []
+    """What to load, each sorted. `groups`: the partition's file groups as readers see them: without replaced ones."""
+    added, rewritten = [], []
     latest = {file_id: group.latest for file_id, group in groups.items() if group.latest is not None}
     for file_id, newest in sorted(latest.items()):
         known = covered.get(file_id)
         if known is None:
-            load.append(file_id)
+            added.append(file_id)
         elif known.base_instant != (found := CoveredSlice.of(newest)).base_instant or found.logs < known.logs:
-            stale.append(file_id)
+            rewritten.append(file_id)
         elif known != found:
-            load.append(file_id)
-    stale += sorted(file_id for file_id in covered if file_id not in latest)
-    return Difference(tuple(load), tuple(stale))
+            added.append(file_id)
+    gone = sorted(file_id for file_id in covered if file_id not in latest)
+    return Difference(tuple(added), tuple(rewritten), tuple(gone))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from bucketingest.hudi.table.file_view import FileGroup
 from bucketingest.index.errors import StateError
-from bucketingest.index.state.coverage import CoveredSlice, PartitionState, difference
+from bucketingest.index.state.coverage import CoveredSlice, Difference, PartitionState, difference
 from bucketingest.index.state.loading import Loaded, Loader
 from bucketingest.index.state.manifest import Manifest
+from bucketingest.index.state.removals import write_removals
 from bucketingest.index.state.runs.local_runs import LocalRuns
 from bucketingest.index.state.runs.look_up import PartitionLookUp
-from bucketingest.index.state.runs.merging import RunMerger, runs_to_merge
-from bucketingest.index.state.runs.run_file import Run
+from bucketingest.index.state.runs.merging import NewFile, RunMerger, runs_to_merge
+from bucketingest.index.state.runs.run_file import Run, RunSlice
 from bucketingest.index.state.store import StateStore
 from bucketingest.storage.errors import NotFound
 
@@ -55,9 +56,7 @@ class StateIndex:
         if known is None:
             return None
         if partition_path not in self._look_ups:
-            slices = [run.slices[partition_path] for run in self._runs if partition_path in run.slices]
-            current = [each for each in slices if each.generation == known.generation]
-            self._look_ups[partition_path] = PartitionLookUp.of(current)
+            self._look_ups[partition_path] = PartitionLookUp.of(self._slices(partition_path, known.generation))
         return self._look_ups[partition_path]
 
     def cover(
@@ -75,35 +74,42 @@ class StateIndex:
         """
         known = self.manifest.partitions.get(partition_path)
         found = difference(known.covered if known else {}, groups)
-        if known is not None and found.stale:
-            log.info(
-                "partition of the state forgotten",
-                extra={"partition": partition_path, "file_groups": len(found.stale), "file_id": found.stale[0]},
-            )
+        if known is not None and 2 * len(found.stale) > len(known.covered):
+            log.info("partition of the state loaded anew", extra={"partition": partition_path, **_counts(found)})
             self._forget(partition_path)
-            known = None
-        slices = {file_id: group.latest for file_id, group in groups.items() if group.latest is not None}
-        wanted = found.load if known is not None else tuple(slices)
-        if known is not None and not wanted:
+            known, found = None, difference({}, groups)
+        if known is not None and not found.read and not found.gone:
             return _NOTHING
         generation = known.generation if known is not None else self.manifest.next_generation
+        slices = {file_id: group.latest for file_id, group in groups.items() if group.latest is not None}
         self.local.folder.mkdir(parents=True, exist_ok=True)
         loader = Loader(self.store.storage, self.store.hasher, self.store.table_id, self.local.folder)
         loaded = loader.load(
             partition_path,
             generation,
             slices,
-            file_ids=wanted,
+            file_ids=found.read,
             known=self.look_up(partition_path),
             deleted_keys=deleted_keys,
             report_duplicates=report_duplicates,
         )
-        for digest, file in loaded.runs:
+        files = [*loaded.runs]
+        if found.stale:
+            loaded_slices = self._opened(loaded.runs, partition_path)
+            files += write_removals(
+                self._slices(partition_path, generation),
+                set(found.stale),
+                PartitionLookUp.of(loaded_slices),
+                self.local.folder,
+                self.store.table_id,
+            )
+        for digest, file in files:
             self.store.put_run(digest, file)
-        added = {file_id: CoveredSlice.of(slices[file_id]) for file_id in wanted}
-        covered = {**(known.covered if known else {}), **added}
+        before = known.covered if known is not None else {}
+        covered = {file_id: each for file_id, each in before.items() if file_id not in found.gone}
+        covered |= {file_id: CoveredSlice.of(slices[file_id]) for file_id in found.read}
         self.manifest = self.manifest.with_partition(partition_path, PartitionState(generation, covered))
-        self._put_first([digest for digest, _ in loaded.runs])
+        self._put_first([digest for digest, _ in files])
         return loaded
 
     def merge(self) -> int:
@@ -138,6 +144,19 @@ class StateIndex:
         self.manifest = replace(self.manifest, runs=(*digests, *self.manifest.runs))
         self._look_ups.clear()
 
+    def _slices(self, partition_path: str, generation: int) -> list[RunSlice]:
+        """The partition's entries of this generation, newest run first."""
+        slices = [run.slices[partition_path] for run in self._runs if partition_path in run.slices]
+        return [each for each in slices if each.generation == generation]
+
+    def _opened(self, files: Iterable[NewFile], partition_path: str) -> list[RunSlice]:
+        """The partition's entries in runs that were just made."""
+        return [self.local.get(digest, self.store.get_run).slices[partition_path] for digest, _ in files]
+
     def _forget(self, partition_path: str) -> None:
         self.manifest = self.manifest.without(partition_path)
         self._look_ups.pop(partition_path, None)
+
+
+def _counts(found: Difference) -> dict[str, int]:
+    return {"added": len(found.added), "rewritten": len(found.rewritten), "gone": len(found.gone)}
