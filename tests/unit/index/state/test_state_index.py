@@ -120,6 +120,7 @@ def test_keys_of_a_few_rewritten_or_gone_groups_vanish_and_the_others_are_not_re
     table.files.base("h", 20, ["m2"])
     assert index.cover("p", table.files.groups).entries == 3
     assert index.manifest.partitions["p"].generation == generation
+    assert index.manifest.partitions["p"].covered.keys() == table.files.slices.keys()
     keys = [*"abc", "k0", "k1", "m1", "n1", "k2", "m2", "k5"]
     expected = ["f1", "f1", "f2", "g0", "g1", None, "g1", None, "h", "g5"]
     assert known(index, *keys) == expected
@@ -130,6 +131,20 @@ def test_keys_of_a_few_rewritten_or_gone_groups_vanish_and_the_others_are_not_re
     assert known(index, "m1", "k2") == ["g5", "g5"]
     index.publish("30", "")
     assert known(table.index(), *keys, "m1") == [*expected[:5], "g5", "g1", "g5", "h", "g5", "g5"]
+
+
+def test_a_removed_key_stays_removed_when_only_newer_runs_are_merged(table: Table) -> None:
+    index = table.index()
+    table.files.base("g1", 10, ["gone"])
+    table.files.base("g2", 10, [f"k{number}" for number in range(100)])
+    index.cover("p", table.files.groups)
+    del table.files.slices["g1"]
+    index.cover("p", table.files.groups)
+    table.files.base("g3", 10, ["x"])
+    index.cover("p", table.files.groups)
+    assert len(index.manifest.runs) == 3
+    assert index.merge() == 2
+    assert known(index, "gone", "x", "k7") == [None, "g3", "g2"]
 
 
 def test_a_key_that_a_newer_group_has_stays_when_its_older_group_goes(table: Table) -> None:

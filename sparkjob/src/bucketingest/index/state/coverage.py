@@ -47,8 +47,8 @@ class Difference:
     added: tuple[str, ...] = ()
     """File ids with files that must be read; their other keys stay."""
     rewritten: tuple[str, ...] = ()
-    """File ids whose base file is another one, by a compaction or a writer that enlarged it, or that lost log files: all
-    their files must be read, as keys may have gone.
+    """File ids whose base file is another one, by a compaction or a writer that enlarged it, or that lost log files.
+    All their files must be read, as keys may have gone.
     """
     gone: tuple[str, ...] = ()
     """File ids that are no more: their keys must be forgotten."""

@@ -18,11 +18,12 @@ _PIECE: Final = 1 << 20
 
 
 def write_removals(
-    slices: Sequence[RunSlice], stale: Collection[str], still: PartitionLookUp, folder: pathlib.Path, table_id: bytes
+    slices: Sequence[RunSlice], stale: Collection[str], folder: pathlib.Path, table_id: bytes
 ) -> list[NewFile]:
     """Runs, newer than all of `slices`, in which the keys of the stale file groups are in no group.
 
-    slices: the partition's, newest first, of one generation. stale: file ids. still: keys that are in the files now.
+    slices: the partition's, newest first, of one generation. stale: file ids. The keys that these groups have
+    now must be in runs that are newer still.
     """
     before = PartitionLookUp.of(slices)
     is_stale = np.array([file_id in stale for file_id in before.groups], np.bool_)
@@ -33,7 +34,7 @@ def write_removals(
             for keys in _keys_of(each, stale):
                 found = before.find(keys)
                 # A newer run may have the key in another group, where it stays.
-                removed = (found != UNKNOWN) & (still.find(keys) == UNKNOWN)
+                removed = found != UNKNOWN
                 removed[removed] = is_stale[found[removed]]
                 if removed.any():
                     writer.add(Entries.of(keys.take(np.flatnonzero(removed)), NO_GROUP))

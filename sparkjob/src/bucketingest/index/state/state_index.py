@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -15,7 +15,7 @@ from bucketingest.index.state.manifest import Manifest
 from bucketingest.index.state.removals import write_removals
 from bucketingest.index.state.runs.local_runs import LocalRuns
 from bucketingest.index.state.runs.look_up import PartitionLookUp
-from bucketingest.index.state.runs.merging import NewFile, RunMerger, runs_to_merge
+from bucketingest.index.state.runs.merging import RunMerger, runs_to_merge
 from bucketingest.index.state.runs.run_file import Run, RunSlice
 from bucketingest.index.state.store import StateStore
 from bucketingest.storage.errors import NotFound
@@ -95,14 +95,9 @@ class StateIndex:
         )
         files = [*loaded.runs]
         if found.stale:
-            loaded_slices = self._opened(loaded.runs, partition_path)
-            files += write_removals(
-                self._slices(partition_path, generation),
-                set(found.stale),
-                PartitionLookUp.of(loaded_slices),
-                self.local.folder,
-                self.store.table_id,
-            )
+            # After the keys that these groups have now: of two entries the first one counts.
+            slices_before = self._slices(partition_path, generation)
+            files += write_removals(slices_before, set(found.stale), self.local.folder, self.store.table_id)
         for digest, file in files:
             self.store.put_run(digest, file)
         before = known.covered if known is not None else {}
@@ -148,10 +143,6 @@ class StateIndex:
         """The partition's entries of this generation, newest run first."""
         slices = [run.slices[partition_path] for run in self._runs if partition_path in run.slices]
         return [each for each in slices if each.generation == generation]
-
-    def _opened(self, files: Iterable[NewFile], partition_path: str) -> list[RunSlice]:
-        """The partition's entries in runs that were just made."""
-        return [self.local.get(digest, self.store.get_run).slices[partition_path] for digest, _ in files]
 
     def _forget(self, partition_path: str) -> None:
         self.manifest = self.manifest.without(partition_path)
