@@ -50,6 +50,11 @@ def pss_bytes(pid: int) -> int:
     return _field_bytes(pid, "smaps_rollup", "Pss")
 
 
+def anonymous_bytes(pid: int) -> int:
+    """The memory of a process that is no page cache of a file; 0 if it has ended."""
+    return _field_bytes(pid, "smaps_rollup", "Anonymous")
+
+
 def _field_bytes(pid: int, file: str, field: str) -> int:
     try:
         lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()

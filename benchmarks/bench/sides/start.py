@@ -135,6 +135,11 @@ def start_compaction(core: int) -> Side:
     return Side([sys.executable, "-m", "bench.sides.compaction", str(core)], clean_environment(PYTHONPATH=_OUR_PATH))
 
 
+def start_state(core: int) -> Side:
+    """The process of the state benchmark, under this interpreter, on one core."""
+    return Side([sys.executable, "-m", "bench.sides.state", str(core)], clean_environment(PYTHONPATH=_OUR_PATH))
+
+
 def versions(ours: Mapping[str, Any], hudi: Mapping[str, Any]) -> dict[str, str]:
     """Versions of both sides, for the results file."""
     named = {f"{name} (ours)": str(value) for name, value in ours.items() if name != "ok"}

@@ -180,6 +180,11 @@ class HudiOracle:
         request = {"op": "bucket_counts", "expressions": expressions, "default": default, "partitions": [*partitions]}
         return list(self._ask(request)["counts"])
 
+    def bloom_filter_finds(self, text: str, keys: Sequence[str]) -> list[bool]:
+        """Whether Hudi finds each key in a simple bloom filter, given as a base file's footer has it."""
+        answer = self._ask({"op": "bloom_filter_finds", "text": text, "keys": list(keys)})
+        return [bool(found) for found in answer["found"]]
+
     def sql(self, statement: str, conf: Mapping[str, str] | None = None) -> pa.Table:
         """Rows of one SQL statement; `conf` is set in the session while it runs."""
         return self._rows({"op": "sql", "statement": statement, "conf": dict(conf or {})})

@@ -112,6 +112,12 @@ class Operations:
         rules = calculator.getInstance(expressions, "regex", default)
         return {"counts": [rules.computeNumBuckets(partition) for partition in partitions]}
 
+    def bloom_filter_finds(self, text: str, keys: list[str]) -> Response:
+        """Which of the keys Hudi finds in a base file's filter, a simple one, given as its footer has it."""
+        jvm: Any = self._spark._jvm
+        found = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.fromString(text, "SIMPLE")
+        return {"found": [bool(found.mightContain(key)) for key in keys]}
+
     @contextmanager
     def _session_conf(self, conf: dict[str, str]) -> Iterator[None]:
         # Hudi's procedures take the bucket index from the session alone, and the session is shared by all tests.

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.index.errors import InvalidKeyRule, InvalidKeyText
+from bucketingest.index.string_bytes import offsets_and_bytes, plain_strings
 
 BucketHash: TypeAlias = Literal["hudi", "murmur3"]
 Hashes: TypeAlias = npt.NDArray[np.int32]
@@ -49,7 +50,7 @@ def java_string_hash(values: pa.Array) -> Hashes:
         codes = _codes(values)
         of_unique = java_string_hash(values.dictionary)
         return np.where(codes < 0, np.int32(0), of_unique[codes]) if len(of_unique) else np.zeros(len(values), np.int32)
-    values = _plain_strings(values)
+    values = plain_strings(values)
     try:
         hashes = _hash_bytes(values)
     except InvalidKeyText:
@@ -76,7 +77,7 @@ def murmur3_hash(values: pa.Array) -> Hashes:
     mmh3 takes one value per call, so only distinct values are hashed: about 2M distinct short keys/s on one core, more
     with repeats.
     """
-    encoded = values if pa.types.is_dictionary(values.type) else _plain_strings(values).dictionary_encode()
+    encoded = values if pa.types.is_dictionary(values.type) else plain_strings(values).dictionary_encode()
     codes = _codes(encoded)
     distinct = encoded.dictionary.cast(pa.large_binary()).to_pylist()
     if not distinct:
@@ -134,30 +135,11 @@ def bucket_ids(
 def _joined(hash_keys: Sequence[pa.Array]) -> pa.Array:
     parts: list[pa.Array | str] = []
     for keys in hash_keys:
-        plain = _plain_strings(keys)
+        plain = plain_strings(keys)
         lengths = pc.cast(pc.binary_length(plain), plain.type)
         framed = pc.binary_join_element_wise(lengths, plain, pa.scalar(":", plain.type))
         parts.append(pc.cast(pc.fill_null(framed, "-"), pa.large_string()))
     return pc.binary_join_element_wise(*parts, pa.scalar("", pa.large_string()))
-
-
-def _plain_strings(values: pa.Array) -> pa.Array:
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        return values
-    if pa.types.is_dictionary(values.type):
-        return values.dictionary_decode()
-    return pc.cast(values, pa.large_string())
-
-
-def _offsets_and_bytes(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Byte offsets (int64[n+1]) into the data buffer, and that buffer; the array's own offset is applied."""
-    _, offsets_buffer, data_buffer = values.buffers()
-    width = np.int64 if pa.types.is_large_string(values.type) else np.int32
-    if offsets_buffer is None or offsets_buffer.size == 0:
-        return np.zeros(len(values) + 1, np.int64), np.zeros(0, np.uint8)
-    offsets = np.frombuffer(offsets_buffer, dtype=width)[values.offset : values.offset + len(values) + 1]
-    data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, dtype=np.uint8)
-    return offsets.astype(np.int64), data
 
 
 def _null_mask(values: pa.Array) -> npt.NDArray[np.bool_]:
@@ -172,7 +154,7 @@ def _codes(encoded: pa.Array) -> npt.NDArray[np.int64]:
 
 def _hash_bytes(values: pa.Array) -> npt.NDArray[np.uint32]:
     """Hash of the bytes that the offsets enclose, null or not; uint32[n]."""
-    offsets, data = _offsets_and_bytes(values)
+    offsets, data = offsets_and_bytes(values)
     hashes = np.zeros(len(values), dtype=np.uint32)
     row = 0
     while row < len(values):

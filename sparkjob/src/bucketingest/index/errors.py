@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bucketingest.errors import BucketIngestError
 from bucketingest.exit_codes import ExitCode
 
@@ -59,3 +61,44 @@ class BucketOutOfRange(BucketIndexError):
 
 class BucketLayoutMismatch(BucketIndexError):
     """Files or record keys found in the table are not where the bucket count, hash and hash fields put them."""
+
+
+class StateError(BucketIndexError):
+    """Something is wrong with the stored state of the index. The state is a cache: without it, it is loaded again."""
+
+
+class StateDamaged(StateError):
+    """A file or object of the state is not what was written: cut short, changed, or under another's name."""
+
+
+class StateForeign(StateError):
+    """A file or object of the state belongs to another table, or to a table that was here before."""
+
+
+class StateTooNew(StateError):
+    """The state was written by a newer version of bucketingest."""
+
+
+class HashCollision(StateError):
+    """Two different keys of a partition have the same hash, in two file groups; expected once in 10^12 tables."""
+
+
+class DuplicateKeys(BucketIndexError):
+    """Keys are in two file groups of one partition, so no row's place is certain."""
+
+    def __init__(self, partition_path: str, count: int, sample: Sequence[tuple[str, str, str]]) -> None:
+        """`sample`: some of the keys, each with the older and the newer file group that have it."""
+        self.partition_path = partition_path
+        self.count = count
+        self.sample = tuple(sample)
+        shown = "; ".join(f"{key!r} in {older} and {newer}" for key, older, newer in self.sample)
+        super().__init__(
+            f"partition {partition_path!r} has {count} record keys in two file groups each, for example {shown}. "
+            "Another writer made them: Hudi's BLOOM and SIMPLE indexes do not see keys that are in log files only. "
+            "Remove the duplicates (for example with Hudi's repair_deduplicate), or set "
+            "spec.table.index.onDuplicateKeys: report, which writes to the newer file group"
+        )
+
+    def __reduce__(self) -> tuple[type[DuplicateKeys], tuple[str, int, tuple[tuple[str, str, str], ...]]]:
+        """Let the error cross a process boundary with its fields."""
+        return type(self), (self.partition_path, self.count, self.sample)

@@ -211,6 +211,21 @@ def test_rows_keep_their_meta_columns_and_get_the_new_file_name(tmp_path: Path) 
     assert (footer[b"hoodie_min_record_key"], footer[b"hoodie_max_record_key"]) == (b"a", b"b")
 
 
+@pytest.mark.parametrize("keys", [["a", "é"], ["\ue000", "😀"]])
+def test_a_base_file_with_keys_beyond_ascii_names_no_range(tmp_path: Path, keys: list[str]) -> None:
+    """Java compares UTF-16 code units, where U+1F600 is below U+E000: by a wrong range Hudi's index misses keys."""
+    schema = schema_of(pa.int64())
+    with BaseFileWriter(tmp_path / "base", schema, "base", row_group_rows=1) as writer:
+        for key in ["a", *keys, "b"]:
+            row = dict.fromkeys(schema.names, key) | {"at": 1}
+            writer.write(pa.Table.from_pylist([row], schema=schema))
+        writer.finish({"more": "1"})
+    footer = pq.read_metadata(tmp_path / "base").metadata
+    assert footer[b"more"] == b"1"
+    assert b"hoodie_min_record_key" not in footer
+    assert b"hoodie_max_record_key" not in footer
+
+
 def test_columns_added_later_are_null_in_older_rows(tmp_path: Path) -> None:
     evolved = schema_of(pa.int64(), pa.field("added", pa.int32()))
     merging = Slice(tmp_path, evolved)

@@ -52,6 +52,7 @@ class BaseFileWriter:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._key_range: tuple[str, str] | None = None
+        self._ascii_keys = True
         self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> Self:
@@ -86,7 +87,9 @@ class BaseFileWriter:
         if self._pending or self._writer is None:
             self._flush()
         assert self._writer is not None
-        keys = dict(zip((_MIN_KEY, _MAX_KEY), self._key_range, strict=True)) if self._key_range else {}
+        # Java compares UTF-16, which orders other keys differently; without a range Hudi looks into the file.
+        named = self._key_range is not None and self._ascii_keys
+        keys = dict(zip((_MIN_KEY, _MAX_KEY), self._key_range or (), strict=True)) if named else {}
         self._writer.add_key_value_metadata({**keys, **footer})
 
     def _flush(self) -> None:
@@ -98,6 +101,7 @@ class BaseFileWriter:
             bounds = pc.min_max(table[_KEY]).as_py()
             least, greatest = self._key_range or (bounds["min"], bounds["max"])
             self._key_range = min(least, bounds["min"]), max(greatest, bounds["max"])
+            self._ascii_keys = self._ascii_keys and pc.all(pc.string_is_ascii(table[_KEY])).as_py()
         table = stored_form(table.unify_dictionaries())
         self._writer = self._writer or self._open(table)
         self._writer.write_table(table, row_group_size=max(1, table.num_rows))

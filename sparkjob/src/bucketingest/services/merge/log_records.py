@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.hudi.errors import CorruptLog, UnsupportedTable
-from bucketingest.hudi.log.format import HEAD_BYTES, BlockType, HeaderKey, LogBlock, block_bytes, read_blocks
+from bucketingest.hudi.log.format import BlockType, HeaderKey, LogBlock
 from bucketingest.hudi.log.reader import Delete, LogContent, decode_block
+from bucketingest.hudi.log.stored import WHOLE_FILE_BYTES, StoredLog
 from bucketingest.hudi.table.ordering import comparable
 from bucketingest.hudi.table.schema import META_COLUMNS
 from bucketingest.services.merge.merge_rules import DELETING_OPERATIONS, IS_DELETED, OPERATION, MergeRules
@@ -42,7 +43,7 @@ class LogRecords:
     paths: Sequence[str]
     rules: MergeRules
     newest_instant: str
-    whole_file_bytes: int = 64 * 1024**2
+    whole_file_bytes: int = WHOLE_FILE_BYTES
     """Files up to this size are read at once, larger ones block by block."""
     blocks: int = 0
     """Blocks that `records` has read."""
@@ -92,27 +93,13 @@ class LogRecords:
     def _blocks(self) -> Iterator[tuple[str, LogBlock]]:
         self.size_bytes = 0
         for path in self.paths:
-            for block in self._blocks_of(path):
+            log = StoredLog.open(self.storage, path)
+            self.size_bytes += log.size
+            for block in log.blocks(self.whole_file_bytes):
                 if block.instant_time > self.newest_instant:
                     continue
                 self._refuse(block, path)
                 yield path, block
-
-    def _blocks_of(self, path: str) -> Iterator[LogBlock]:
-        source = f"{self.storage.url}/{path}"
-        size = self.storage.head(path).size
-        self.size_bytes += size
-        if size <= self.whole_file_bytes:
-            yield from read_blocks(self.storage.get(path), source=source)
-            return
-        offset = 0
-        while offset < size:
-            head = self.storage.get_range(path, offset, min(HEAD_BYTES, size - offset))
-            length = block_bytes(head, source=f"{source}, byte {offset}")
-            data = self.storage.get_range(path, offset, min(length, size - offset))
-            for block in read_blocks(data, source=f"{source} from byte {offset}"):
-                yield replace(block, offset=offset)
-            offset += length
 
     def _refuse(self, block: LogBlock, path: str) -> None:
         found = [what for header, what in _REFUSED.items() if block.headers.get(header)]

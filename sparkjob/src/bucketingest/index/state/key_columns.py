@@ -1,0 +1,66 @@
+"""Reads the record keys of a file slice, and nothing else of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bucketingest.hudi.errors import CorruptLog, InvalidTable
+from bucketingest.hudi.log.format import BlockType
+from bucketingest.hudi.log.reader import decode_block
+from bucketingest.hudi.log.stored import StoredLog
+from bucketingest.hudi.table.file_view import FileSlice
+from bucketingest.hudi.table.schema import META_COLUMNS
+from bucketingest.storage.interface import Storage
+from bucketingest.storage.object_file import ObjectFile
+
+_KEY: Final = META_COLUMNS[2]
+_BATCH_ROWS: Final = 256 * 1024
+_BUFFER_BYTES: Final = 1024**2
+
+
+def keys_of_rows(storage: Storage, files: FileSlice) -> Iterator[pa.Array]:
+    """Keys of all rows: those of the base file, then those of each log block, also of rows that a later one replaces.
+
+    Raises InvalidTable or CorruptLog, naming the file, if a row has no key or the file cannot be read; NotFound.
+    """
+    if files.base_file is not None:
+        yield from _of_base(storage, files.base_file.path)
+    for log in files.log_files:
+        source = f"{storage.url}/{log.path}"
+        for block in StoredLog.open(storage, log.path).blocks():
+            if block.type is BlockType.DELETE:
+                continue
+            rows = decode_block(block, [_KEY], source=source).rows
+            if rows is not None:
+                yield from _keys(rows, CorruptLog(f"{source}: a row has no record key"))
+
+
+def keys_of_deletes(storage: Storage, files: FileSlice) -> Iterator[pa.Array]:
+    """Keys in delete blocks, whether rows of theirs are there or not. Raises CorruptLog, NotFound."""
+    for log in files.log_files:
+        source = f"{storage.url}/{log.path}"
+        for block in StoredLog.open(storage, log.path).blocks():
+            if block.type is BlockType.DELETE:
+                yield pa.array([each.record_key for each in decode_block(block, source=source).deletes], pa.string())
+
+
+def _of_base(storage: Storage, path: str) -> Iterator[pa.Array]:
+    source = f"{storage.url}/{path}"
+    try:
+        with pq.ParquetFile(ObjectFile(storage, path), buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+            if _KEY not in file.schema_arrow.names:
+                raise InvalidTable(f"{source}: it has no column {_KEY}, so it is no base file of Hudi's")
+            for batch in file.iter_batches(_BATCH_ROWS, columns=[_KEY], use_threads=False):
+                yield from _keys(pa.table(batch), InvalidTable(f"{source}: a row has no record key"))
+    except (pa.ArrowInvalid, OSError) as error:  # Arrow's own; those of the storage are none of these
+        raise InvalidTable(f"{source}: it cannot be read as Parquet: {error}") from error
+
+
+def _keys(rows: pa.Table, no_key: CorruptLog | InvalidTable) -> Iterator[pa.Array]:
+    if _KEY not in rows.column_names or rows[_KEY].null_count:
+        raise no_key
+    yield from rows[_KEY].chunks

@@ -1,0 +1,206 @@
+"""Loads the keys of file groups from their files into runs, and finds keys that are in two of them."""
+
+from __future__ import annotations
+
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from bucketingest.hudi.table.file_view import FileSlice
+from bucketingest.index.errors import DuplicateKeys, HashCollision
+from bucketingest.index.state.hashing import KeyHasher, KeyHashes
+from bucketingest.index.state.key_columns import keys_of_deletes, keys_of_rows
+from bucketingest.index.state.runs.entries import Conflicts, Entries, one_for_each_key
+from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
+from bucketingest.index.state.runs.merging import NewFile, RunMerger
+from bucketingest.index.state.runs.run_file import Run, RunWriter
+from bucketingest.storage.interface import Storage
+
+SAMPLE_MAX: Final = 10
+"""So many duplicate keys are named, with their text."""
+_SUSPECTS_MAX: Final = 1000
+"""So many equal hashes are compared by their keys; if all of these are duplicates, the others count as such, too."""
+_PIECE_ENTRIES: Final = 1 << 21
+
+Slices = Mapping[str, FileSlice]
+"""Newest slice by file id, of one partition."""
+_Suspect = tuple[int, int, str, str]
+"""Hash, check, older and newer file id."""
+_ReadKeys = Callable[[Storage, FileSlice], Iterator[pa.Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a load made."""
+
+    runs: tuple[NewFile, ...]
+    """Their entries are the newest of the partition."""
+    entries: int
+    duplicates: int
+    """Keys that are in two file groups; they belong to the newer one."""
+    sample: tuple[tuple[str, str, str], ...]
+    """Some of them: key, older and newer file id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """Loads partitions of one table. Memory is bounded by `piece_entries`, about 100 bytes each, and a log block."""
+
+    storage: Storage
+    hasher: KeyHasher
+    table_id: bytes
+    folder: pathlib.Path
+    """Where runs are written, and scratch files while it works."""
+    piece_entries: int = _PIECE_ENTRIES
+
+    def load(
+        self,
+        partition_path: str,
+        generation: int,
+        slices: Slices,
+        *,
+        file_ids: Iterable[str] | None = None,
+        known: PartitionLookUp | None = None,
+        deleted_keys: bool = False,
+        report_duplicates: bool = False,
+    ) -> Loaded:
+        """The keys of the partition's file groups.
+
+        file_ids: only these, default all of `slices`. known: the keys that were loaded before, for duplicates.
+        deleted_keys: also keys that are only in delete blocks belong to their file group. report_duplicates: they
+        belong to the newer file group, else DuplicateKeys is raised.
+        """
+        wanted = set(slices if file_ids is None else file_ids)
+        suspects = _Suspects()
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".load-") as scratch:
+            work = _Work(partition_path, generation, tuple(sorted(wanted)), slices, pathlib.Path(scratch))
+            runs = self._merged(self._pieces(work, keys_of_rows, suspects, known), work, suspects)
+            if deleted_keys and (deletes := self._pieces(work, keys_of_deletes, None, None)):
+                runs = self._merged([*self._opened(runs), *deletes], work, None)
+            result = tuple((digest, file.replace(self.folder / digest)) for digest, file in runs)
+        sample = self._confirmed(partition_path, suspects.sample, slices)
+        count = suspects.count - len(suspects.sample) + len(sample) if sample else 0
+        if sample and not report_duplicates:
+            raise DuplicateKeys(partition_path, count, sample[:SAMPLE_MAX])
+        entries = sum(len(run) for run in self._opened(result))
+        return Loaded(result, entries, count, sample[:SAMPLE_MAX])
+
+    def _pieces(
+        self, work: _Work, read: _ReadKeys, suspects: _Suspects | None, known: PartitionLookUp | None
+    ) -> list[Run]:
+        """Sorted runs of a bounded number of keys each, those of newer file groups first."""
+        finished: list[Run] = []
+        pending: list[Entries] = []
+        count = 0
+        for file_id in work.newest_first():
+            number = work.groups.index(file_id)
+            for keys in read(self.storage, work.slices[file_id]):
+                hashed = self.hasher.hash(keys)
+                if known is not None and suspects is not None:
+                    suspects.add_known(known, hashed, file_id, work.slices)
+                pending.append(Entries.of(hashed, number))
+                count += len(keys)
+                if count >= self.piece_entries:
+                    finished.append(self._piece(work, pending, suspects))
+                    pending, count = [], 0
+        if count:
+            finished.append(self._piece(work, pending, suspects))
+        return finished
+
+    def _piece(self, work: _Work, parts: list[Entries], suspects: _Suspects | None) -> Run:
+        entries, conflicts = one_for_each_key(Entries.joined(parts))
+        if suspects is not None:
+            suspects.add(work.partition_path, work.groups, conflicts)
+        with RunWriter(work.folder, self.table_id) as writer:
+            writer.start_slice(work.partition_path, work.generation, work.groups)
+            writer.add(entries)
+            digest, file = writer.finish()
+        return Run.open(file, self.table_id, digest=digest)
+
+    def _merged(self, runs: Sequence[Run], work: _Work, suspects: _Suspects | None) -> list[NewFile]:
+        if len(runs) == 1:
+            return [(runs[0].digest, work.folder / runs[0].digest)]
+        return RunMerger(work.folder, self.table_id, on_conflicts=suspects.add if suspects else None).merge(runs)
+
+    def _opened(self, files: Iterable[NewFile]) -> list[Run]:
+        return [Run.open(file, self.table_id, digest=digest) for digest, file in files]
+
+    def _confirmed(
+        self, partition_path: str, suspects: Sequence[_Suspect], slices: Slices
+    ) -> tuple[tuple[str, str, str], ...]:
+        """The keys behind equal hashes, read again from the files of both groups. Raises HashCollision."""
+        texts: dict[tuple[int, int, str], str] = {}
+        wanted = np.array([suspect[0] for suspect in suspects], np.uint64)
+        for file_id in sorted({file_id for suspect in suspects for file_id in suspect[2:]}):
+            for keys in keys_of_rows(self.storage, slices[file_id]):
+                hashed = self.hasher.hash(keys)
+                for row in np.flatnonzero(np.isin(hashed.hashes, wanted)).tolist():
+                    texts[int(hashed.hashes[row]), int(hashed.checks[row]), file_id] = keys[row].as_py()
+        sample = []
+        for key_hash, check, older, newer in suspects:
+            one, other = texts.get((key_hash, check, older)), texts.get((key_hash, check, newer))
+            if one is None or other is None:
+                continue
+            if one != other:
+                raise HashCollision(
+                    f"{self.storage.url}, partition {partition_path!r}: the keys {one!r} in {older} and {other!r} in "
+                    f"{newer} have the same hash; delete .hoodie/.bucketingest/state, and the state is loaded again "
+                    "with other hash functions"
+                )
+            sample.append((one, older, newer))
+        return tuple(sample)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One load."""
+
+    partition_path: str
+    generation: int
+    groups: tuple[str, ...]
+    slices: Slices
+    folder: pathlib.Path
+    """For runs that are not finished."""
+
+    def newest_first(self) -> list[str]:
+        """The file groups from the newest to the oldest: of a key's entries the first stays."""
+        return sorted(self.groups, key=lambda file_id: (_age(self.slices[file_id]), file_id), reverse=True)
+
+
+@dataclass(slots=True)
+class _Suspects:
+    """Keys that seem to be in two file groups: all are counted, some are kept."""
+
+    count: int = 0
+    sample: list[_Suspect] = field(default_factory=list)
+
+    def add(self, _partition_path: str, groups: Sequence[str], conflicts: Conflicts) -> None:
+        """Of keys with different groups the newer one was kept."""
+        self.count += len(conflicts.kept)
+        rows = slice(_SUSPECTS_MAX - len(self.sample))
+        kept, dropped = conflicts.kept.take(rows), conflicts.dropped.take(rows)
+        self.sample += [
+            (int(key_hash), int(check), groups[older], groups[newer])
+            for key_hash, check, older, newer in zip(kept.hashes, kept.checks, dropped.groups, kept.groups, strict=True)
+        ]
+
+    def add_known(self, known: PartitionLookUp, keys: KeyHashes, file_id: str, slices: Slices) -> None:
+        """Keys of `file_id` that are already known in another file group that is still there."""
+        found = known.find(keys)
+        other = np.array([group != file_id and group in slices for group in known.groups], np.bool_)
+        rows = np.flatnonzero(found != UNKNOWN)
+        rows = rows[other[found[rows]]]
+        self.count += len(rows)
+        for row in rows[: _SUSPECTS_MAX - len(self.sample)].tolist():
+            self.sample.append((int(keys.hashes[row]), int(keys.checks[row]), known.groups[found[row]], file_id))
+
+
+def _age(files: FileSlice) -> str:
+    """The newest instant of its files."""
+    bases = [files.base_file.instant] if files.base_file else []
+    return max([*bases, *(log.instant for log in files.log_files)])

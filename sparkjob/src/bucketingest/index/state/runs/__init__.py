@@ -1,0 +1,1 @@
+"""Runs: sorted, immutable files of entries, and what is done with them: look-up, merge, copies on local disk."""

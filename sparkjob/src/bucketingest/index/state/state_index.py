@@ -1,0 +1,153 @@
+"""The index of a table without buckets: a cache of its files, loaded where keys are missing, forgotten where wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
+
+from bucketingest.hudi.table.file_view import FileGroup
+from bucketingest.index.errors import StateError
+from bucketingest.index.state.coverage import CoveredSlice, Difference, PartitionState, difference
+from bucketingest.index.state.loading import Loaded, Loader
+from bucketingest.index.state.manifest import Manifest
+from bucketingest.index.state.removals import write_removals
+from bucketingest.index.state.runs.local_runs import LocalRuns
+from bucketingest.index.state.runs.look_up import PartitionLookUp
+from bucketingest.index.state.runs.merging import RunMerger, runs_to_merge
+from bucketingest.index.state.runs.run_file import Run, RunSlice
+from bucketingest.index.state.store import StateStore
+from bucketingest.storage.errors import NotFound
+
+log = logging.getLogger(__name__)
+
+_NOTHING: Final = Loaded((), 0, 0, ())
+
+
+@dataclass(slots=True)
+class StateIndex:
+    """The state of one table in one process. Build it with `open`."""
+
+    store: StateStore
+    local: LocalRuns
+    manifest: Manifest
+    _runs: list[Run] = field(default_factory=list)
+    """Newest first, as the manifest names them."""
+    _look_ups: dict[str, PartitionLookUp] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, store: StateStore, local: LocalRuns) -> Self:
+        """The newest state that is whole; an empty one, with a warning, if one of its runs is lost or damaged."""
+        manifest = store.newest_manifest()
+        index = cls(store, local, manifest)
+        try:
+            index._runs = [local.get(digest, store.get_run) for digest in manifest.runs]
+        except (StateError, NotFound) as error:
+            log.warning("state forgotten", extra={"reason": str(error), "partitions": len(manifest.partitions)})
+            index._runs = []
+            # Its runs may come back, so their generations are not used again.
+            index.manifest = Manifest(view=manifest.view, next_generation=manifest.next_generation)
+        return index
+
+    def look_up(self, partition_path: str) -> PartitionLookUp | None:
+        """The keys of a partition; None if it is not loaded."""
+        known = self.manifest.partitions.get(partition_path)
+        if known is None:
+            return None
+        if partition_path not in self._look_ups:
+            self._look_ups[partition_path] = PartitionLookUp.of(self._slices(partition_path, known.generation))
+        return self._look_ups[partition_path]
+
+    def cover(
+        self,
+        partition_path: str,
+        groups: Mapping[str, FileGroup],
+        *,
+        deleted_keys: bool = False,
+        report_duplicates: bool = False,
+    ) -> Loaded:
+        """Load what the state lacks of a partition; afterwards its look-ups know every key in these file groups.
+
+        groups: those that readers see now, by file id. Others as for `Loader.load`, which also says what is raised;
+        the state is then as before, except that entries known to be wrong stay forgotten.
+        """
+        known = self.manifest.partitions.get(partition_path)
+        found = difference(known.covered if known else {}, groups)
+        if known is not None and 2 * len(found.stale) > len(known.covered):
+            log.info("partition of the state loaded anew", extra={"partition": partition_path, **_counts(found)})
+            self._forget(partition_path)
+            known, found = None, difference({}, groups)
+        if known is not None and not found.read and not found.gone:
+            return _NOTHING
+        generation = known.generation if known is not None else self.manifest.next_generation
+        slices = {file_id: group.latest for file_id, group in groups.items() if group.latest is not None}
+        self.local.folder.mkdir(parents=True, exist_ok=True)
+        loader = Loader(self.store.storage, self.store.hasher, self.store.table_id, self.local.folder)
+        loaded = loader.load(
+            partition_path,
+            generation,
+            slices,
+            file_ids=found.read,
+            known=self.look_up(partition_path),
+            deleted_keys=deleted_keys,
+            report_duplicates=report_duplicates,
+        )
+        files = [*loaded.runs]
+        if found.stale:
+            # After the keys that these groups have now: of two entries the first one counts.
+            slices_before = self._slices(partition_path, generation)
+            files += write_removals(slices_before, set(found.stale), self.local.folder, self.store.table_id)
+        for digest, file in files:
+            self.store.put_run(digest, file)
+        before = known.covered if known is not None else {}
+        covered = {file_id: each for file_id, each in before.items() if file_id not in found.gone}
+        covered |= {file_id: CoveredSlice.of(slices[file_id]) for file_id in found.read}
+        self.manifest = self.manifest.with_partition(partition_path, PartitionState(generation, covered))
+        self._put_first([digest for digest, _ in files])
+        return loaded
+
+    def merge(self) -> int:
+        """Merge runs if there are too many; how many were merged. The old ones stay where older manifests name them."""
+        chosen = runs_to_merge([len(run) for run in self._runs])
+        if not chosen:
+            return 0
+        everything = len(chosen) == len(self._runs)
+        merger = RunMerger(self.local.folder, self.store.table_id)
+        files = merger.merge(
+            [self._runs[number] for number in chosen], self.manifest.generations, keep_removals=not everything
+        )
+        for digest, file in files:
+            self.store.put_run(digest, file)
+        self._runs = self._runs[chosen.stop :]
+        self.manifest = replace(self.manifest, runs=self.manifest.runs[chosen.stop :])
+        self._put_first([digest for digest, _ in files])
+        return len(chosen)
+
+    def publish(self, instant: str, view: str) -> None:
+        """Store the state as that after this completed instant; `view`: the newest completion time that it knows.
+
+        If another process has stored one for this instant, that one stays: each is compared with the table's files
+        before it is used.
+        """
+        self.manifest = replace(self.manifest, view=view)
+        self.store.put_manifest(instant, self.manifest)
+
+    def _put_first(self, digests: list[str]) -> None:
+        """These runs are the newest ones."""
+        self._runs = [*(self.local.get(digest, self.store.get_run) for digest in digests), *self._runs]
+        self.manifest = replace(self.manifest, runs=(*digests, *self.manifest.runs))
+        self._look_ups.clear()
+
+    def _slices(self, partition_path: str, generation: int) -> list[RunSlice]:
+        """The partition's entries of this generation, newest run first."""
+        slices = [run.slices[partition_path] for run in self._runs if partition_path in run.slices]
+        return [each for each in slices if each.generation == generation]
+
+    def _forget(self, partition_path: str) -> None:
+        self.manifest = self.manifest.without(partition_path)
+        self._look_ups.pop(partition_path, None)
+
+
+def _counts(found: Difference) -> dict[str, int]:
+    return {"added": len(found.added), "rewritten": len(found.rewritten), "gone": len(found.gone)}

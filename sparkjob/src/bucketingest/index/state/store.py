@@ -1,0 +1,161 @@
+"""The durable state: objects below `.hoodie/.bucketingest/state/`, each created if absent and never overwritten."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import pathlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+from bucketingest.hudi.naming import OWN_DIRECTORY
+from bucketingest.index.errors import StateDamaged, StateError
+from bucketingest.index.state.envelope import sealed, unsealed
+from bucketingest.index.state.hashing import SEED_BYTES, KeyHasher
+from bucketingest.index.state.manifest import Manifest
+from bucketingest.index.state.runs.run_file import DIGEST_BYTES, TABLE_ID_BYTES
+from bucketingest.storage.errors import AlreadyExists, NotFound
+from bucketingest.storage.interface import Storage
+
+STATE_DIRECTORY: Final = f"{OWN_DIRECTORY}/state"
+MANIFESTS_KEPT: Final = 2
+UNNAMED_KEPT: Final = timedelta(hours=1)
+"""A run that no manifest names yet may be of an instant that is still open."""
+_IDENTITY: Final = "partition+key"
+_DOWNLOAD_BYTES: Final = 64 * 1024**2
+_NO_TABLE: Final = bytes(TABLE_ID_BYTES)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StateStore:
+    """The state of one table. Build it with `open`."""
+
+    storage: Storage
+    hasher: KeyHasher
+    table_id: bytes
+
+    @classmethod
+    def open(cls, storage: Storage, *, new_seed: bytes | None = None) -> Self:
+        """The table's state, made if there is none. Raises StateError if its format object cannot be used.
+
+        `new_seed`: used if there is none yet; default: random.
+        """
+        path = f"{STATE_DIRECTORY}/format"
+        seed = (new_seed or os.urandom(SEED_BYTES)).hex()
+        try:
+            data = storage.get(path)
+        except NotFound:
+            data = sealed("format", {"seed": seed, "identity": _IDENTITY}, _NO_TABLE)
+            try:
+                storage.create(path, data)
+            except AlreadyExists:  # another process was faster
+                data = storage.get(path)
+        source = f"{storage.url}/{path}"
+        content = unsealed("format", data, _NO_TABLE, source=source)
+        if content.get("identity") != _IDENTITY:
+            raise StateDamaged(f"{source}: keys are identified by {content.get('identity')!r}, not by {_IDENTITY}")
+        try:
+            hasher = KeyHasher(bytes.fromhex(content["seed"]))
+        except (KeyError, ValueError) as error:
+            raise StateDamaged(f"{source}: it has no usable seed: {error}") from error
+        table_id = hashlib.sha256(hasher.seed + _IDENTITY.encode()).digest()[:TABLE_ID_BYTES]
+        return cls(storage, hasher, table_id)
+
+    def put_run(self, digest: str, file: pathlib.Path) -> None:
+        """Store a run. One of this name that is there already has the same content; a damaged one is replaced."""
+        try:
+            self.storage.create(_run_path(digest), file)
+        except AlreadyExists:
+            if not self._is_whole(digest):
+                log.warning("damaged run replaced", extra={"path": _run_path(digest)})
+                self.storage.put(_run_path(digest), file)
+
+    def get_run(self, digest: str, target: pathlib.Path) -> None:
+        """Copy a run into a local file, which `Run.open` then checks. Raises NotFound."""
+        with target.open("wb") as file:
+            for part in self._parts(_run_path(digest)):
+                file.write(part)
+
+    def put_manifest(self, instant: str, manifest: Manifest) -> None:
+        """Store the state after this instant, unless another process was faster."""
+        try:
+            self.storage.create(_manifest_path(instant), sealed("manifest", manifest.as_json(), self.table_id))
+        except AlreadyExists:
+            return
+
+    def newest_manifest(self) -> Manifest:
+        """The newest manifest that can be read; an empty one if there is none: then all keys are loaded again.
+
+        A manifest that cannot be read is left out, with a warning: an older one differs from the table's files, and
+        what differs is loaded.
+        """
+        for path in sorted(self._names("manifest"), reverse=True):
+            try:
+                return self._manifest(path)
+            except NotFound:  # swept by another process
+                continue
+            except StateError as error:
+                log.warning("state manifest left out", extra={"path": path, "reason": str(error)})
+        return Manifest()
+
+    def sweep(self, now: datetime, *, keep_runs: Iterable[str] = ()) -> list[str]:
+        """Delete what nobody needs: manifests but the newest ones, and runs that none of these names; the paths.
+
+        `keep_runs`: digests in plans of open instants. Runs younger than `UNNAMED_KEPT` by the store's clock stay, and
+        so do all runs if a manifest that stays cannot be read.
+        """
+        manifests = sorted(self._names("manifest"), reverse=True)
+        kept = manifests[:MANIFESTS_KEPT]
+        named = {_run_path(digest) for digest in keep_runs}
+        try:
+            named |= {_run_path(digest) for path in kept for digest in self._manifest(path).runs}
+        except StateError:
+            return []
+        gone = manifests[MANIFESTS_KEPT:]
+        for info in self.storage.list_level(f"{STATE_DIRECTORY}/run").objects:
+            if info.path not in named and info.modified < now - UNNAMED_KEPT:
+                gone.append(info.path)
+        self.storage.delete_many(gone)
+        return gone
+
+    def _is_whole(self, digest: str) -> bool:
+        found, before = hashlib.sha256(), b""
+        for part in self._parts(_run_path(digest)):
+            data = before + part
+            found.update(data[:-DIGEST_BYTES])
+            before = data[-DIGEST_BYTES:]
+        return found.hexdigest() == digest == before.hex()
+
+    def _parts(self, path: str) -> Iterator[bytes]:
+        size = self.storage.head(path).size
+        for start in range(0, size, _DOWNLOAD_BYTES):
+            yield self.storage.get_range(path, start, min(_DOWNLOAD_BYTES, size - start))
+
+    def _manifest(self, path: str) -> Manifest:
+        source = f"{self.storage.url}/{path}"
+        return Manifest.of_json(
+            unsealed("manifest", self.storage.get(path), self.table_id, source=source), source=source
+        )
+
+    def _names(self, directory: str) -> list[str]:
+        return [info.path for info in self.storage.list_level(f"{STATE_DIRECTORY}/{directory}").objects]
+
+
+def forget_state(storage: Storage) -> None:
+    """Delete the state of a table: it is loaded again from the table's files. The format goes last."""
+    for directory in ("manifest", "run"):
+        storage.delete_many([info.path for info in storage.list_level(f"{STATE_DIRECTORY}/{directory}").objects])
+    storage.delete(f"{STATE_DIRECTORY}/format")
+
+
+def _run_path(digest: str) -> str:
+    return f"{STATE_DIRECTORY}/run/{digest}"
+
+
+def _manifest_path(instant: str) -> str:
+    return f"{STATE_DIRECTORY}/manifest/{instant}"

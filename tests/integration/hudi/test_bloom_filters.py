@@ -1,0 +1,61 @@
+"""Our bloom filters of base files are Hudi's: the same bytes for the same keys, and Hudi finds every key in them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bucketingest.index.bloom_filter import FALSE_POSITIVES, FOOTER_KEY, BloomFilter
+from support.oracle.client import HudiOracle
+from support.oracle.writer import HudiWriter
+
+pytestmark = pytest.mark.hudi
+
+ALPHABETS = ("0123456789abcdef-", "äöüßé", "日本語漢字", "😀𝔘x")
+ROWS = 20_000
+
+
+def key(chance: random.Random, number: int) -> str:
+    """A key of 1 to 40 characters, of one or four bytes each, that no other number has."""
+    letters = "".join(chance.choices(chance.choice(ALPHABETS), k=chance.randrange(30)))
+    return f"{letters}{number}"
+
+
+def test_a_base_file_of_hudis_has_the_filter_that_we_make_of_its_keys(hudi: HudiOracle, tmp_path: Path) -> None:
+    chance = random.Random(1)
+    keys = [key(chance, number) for number in range(ROWS)]
+    writer = HudiWriter(
+        name="t",
+        record_key=["id"],
+        ordering="at",
+        buckets=1,
+        extra={
+            "hoodie.bloom.index.filter.type": "SIMPLE",
+            "hoodie.index.bloom.num_entries": str(ROWS),
+            "hoodie.index.bloom.fpp": str(FALSE_POSITIVES),
+        },
+    )
+    hudi.upsert(tmp_path / "t", pa.table({"id": keys, "at": list(range(ROWS))}), writer)
+    (base_file,) = (tmp_path / "t").glob("*.parquet")
+    footer = pq.read_metadata(base_file).metadata
+    built = BloomFilter.for_keys(ROWS)
+    for chunk in pq.read_table(base_file, columns=["_hoodie_record_key"], partitioning=None).column(0).chunks:
+        built.add(chunk)
+    assert built.text() == footer[FOOTER_KEY.encode()].decode()
+    assert b"hoodie_bloom_filter_type_code" not in footer
+
+
+def test_hudi_finds_our_keys_and_few_others(hudi: HudiOracle) -> None:
+    chance = random.Random(2)
+    keys = [key(chance, number) for number in range(200_000)]
+    built = BloomFilter.for_keys(100_000)
+    built.add(pa.array(keys[:100_000]))
+    asked = [*chance.sample(keys[:100_000], 2000), *chance.sample(keys[100_000:], 4000)]
+    found = hudi.bloom_filter_finds(built.text(), asked)
+    assert all(found[:2000])
+    assert found == built.might_contain(pa.array(asked)).tolist()
+    assert sum(found[2000:]) <= 4000 * 5e-3
