@@ -16,6 +16,7 @@ from bench.cases.compaction_memory import compaction_memory_cases
 from bench.cases.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
+from bench.cases.services_scale import services_scale_cases
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset, json_messages
 from bench.results_format import Case, this_machine
 from bench.sides.client import Run
@@ -183,6 +184,17 @@ class CompactionMemory:
         return compaction_memory_cases(self.name, options)
 
 
+@dataclass(frozen=True, slots=True)
+class ServicesScale:
+    """How long table services hold up the query's thread."""
+
+    name: str = "services-scale"
+
+    def run(self, options: Options) -> Iterable[Case]:
+        """Measure."""
+        return services_scale_cases(self.name, options)
+
+
 class Benchmark(Protocol):
     """A benchmark that the command line can name."""
 
@@ -209,6 +221,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Restart(),
         Compaction(),
         CompactionMemory(),
+        ServicesScale(),
     )
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,11 +18,15 @@ from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.work import Task
 from bucketingest.services.errors import WorkerDied
 from bucketingest.services.inline import LOOK_EVERY, TIDY_EVERY, InlineServices, ServicesState
 from bucketingest.services.worker import Execute, Propose, Request, Tidy
+from bucketingest.storage.interface import Level, ObjectInfo
 from support.storage.flaky_storage import FlakyStorage
+from support.storage.passing_storage import PassingStorage
 from support.tables.other_writers import schedule_compaction
+from support.tables.services.compactions import Written, execute, roll_back, started
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
@@ -84,9 +88,12 @@ class Job:
         self.attempt.run(offsets(0, 2), [row("k0", region="eu"), row("k1", region="us")])
         self.rows = snapshot(self.table.storage)
 
-    def services(self, triggers: CompactionTriggers | None = ALL, storage: Any = None) -> InlineServices:
+    def services(
+        self, triggers: CompactionTriggers | None = ALL, storage: Any = None, own_storage: Any = None
+    ) -> InlineServices:
+        """`own_storage`: of the query's thread alone."""
         storage = storage or self.table.storage
-        holder = CompactionHolder(storage, nullcontext, self.check_lease)
+        holder = CompactionHolder(own_storage or storage, nullcontext, self.check_lease)
         tidy = Tidy(self.table.storage, Retention(retain=timedelta(0)), LockSettings("none"), self.lease_id)
         return InlineServices(
             storage,
@@ -128,6 +135,55 @@ def test_a_due_compaction_is_done_between_micro_batches() -> None:
     job.pass_time(services, looks=1)
     assert job.compactions == 2
     assert [type(each) for each in job.requests[before:]] == [Propose], "nothing is due"
+
+
+class Unlisted(PassingStorage):
+    """Lists no partition."""
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        assert prefix.startswith(".hoodie"), f"{prefix} is listed between two micro-batches"
+        return super().list(prefix)
+
+    def list_level(self, prefix: str = "") -> Level:
+        assert prefix.startswith(".hoodie"), f"{prefix} is listed between two micro-batches"
+        return super().list_level(prefix)
+
+
+def test_no_partition_is_listed_between_micro_batches() -> None:
+    job = Job()
+    services = job.services(own_storage=Unlisted(job.table.storage))
+    job.pass_time(services, looks=1)
+    assert job.compactions == 1
+    tasks = [each.work.task for each in job.requests if isinstance(each, Execute)]
+    assert tasks == [Task.MERGE, Task.SWEEP]
+    assert snapshot(job.table.storage) == job.rows
+
+
+def test_base_files_that_an_earlier_process_made_are_listed_beside_the_job() -> None:
+    job = Job()
+    work = started(job.table.storage)
+    execute(job.table.storage, work)
+    services = job.services(own_storage=Unlisted(job.table.storage))
+    job.pass_time(services, looks=1)
+    assert job.compactions == 1
+    assert isinstance(job.requests[0], Execute)
+    assert job.requests[0].work.task is Task.LOOK
+
+
+def test_what_was_listed_before_a_rollback_does_not_count() -> None:
+    job = Job()
+    storage = job.table.storage
+    services = job.services(own_storage=Unlisted(storage))
+    job.now += LOOK_EVERY.total_seconds() + 1
+    services.step()
+    services.step()
+    (merge,) = [each for each in job.requests if isinstance(each, Execute)]
+    roll_back(Written(job.table, job.rows), merge.work, finished=True)
+    job.pass_time(services, looks=1)
+    assert job.compactions == 1
+    assert merge.work.round_number == 1
+    assert max(each.work.round_number for each in job.requests if isinstance(each, Execute)) == 2
+    Written(job.table, job.rows).unchanged()
 
 
 def test_what_an_earlier_process_left_is_finished_even_if_services_are_off() -> None:

@@ -16,9 +16,12 @@ from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.instant import parse_time
 from bucketingest.lease.record import LeaseError
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.compaction.holder import CompactionHolder, Ended, Work
+from bucketingest.services.compaction.commit import Ready
+from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import LogBacklog, Look
 from bucketingest.services.compaction.records import End
+from bucketingest.services.compaction.sweep import Swept
+from bucketingest.services.compaction.work import Ended, Work
 from bucketingest.services.errors import NewerFormat, PlanOutdated, RoundEnded, WorkerDied
 from bucketingest.services.worker import Execute, Propose, Request, Tidied, Tidy
 from bucketingest.services.worker_process import WorkerProcess
@@ -170,13 +173,13 @@ class InlineServices:
                 archived_instants=before.archived_instants + answer.instants,
             )
             self._look()
-        elif work is not None:
-            self._look()
+        elif isinstance(answer, Ready | Swept):
+            self._look(answer)
         else:
             self._look_again(LOOK_EVERY)
 
-    def _look(self) -> None:
-        state = self._holder.advance()
+    def _look(self, found: Ready | Swept | None = None) -> None:
+        state = self._holder.advance(found, lists=False)
         if isinstance(state, Work):
             self._note(compacting=state.compaction)
             self._work = state

@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -27,10 +27,14 @@ from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.beating import beating
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.commit import Ready, ready_commit
 from bucketingest.services.compaction.facts import HEARTBEAT
-from bucketingest.services.compaction.holder import CompactionHolder, Work
+from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Look, propose
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.compaction.sweep import Swept, sweep
+from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.tidy import Guarded, archive_old, clean, lease_check
 from bucketingest.storage import Storage
 
@@ -48,23 +52,29 @@ class Propose:
     skipped: frozenset[Group] = frozenset()
 
     def run(self, _: Callable[[int, int], None]) -> Look:
-        """Carry the request out."""
-        return propose(self.storage, self.triggers, datetime.now(UTC), skipped=self.skipped)
+        """Carry the request out. The answer is without the single file groups: the job needs only the plan."""
+        look = propose(self.storage, self.triggers, datetime.now(UTC), skipped=self.skipped)
+        return look if look.proposal is None else replace(look, proposal=look.proposal.without_groups())
 
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Make the base files of a round; the answer is the number of operations that failed."""
+    """Do what takes long in a compaction; the answer is what its holder goes on with."""
 
     storage: Storage
     work: Work
     gives_up: Mapping[int, str] = field(default_factory=dict)
 
-    def run(self, starts: Callable[[int, int], None]) -> int:
+    def run(self, starts: Callable[[int, int], None]) -> Ready | Swept:
         """Carry the request out."""
-        with beating(self.storage, self.work.compaction, content=HEARTBEAT):
-            executor = RoundExecutor(self.storage, self.work.number, self.work.round_number)
-            return executor.run(gives_up=self.gives_up, starts=starts)
+        work, journal = self.work, CompactionJournal(self.storage)
+        if work.task is Task.SWEEP:
+            return sweep(self.storage, journal, work.number)
+        with beating(self.storage, work.compaction, content=HEARTBEAT):
+            if work.task is Task.MERGE:
+                executor = RoundExecutor(self.storage, work.number, work.round_number)
+                executor.run(gives_up=self.gives_up, starts=starts)
+            return ready_commit(self.storage, journal, work.number, work.round_number)
 
 
 @dataclass(frozen=True, slots=True)

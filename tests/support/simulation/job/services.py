@@ -10,9 +10,10 @@ from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.lease.record import LeaseError
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.compaction.holder import CompactionHolder, Work
+from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.compaction.work import Work
 from bucketingest.write.errors import FencedOut
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.view import View

@@ -16,10 +16,11 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State, format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.compaction.holder import KEPT_FOR, Work
+from bucketingest.services.compaction.holder import KEPT_FOR
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import NewerFormat
 from support.tables.other_writers import add_column, next_time, replace_file_groups
 from support.tables.services.compactions import (

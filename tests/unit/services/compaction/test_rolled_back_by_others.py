@@ -7,10 +7,13 @@ from contextlib import suppress
 
 import pytest
 
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
 from bucketingest.hudi.timeline.instant import COMPACTION, ROLLBACK
 from bucketingest.hudi.timeline.timeline import create_requested
+from bucketingest.services.compaction.commit import ready_commit
+from bucketingest.services.compaction.facts import read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import RoundEnded
@@ -45,6 +48,17 @@ def test_a_rollback_by_another_writer_starts_a_new_round(given: Written, finishe
         given.storage.delete_many([file.path for file in plan.files])
     given.unchanged()
     given.goes_on()
+
+
+def test_files_that_were_listed_before_a_rollback_must_be_listed_again(given: Written) -> None:
+    work, journal = started(given.storage), CompactionJournal(given.storage)
+    execute(given.storage, work)
+    ready = ready_commit(given.storage, journal, work.number, work.round_number)
+    record = journal.plan(work.number)
+    assert record is not None
+    assert read_facts(given.storage, work.number, record, utc_now(), ready).files_stand is True
+    roll_back(given, work, finished=False)
+    assert read_facts(given.storage, work.number, record, utc_now(), ready).files_stand is None
 
 
 def test_a_rollback_after_the_completed_file_takes_it_off_the_timeline(given: Written) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,17 +10,16 @@ from itertools import chain
 from typing import Final
 
 from bucketingest.hudi.history.archived import archived_times
-from bucketingest.hudi.naming import LogFileName, parse_data_file_name
-from bucketingest.hudi.plans.compaction_plan import CompactionPlan
+from bucketingest.hudi.naming import LogFileName, parse_data_file_name, split
 from bucketingest.hudi.plans.replaced import replaced_file_groups
-from bucketingest.hudi.table.file_view import Group
+from bucketingest.hudi.rollback.rollback import rollbacks_of
+from bucketingest.hudi.table.file_view import Group, list_data
 from bucketingest.hudi.table.schema import AvroSchema, schema_json
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from bucketingest.hudi.timeline.instant import next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.compaction.facts import sizes_of
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import (
     CHUNK,
@@ -36,39 +35,72 @@ from bucketingest.write.open_table import stored_schema
 
 _OPERATION_TYPE = "COMPACT"
 _READERS: Final = 16
-"""Threads that read results: each is a small object."""
+"""Threads that read results and list partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A round whose operations all have results."""
+    """A round whose operations all have results: what its commit needs, so that the commit lists and encodes nothing.
 
-    plan: CompactionPlan
+    Made outside the lock, beside the job: a large table has more partitions than can be listed between two
+    micro-batches.
+    """
+
+    number: int
+    round_number: int
+    rollbacks: frozenset[tuple[str, bool]]
+    """The rollbacks of the compaction before the files were listed: request time, and whether it was complete. With
+    others, `files_stand` says nothing.
+    """
     added: Mapping[Group, tuple[str, ...]]
     """Log files that the round merged besides those of the plan."""
-    stats: tuple[WriteStat, ...]
-    failed: Mapping[Group, str]
-    """Operations without a base file, and why: their file groups keep their slices."""
+    groups: frozenset[Group]
+    """File groups that get a base file."""
+    failed: tuple[Group, ...]
+    """Operations without a base file: their file groups keep their slices."""
     files_stand: bool
-    """Whether all base files were in storage just now."""
+    """Whether all base files were in storage."""
+    content: bytes
+    """The completed file, if nothing comes between."""
+    schema: str
+    """The table's columns in it, as JSON."""
 
 
-def ready_commit(
-    storage: Storage, journal: CompactionJournal, number: int, round_number: int, record: PlanRecord
-) -> Ready:
-    """Read a round's results, and look for its base files. Raises NotFound if a result is missing."""
-    plan = record.plan(journal.path(number, "plan"))
+def ready_commit(storage: Storage, journal: CompactionJournal, number: int, round_number: int) -> Ready:
+    """Read a round's results, and look for its base files. Raises NotFound if a result or the plan is missing."""
+    where = journal.path(number, "plan")
+    record = PlanRecord.decode(storage.get(where), where)
+    timeline = Timeline.load(storage)
+    rollbacks = frozenset((i.request_time, i.is_completed) for i in rollbacks_of(storage, timeline, record.compaction))
+    groups = [operation.group for operation in record.plan(where).operations]
     _, opened = journal.newest_round(number)
-    chunks = range(-(-len(plan.operations) // CHUNK))
+    chunks = range(-(-len(groups) // CHUNK))
     with ThreadPoolExecutor(_READERS) as threads:
         read = threads.map(lambda chunk: journal.results(number, round_number, chunk), chunks)
         results: list[OperationResult] = list(chain.from_iterable(read))
-    groups = [operation.group for operation in plan.operations]
     stats = tuple(result.stat for result in results if result.stat is not None)
     sizes = {stat.path: stat.file_size_in_bytes for stat in stats if stat.path is not None}
-    stored = sizes_of(storage, sizes)
-    failed = {group: result.failed for group, result in zip(groups, results, strict=True) if result.failed is not None}
-    return Ready(plan, opened.added if opened else {}, stats, failed, stored == sizes)
+    schema = stored_schema(load_table(storage), timeline)
+    assert schema is not None, "the plan had one"
+    return Ready(
+        number,
+        round_number,
+        rollbacks,
+        opened.added if opened else {},
+        frozenset((stat.partition_path or "", stat.file_id) for stat in stats),
+        tuple(group for group, result in zip(groups, results, strict=True) if result.failed is not None),
+        _sizes_of(storage, sizes) == sizes,
+        compaction_commit(stats, schema).encode(),
+        schema_json(schema),
+    )
+
+
+def _sizes_of(storage: Storage, paths: Collection[str]) -> dict[str, int]:
+    """Sizes in bytes of those files that are in storage; one listing for each of their partitions."""
+    partitions = sorted({split(path)[0] for path in paths})
+    with ThreadPoolExecutor(_READERS) as threads:
+        listed = threads.map(lambda partition_path: list(list_data(storage, [partition_path])), partitions)
+        return {info.path: info.size for info in chain.from_iterable(listed) if info.path in paths}
 
 
 def undecided(storage: Storage, timeline: Timeline) -> str | None:
@@ -88,12 +120,17 @@ def late_logs(storage: Storage, timeline: Timeline, record: PlanRecord, ready: R
 
     A writer without the table's lock, or with a wrong clock, may complete before a time that is already taken.
     """
-    merged = {each.group: {*each.log_files, *ready.added.get(each.group, ())} for each in ready.plan.operations}
+    instants = [
+        instant
+        for instant in timeline.completed_commits
+        if (instant.completion_time or "") < record.compaction and instant.request_time not in record.known
+    ]
+    if not instants:
+        return {}
+    operations = record.plan(f"the plan of compaction {record.compaction}").operations
+    merged = {each.group: {*each.log_files, *ready.added.get(each.group, ())} for each in operations}
     late: dict[Group, list[str]] = {}
-    for instant in timeline.completed_commits:
-        completed_before = (instant.completion_time or "") < record.compaction
-        if not completed_before or instant.request_time in record.known:
-            continue
+    for instant in instants:
         path = path_of(instant)
         for file in CommitMetadata.decode_files(storage.get(path), path):
             group = (file.partition_path, file.file_id)
@@ -108,11 +145,14 @@ def wanted_decision(storage: Storage, timeline: Timeline, ready: Ready, compacti
 
     Raises ClockError, and what reading the timeline raises.
     """
-    replaced = replaced_file_groups(storage, timeline)
-    stats = [stat for stat in ready.stats if (stat.partition_path or "", stat.file_id) not in replaced]
+    replaced = ready.groups & replaced_file_groups(storage, timeline)
     schema = stored_schema(load_table(storage), timeline)
     assert schema is not None, "the plan had one"
     completion_time = next_instant_time(now, {*timeline.times, *archived_times(storage), compaction})
+    if not replaced and schema_json(schema) == ready.schema:
+        return Decided(completion_time, ready.content)
+    planned = CommitMetadata.decode(ready.content, f"the commit of compaction {compaction}").write_stats.values()
+    stats = [each for each in chain.from_iterable(planned) if (each.partition_path or "", each.file_id) not in replaced]
     return Decided(completion_time, compaction_commit(stats, schema).encode())
 
 

@@ -27,6 +27,8 @@ class Step(StrEnum):
     OPEN_ROUND = "open round"
     EXECUTE = "execute"
     """Base files are missing."""
+    LOOK = "look"
+    """Somebody must look whether the base files are in storage."""
     COMMIT = "commit"
     """All base files are in storage."""
     COMPLETE = "complete"
@@ -61,8 +63,8 @@ class Facts:
     """How the newest round ended."""
     complete_results: bool = False
     """Whether every operation of the newest round has its result."""
-    files_stand: bool = True
-    """Whether all base files that the decision commits are in storage."""
+    files_stand: bool | None = True
+    """Whether all base files of the newest round's results are in storage; None: nobody has looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ def _completed(facts: Facts) -> Choice:
         return Choice(Step.UNDO, "a paused process completed a round whose base files are deleted")
     ours = facts.decided is not None and facts.decided.completion_time == facts.completion_time
     unknown = facts.rollbacks - (facts.opened.rollbacks if facts.opened else frozenset())
+    if ours and unknown and facts.files_stand is None:
+        return Choice(Step.LOOK, f"rollback {max(unknown)} may have deleted its base files")
     if ours and unknown and not facts.files_stand:
         return Choice(Step.UNDO, f"rollback {max(unknown)} deleted its base files")
     return Choice(Step.END, "it is complete", End.COMPLETED)
@@ -120,10 +124,12 @@ def _pending(facts: Facts) -> Choice:
         return Choice(Step.OPEN_ROUND, f"another writer rolled it back: {max(unknown)}")
     if decided is not None and decided.completion_time is None:
         return Choice(Step.OPEN_ROUND, "the round was closed")
-    if decided is not None and not facts.files_stand:
+    if decided is None and not facts.complete_results:
+        return Choice(Step.EXECUTE, "base files are missing")
+    if facts.files_stand is None:
+        return Choice(Step.LOOK, "all its base files were made")
+    if not facts.files_stand:
         return Choice(Step.OPEN_ROUND, "base files of the round are missing")
     if decided is not None:
         return Choice(Step.COMPLETE, "its commit is decided")
-    if facts.complete_results:
-        return Choice(Step.COMMIT, "all base files are in storage")
-    return Choice(Step.EXECUTE, "base files are missing")
+    return Choice(Step.COMMIT, "all base files are in storage")

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 
 from bucketingest.hudi.history.archived import is_archived
-from bucketingest.hudi.naming import split
 from bucketingest.hudi.rollback.rollback import rollbacks_of
-from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.compaction.commit import Ready
 from bucketingest.services.compaction.decide import Facts
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import CHUNK, Decided, PlanRecord
+from bucketingest.services.compaction.records import CHUNK, PlanRecord
 from bucketingest.storage import NotFound, Storage
 
 HEARTBEAT: Final = b"bucketingest"
 """Content of our heartbeats; Hudi's are empty."""
 
 
-def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime) -> Facts:
-    """The facts of the compaction of this number. Raises what reading a table raises."""
+def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime, ready: Ready | None) -> Facts:
+    """The facts of the compaction of this number. Lists no partition: `ready` says which base files are in storage, if
+    it is of the newest round, and nobody has rolled the compaction back since. Raises what reading a table raises.
+    """
     journal = CompactionJournal(storage)
     timeline = Timeline.load(storage)
     compaction = record.compaction
@@ -32,7 +31,12 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
     named = rollbacks_of(storage, timeline, compaction)
     round_number, opened = journal.newest_round(number)
     decided = journal.decision(number, round_number) if round_number else None
-    operations = len(record.plan(journal.path(number, "plan")).operations)
+    rollbacks = frozenset((each.request_time, each.is_completed) for each in named)
+    is_now = ready is not None and (ready.number, ready.round_number, ready.rollbacks) == (
+        number,
+        round_number,
+        rollbacks,
+    )
     return Facts(
         go=journal.go(number),
         done=journal.done(number),
@@ -49,24 +53,9 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
         opened=opened,
         decided=decided,
         complete_results=bool(round_number)
-        and journal.result_chunks(number, round_number) >= set(range(-(-operations // CHUNK))),
-        files_stand=decided is None or decided.completion_time is None or files_stand(storage, decided),
+        and journal.result_chunks(number, round_number) >= set(range(-(-record.operations // CHUNK))),
+        files_stand=ready.files_stand if ready is not None and is_now else None,
     )
-
-
-def files_stand(storage: Storage, decided: Decided) -> bool:
-    """Whether every base file that the decision commits is in storage, with its size."""
-    commit = CommitMetadata.decode(decided.content, "the decision of a compaction")
-    sizes = {stat.path: stat.file_size_in_bytes for stats in commit.write_stats.values() for stat in stats}
-    stored = sizes_of(storage, [path for path in sizes if path is not None])
-    return all(stored.get(path) == size for path, size in sizes.items() if path is not None)
-
-
-def sizes_of(storage: Storage, paths: Collection[str]) -> dict[str, int]:
-    """Sizes in bytes of those files that are in storage; one listing for each of their partitions."""
-    wanted = frozenset(paths)
-    partitions = sorted({split(path)[0] for path in wanted})
-    return {info.path: info.size for info in list_data(storage, partitions) if info.path in wanted}
 
 
 def _of_older_round(journal: CompactionJournal, number: int, newest: int, completion_time: str | None) -> bool:

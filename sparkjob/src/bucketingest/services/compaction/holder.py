@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -23,7 +22,8 @@ from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Proposal, services_of
 from bucketingest.services.compaction.records import Decided, End, PlanRecord, Round
-from bucketingest.services.compaction.sweep import sweep
+from bucketingest.services.compaction.sweep import Swept, sweep
+from bucketingest.services.compaction.work import Ended, Task, Work
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.storage import Storage
 
@@ -34,31 +34,6 @@ KEPT: Final = 3
 """Newest compactions whose objects stay."""
 KEPT_FOR: Final = timedelta(hours=24)
 """Age up to which a compaction's objects stay: longer than any executor may run or be paused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Base files to make: what an executor needs to know."""
-
-    compaction: str
-    """Its request time."""
-    number: int
-    round_number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A compaction that ended."""
-
-    compaction: str
-    """Its request time."""
-    end: End
-    file_groups: int = 0
-    """File groups that got a base file."""
-    rows: int = 0
-    """Rows of the base files."""
-    failed: tuple[Group, ...] = ()
-    """File groups that could not be merged: they keep their slices."""
 
 
 class CompactionHolder:
@@ -135,12 +110,14 @@ class CompactionHolder:
         record = self._journal.plan(numbers[-1])
         return "" if record is None else record.compaction
 
-    def advance(self) -> Work | Ended | None:
+    def advance(self, found: Ready | Swept | None = None, *, lists: bool = True) -> Work | Ended | None:
         """Take every step of the newest compaction up to the next one that takes long.
 
-        Work: base files must be made first. Ended: it has just ended. None: there is none, or another writer is at it.
+        `found`: the result of the last work. `lists`: partitions may be listed here; else that is work as well.
+        Work: it must be done first. Ended: it has just ended. None: there is none, or another writer is at it.
         Raises NewerFormat, what reading a table raises, and as the lease's check does.
         """
+        ready = found if isinstance(found, Ready) else None
         numbers = self._journal.numbers()
         if not numbers or self._journal.done(numbers[-1]) is not None:
             return None
@@ -151,21 +128,32 @@ class CompactionHolder:
             return None
         for _ in range(_STEPS_MAX):
             self._check_lease()
-            facts = read_facts(self._storage, number, record, self._clock())
+            facts = read_facts(self._storage, number, record, self._clock(), ready)
             choice = decide(facts)
             if choice.step is Step.EXECUTE:
                 self._prepare(record.compaction)
                 return Work(record.compaction, number, facts.round_number)
             if choice.step in (Step.NOTHING, Step.WAIT):
                 return None
-            log.info("compaction", extra={"compaction": record.compaction, "step": choice.step, "why": choice.reason})
+            if choice.step is Step.LOOK:
+                if not lists:
+                    return Work(record.compaction, number, facts.round_number, Task.LOOK)
+                ready = ready_commit(self._storage, self._journal, number, facts.round_number)
+                continue
             if choice.step is Step.END:
-                return self._end(number, record, choice.end or End.VOID)
-            self._take(choice, number, record, facts)
+                swept = found if isinstance(found, Swept) and found.number == number else None
+                if swept is None and not lists:
+                    self._delete_void(record.compaction, choice.end)
+                    return Work(record.compaction, number, facts.round_number, Task.SWEEP)
+                return self._end(number, record, choice, swept)
+            log.info("compaction", extra={"compaction": record.compaction, "step": choice.step, "why": choice.reason})
+            self._take(choice, number, record, facts, ready)
+            if choice.step in (Step.COMMIT, Step.COMPLETE):
+                ready = None  # of before
         log.error("compaction does not come to an end", extra={"compaction": record.compaction})
         return None
 
-    def _take(self, choice: Choice, number: int, record: PlanRecord, facts: Facts) -> None:
+    def _take(self, choice: Choice, number: int, record: PlanRecord, facts: Facts, ready: Ready | None) -> None:
         match choice.step:
             case Step.START | Step.VOID:
                 self._journal.put_go(number, start=choice.step is Step.START)
@@ -174,7 +162,8 @@ class CompactionHolder:
             case Step.OPEN_ROUND:
                 self._open_round(number, record, facts, Round(choice.reason, facts.rollbacks, _added(facts)))
             case Step.COMMIT | Step.COMPLETE:
-                self._commit(number, record, facts.round_number)
+                assert ready is not None, "the files were looked at"
+                self._commit(number, record, ready)
             case Step.UNDO:
                 self._take_away(record.compaction, facts)
 
@@ -191,18 +180,14 @@ class CompactionHolder:
         self._prepare(record.compaction)
         self._journal.open_round(number, facts.round_number + 1, opened)
 
-    def _commit(self, number: int, record: PlanRecord, round_number: int) -> None:
+    def _commit(self, number: int, record: PlanRecord, ready: Ready) -> None:
         """Decide the round unless it is decided, and carry the decision out, if nothing came between."""
-        ready = ready_commit(self._storage, self._journal, number, round_number, record)
-        self._failed = tuple(ready.failed)
+        self._failed = ready.failed
         with self._lock():
             self._check_metadata_table(self._storage)
-            facts = read_facts(self._storage, number, record, self._clock())
-            if decide(facts).step not in (Step.COMMIT, Step.COMPLETE) or facts.round_number != round_number:
+            facts = read_facts(self._storage, number, record, self._clock(), ready)
+            if decide(facts).step not in (Step.COMMIT, Step.COMPLETE):
                 return  # something came between: look again
-            if facts.decided is None and not ready.files_stand:
-                self._open_round(number, record, facts, Round("base files are missing", facts.rollbacks, ready.added))
-                return
             decided = facts.decided or self._decide(number, record, facts, ready)
             if decided is None or decided.completion_time is None:
                 return
@@ -245,17 +230,28 @@ class CompactionHolder:
                 self._storage.delete(path_of(found))
                 log.error("compaction taken off the timeline: its base files are deleted", extra={"at": compaction})
 
-    def _end(self, number: int, record: PlanRecord, end: End) -> Ended:
-        if end is End.VOID:
-            self._delete_void(record.compaction)
-        stats = sweep(self._storage, self._journal, number, record)
-        rows = sum(stat.num_writes for stat in stats)
-        ended = Ended(record.compaction, self._journal.mark_done(number, end), len(stats), rows, self._failed)
-        extra = {"compaction": ended.compaction, "end": ended.end, "file_groups": ended.file_groups, "rows": rows}
-        log.info("compaction ended", extra=extra)
+    def _end(self, number: int, record: PlanRecord, choice: Choice, swept: Swept | None) -> Ended:
+        if swept is None:
+            self._delete_void(record.compaction, choice.end)
+            swept = sweep(self._storage, self._journal, number)
+        end = self._journal.mark_done(number, choice.end or End.VOID)
+        ended = Ended(record.compaction, end, swept.file_groups, swept.rows, self._failed)
+        log.info(
+            "compaction ended",
+            extra={
+                "compaction": ended.compaction,
+                "end": end,
+                "why": choice.reason,
+                "file_groups": ended.file_groups,
+                "rows": ended.rows,
+            },
+        )
         return ended
 
-    def _delete_void(self, compaction: str) -> None:
+    def _delete_void(self, compaction: str, end: End | None) -> None:
+        """Take the request of a compaction that nobody carries out off the timeline."""
+        if end is not End.VOID:
+            return
         with self._lock():
             found = Timeline.load(self._storage).find(compaction, COMPACTION)
             if found is not None and found.state is State.REQUESTED:
@@ -270,9 +266,8 @@ class CompactionHolder:
             record, end = self._journal.plan(number), self._journal.done(number)
             if end is None or record is None:
                 continue
-            if end is End.VOID:
-                self._delete_void(record.compaction)
-            sweep(self._storage, self._journal, number, record)
+            self._delete_void(record.compaction, end)
+            sweep(self._storage, self._journal, number)
             if number in numbers[:-KEPT] and self._done_for(number, now) > KEPT_FOR:
                 self._journal.forget(number)
 

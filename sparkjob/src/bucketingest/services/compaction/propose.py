@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Self
 
@@ -58,11 +58,15 @@ class Proposal:
         oldest = max(self.due, key=lambda each: each.age)
         return {
             "compaction": self.record.compaction,
-            "file_groups": len(self.due),
+            "file_groups": self.record.operations,
             "left_for_later": self.left_out,
             "oldest_log_seconds": round(oldest.age.total_seconds()),
             "why": oldest.why,
         }
+
+    def without_groups(self) -> Self:
+        """With only the file group of the oldest log file: what the plan has anyhow need not be handed over twice."""
+        return replace(self, due=(max(self.due, key=lambda each: each.age),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,9 @@ def propose(storage: Storage, triggers: CompactionTriggers, now: datetime, *, sk
     times = {*timeline.times, *archived_times(storage), *_claimed(storage)}
     compaction = next_instant_time(now - _BEHIND, times, AHEAD_MAX + _BEHIND)
     known = frozenset(instant.request_time for instant in timeline.completed_commits)
-    record = PlanRecord(compaction, schema_json(schema), MERGE_VERSION, known, plan.encode())
+    record = PlanRecord(
+        compaction, schema_json(schema), MERGE_VERSION, known, plan.encode(), operations=len(plan.operations)
+    )
     return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(timeline)))
 
 

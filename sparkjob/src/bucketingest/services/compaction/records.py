@@ -46,6 +46,8 @@ class PlanRecord:
     """Request times of the write instants that had completed when the log files were listed."""
     content: bytes
     """The requested file."""
+    operations: int
+    """How many it has: known without decoding it."""
 
     def encode(self) -> bytes:
         """One line of JSON, then the requested file."""
@@ -55,6 +57,7 @@ class PlanRecord:
             "schema": self.schema,
             "mergeVersion": self.merge_version,
             "known": sorted(self.known),
+            "operations": self.operations,
         }
         return json.dumps(header).encode() + b"\n" + self.content
 
@@ -68,8 +71,15 @@ class PlanRecord:
                 f"{where} was written by a newer release of bucketingest: run table services with that one"
             )
         try:
+            counted = record.get("operations")
             return cls(
-                record["compaction"], record["schema"], record["mergeVersion"], frozenset(record["known"]), content
+                record["compaction"],
+                record["schema"],
+                record["mergeVersion"],
+                frozenset(record["known"]),
+                content,
+                # An older release did not count them.
+                len(CompactionPlan.decode(content, where).operations) if counted is None else int(counted),
             )
         except (KeyError, TypeError) as error:
             raise InvalidTable(f"{where} is not a compaction's plan: {error!r}") from error

@@ -7,6 +7,7 @@ be two versions of the same rows: Spark takes either, hudi-rs fails.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from itertools import chain
 
 from bucketingest.hudi.naming import BaseFileName, parse_data_file_name
@@ -18,23 +19,36 @@ from bucketingest.hudi.timeline.instant import COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import PlanRecord
 from bucketingest.storage import Storage
 
 log = logging.getLogger(__name__)
 
 
-def sweep(storage: Storage, journal: CompactionJournal, number: int, record: PlanRecord) -> tuple[WriteStat, ...]:
-    """Delete base files of the compaction that are not in its commit, then markers and heartbeat; returns the
-    statistics of those that are.
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """An ended compaction of which nothing is left over."""
 
-    Nothing is deleted while the compaction is pending or archived: what belongs to it is then not known.
+    number: int
+    file_groups: int = 0
+    """File groups whose base files are in its commit."""
+    rows: int = 0
+    """Rows of these base files."""
+
+
+def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
+    """Delete base files of the compaction that are not in its commit, then markers and heartbeat.
+
+    Lists every partition of the plan. Nothing is deleted while the compaction is pending or archived: what belongs to
+    it is then not known.
     """
+    record = journal.plan(number)
+    if record is None:
+        return Swept(number)
     timeline = Timeline.load(storage)
     compaction = record.compaction
     found = timeline.find(compaction, COMMIT)
     if (found is not None and not found.is_completed) or (found is None and timeline.is_archived(compaction)):
-        return ()
+        return Swept(number)
     stats: tuple[WriteStat, ...] = ()
     if found is not None:
         commit = CommitMetadata.decode(storage.get(path_of(found)), path_of(found))
@@ -54,4 +68,4 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int, record: Pla
         log.warning("base files of an ended round deleted", extra={"compaction": compaction, "files": late})
     delete_markers(storage, compaction)
     heartbeat.stop(storage, compaction)
-    return stats
+    return Swept(number, len(stats), sum(stat.num_writes for stat in stats))
