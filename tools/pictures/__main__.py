@@ -13,9 +13,9 @@ from typing import Final
 from rich.console import Console
 
 from bucketingest.cli.demo.resources import rate_yaml
-from bucketingest.cli.inspection.analysis import analyse
+from bucketingest.cli.inspection.command import inspected
 from bucketingest.cli.inspection.render import show
-from bucketingest.cli.inspection.snapshot import read_snapshot
+from bucketingest.cli.inspection.services import Rules
 from bucketingest.cli.options import Address
 from bucketingest.cli.panel import Latencies, panel
 from bucketingest.cli.run import run_resource
@@ -95,9 +95,7 @@ def main() -> None:
         data = Data(prometheus, {"namespace": "", "name": "demo"}, first, first + options.minutes * 60)
         draw(RESOURCE, PANELS, data, IMAGES / "dashboard.svg")
         table = f"{folder}/table"
-        report = analyse(
-            read_snapshot(open_storage(table), instants=INSTANTS), instants=INSTANTS, pending_limit=PENDING_LIMIT
-        )
+        report = inspected(open_storage(table), Rules(), instants=INSTANTS, pending_limit=PENDING_LIMIT)
     _save("panel", 84, lambda console: console.print(panel(f"demo → {table}", newest, latencies)))
     _save("inspect", 120, lambda console: show(report, console))
 

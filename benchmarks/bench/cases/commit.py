@@ -25,8 +25,8 @@ from bench.cases.simulated_table import CommitTimes, SimulatedTable
 from bench.data import ORDERS, rows_of
 from bench.results_format import Case, Measured, ratios, this_machine
 from bench.sides.client import wait_until_quiet
-from bucketingest.cli.inspection.analysis import analyse
-from bucketingest.cli.inspection.snapshot import read_snapshot
+from bucketingest.cli.inspection.command import inspected
+from bucketingest.cli.inspection.services import Rules
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
@@ -201,8 +201,7 @@ def _seen_by_others(table: SimulatedTable) -> list[str]:
     if newest.timestamp != table.last.instant_time or counts != (table.file_groups, table.file_groups):
         raise WrongResult(f"hudi-rs sees instant {newest.timestamp} with {counts[0]} files, {counts[1]} file slices")
     started = time.perf_counter()
-    snapshot_read = read_snapshot(open_storage(str(table.path)), instants=10)
-    report = analyse(snapshot_read, instants=10, pending_limit=parse_duration("10m"))
+    report = inspected(open_storage(str(table.path)), Rules(), instants=10, pending_limit=parse_duration("10m"))
     seconds = time.perf_counter() - started
     if report.files.file_groups != table.file_groups:
         raise WrongResult(f"inspect sees {report.files.file_groups} file groups, not {table.file_groups}")

@@ -135,11 +135,15 @@ def inspect(
     pending_limit: Annotated[
         str, typer.Option(help="Age from which a pending instant counts as hanging.", metavar="DURATION")
     ] = "10m",
+    resource: Annotated[
+        Path | None,
+        typer.Option(help="A BucketIngest file: its limits say which table services are due, not the defaults."),
+    ] = None,
 ) -> None:
-    """Show a table's properties, timeline, file groups and pipelines, and what is wrong with them. Changes nothing."""
+    """Show a table's timeline, file groups, pipelines, due table services, and what is wrong. Changes nothing."""
     from bucketingest.cli.inspection.command import inspect_table
 
-    inspect_table(table_url, as_json=as_json, instants=instants, pending_limit=pending_limit)
+    inspect_table(table_url, as_json=as_json, instants=instants, pending_limit=pending_limit, resource=resource)
 
 
 @app.command()

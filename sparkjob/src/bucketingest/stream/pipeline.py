@@ -122,5 +122,4 @@ class Pipeline:
 def _triggers(services: Services) -> CompactionTriggers | None:
     if not services.runs_inline:
         return None
-    compaction = services.compaction
-    return CompactionTriggers(compaction.log_files, compaction.log_percent / 100, compaction.log_age)
+    return CompactionTriggers.of(services.compaction)

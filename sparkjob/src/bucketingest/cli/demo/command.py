@@ -19,9 +19,9 @@ from bucketingest.cli.demo.producer import BrokerUnavailable, OrderProducer
 from bucketingest.cli.demo.read_back import check_reader, first_rows, read_table
 from bucketingest.cli.demo.resources import RATE_KEYS, kafka_yaml, rate_yaml
 from bucketingest.cli.errors import CommandError, WrongResult
-from bucketingest.cli.inspection.analysis import analyse
+from bucketingest.cli.inspection.command import inspected
 from bucketingest.cli.inspection.render import show_timeline
-from bucketingest.cli.inspection.snapshot import read_snapshot
+from bucketingest.cli.inspection.services import Rules
 from bucketingest.cli.process.java import check_java
 from bucketingest.cli.run import run_resource
 from bucketingest.exit_codes import ExitCode
@@ -151,8 +151,7 @@ def _ingest(directory: Path, text: str, console: Console, stop_when: _Seconds | 
 def _show_table(directory: Path, console: Console) -> pa.Table:
     """The table as hudi-rs reads it, after showing its commits and some rows."""
     storage = open_storage(str(directory / "table"))
-    snapshot = read_snapshot(storage, instants=_INSTANTS_SHOWN)
-    report = analyse(snapshot, instants=_INSTANTS_SHOWN, pending_limit=_PENDING_LIMIT)
+    report = inspected(storage, Rules(), instants=_INSTANTS_SHOWN, pending_limit=_PENDING_LIMIT)
     console.print()
     show_timeline(report.timeline, console)
     table = read_table(directory / "table")

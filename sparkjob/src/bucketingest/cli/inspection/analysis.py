@@ -9,7 +9,14 @@ from datetime import timedelta
 from bucketingest.cli.inspection.findings import findings
 from bucketingest.cli.inspection.layout import files_report
 from bucketingest.cli.inspection.pending import pending_instants
-from bucketingest.cli.inspection.report import InstantLine, Pipeline, Properties, TableReport, UncommittedFile
+from bucketingest.cli.inspection.report import (
+    InstantLine,
+    Pipeline,
+    Properties,
+    ServicesReport,
+    TableReport,
+    UncommittedFile,
+)
 from bucketingest.cli.inspection.snapshot import TableSnapshot
 from bucketingest.hudi.errors import InvalidName
 from bucketingest.hudi.table.table import BUCKET_HASH, BUCKET_HASH_FIELDS
@@ -18,7 +25,9 @@ from bucketingest.hudi.timeline.instant import Instant, format_time, parse_time
 from bucketingest.write.instants.commit_content import DELETES, PIPELINE, RANGES, ROWS
 
 
-def analyse(snapshot: TableSnapshot, *, instants: int, pending_limit: timedelta) -> TableReport:
+def analyse(
+    snapshot: TableSnapshot, services: ServicesReport, *, instants: int, pending_limit: timedelta
+) -> TableReport:
     """The report. `instants`: how many of the newest to list; `pending_limit`: age from which a pending one hangs."""
     timeline, view = snapshot.timeline, snapshot.view
     pending_times = {instant.request_time for instant in timeline.pending}
@@ -37,6 +46,7 @@ def analyse(snapshot: TableSnapshot, *, instants: int, pending_limit: timedelta)
         ),
         unmarked_partitions=view.unmarked_partitions,
         pipelines=_pipelines(snapshot),
+        services=services,
         findings=(),
     )
     return replace(report, findings=findings(report, view, snapshot.replaced))

@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from pathlib import Path
+
 import typer
 from rich.console import Console
 
 from bucketingest.cli.inspection.analysis import analyse
 from bucketingest.cli.inspection.render import as_json as report_as_json
 from bucketingest.cli.inspection.render import show
+from bucketingest.cli.inspection.report import TableReport
+from bucketingest.cli.inspection.services import Rules, services_report
 from bucketingest.cli.inspection.snapshot import read_snapshot
+from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.spec.fields.services import Services
 from bucketingest.spec.quantity import parse_duration
-from bucketingest.storage import open_storage
+from bucketingest.spec.reading.load import load_file
+from bucketingest.storage import Storage, open_storage
 
 _WIDTH_ELSEWHERE = 160
 """Columns where stdout is no terminal, so that nothing is folded in a file."""
 
 
-def inspect_table(table_url: str, *, as_json: bool, instants: int, pending_limit: str) -> None:
-    """Print the report of a table. Raises what `read_snapshot` does, and typer's BadParameter."""
+def inspect_table(table_url: str, *, as_json: bool, instants: int, pending_limit: str, resource: Path | None) -> None:
+    """Print the report of a table. `resource`: the file whose limits say what is due.
+
+    Raises what `read_snapshot` does, SpecError, and typer's BadParameter.
+    """
     try:
         limit = parse_duration(pending_limit)
     except ValueError as error:
         raise typer.BadParameter(f"--pending-limit: {error}") from error
-    report = analyse(read_snapshot(open_storage(table_url), instants=instants), instants=instants, pending_limit=limit)
+    rules = Rules() if resource is None else _rules(load_file(resource).spec.services)
+    report = inspected(open_storage(table_url), rules, instants=instants, pending_limit=limit)
     if as_json:
         typer.echo(report_as_json(report))
         return
     console = Console()
     show(report, console if console.is_terminal else Console(width=_WIDTH_ELSEWHERE))
+
+
+def inspected(storage: Storage, rules: Rules, *, instants: int, pending_limit: timedelta) -> TableReport:
+    """The report of a table. Raises what `read_snapshot` does."""
+    snapshot = read_snapshot(storage, instants=instants)
+    services = services_report(storage, snapshot, rules)
+    return analyse(snapshot, services, instants=instants, pending_limit=pending_limit)
+
+
+def _rules(services: Services) -> Rules:
+    return Rules(CompactionTriggers.of(services.compaction), services.clean.retain)

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Final
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bucketingest.cli.inspection.figures import age, megabytes, new_table
 from bucketingest.cli.inspection.report import Files, InstantLine, Properties, TableReport
+from bucketingest.cli.inspection.services_text import show_services
 
 _UNCOMMITTED_SHOWN: Final = 10
 
@@ -29,6 +30,7 @@ def show(report: TableReport, console: Console) -> None:
     show_timeline(report.timeline, console)
     console.print(f"{report.completed_instants} completed, {report.pending_instants} pending on the active timeline")
     _show_files(report.files, console)
+    show_services(report.services, console)
     _show_pending(report, console)
     _show_uncommitted(report, console)
     _show_pipelines(report, console)
@@ -40,7 +42,9 @@ def show(report: TableReport, console: Console) -> None:
 
 def show_timeline(lines: Iterable[InstantLine], console: Console) -> None:
     """The instants as a table, the newest last."""
-    table = _table("Timeline", "instant", "action", "state", "completed", ">age", ">rows", ">deletes", ">files", ">MB")
+    table = new_table(
+        "Timeline", "instant", "action", "state", "completed", ">age", ">rows", ">deletes", ">files", ">MB"
+    )
     for line in lines:
         table.add_row(
             line.time,
@@ -54,22 +58,6 @@ def show_timeline(lines: Iterable[InstantLine], console: Console) -> None:
             "-" if line.size_bytes is None else megabytes(line.size_bytes),
         )
     console.print(table)
-
-
-def age(seconds: float | None) -> str:
-    """A length of time in its two largest units."""
-    if seconds is None:
-        return "-"
-    whole = int(seconds)
-    for unit, size, below, below_size in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // below_size} {below}"
-    return f"{whole} s"
-
-
-def megabytes(size_bytes: int) -> str:
-    """Bytes as MB (10^6)."""
-    return f"{size_bytes / 1e6:,.3f}"
 
 
 def _show_properties(properties: Properties, console: Console) -> None:
@@ -105,7 +93,7 @@ def _show_files(files: Files, console: Console) -> None:
         f"{megabytes(sizes.median)}, p99 {megabytes(sizes.p99)}, max {megabytes(sizes.largest)}; skew of buckets "
         f"(max/median) {skew}; with older slices {megabytes(files.all_bytes)}"
     )
-    table = _table("Largest file groups", "partition", "file id", ">log files", ">MB")
+    table = new_table("Largest file groups", "partition", "file id", ">log files", ">MB")
     for group in files.largest:
         partition = escape(group.partition_path) or "-"
         table.add_row(partition, group.file_id, str(group.log_files), megabytes(group.size_bytes))
@@ -115,7 +103,7 @@ def _show_files(files: Files, console: Console) -> None:
 def _show_pending(report: TableReport, console: Console) -> None:
     if not report.pending:
         return
-    table = _table(
+    table = new_table(
         "Pending instants", "instant", "action", "state", ">age", ">heartbeat", "pipeline", "epoch", "what to do"
     )
     for each in report.pending:
@@ -128,7 +116,7 @@ def _show_pending(report: TableReport, console: Console) -> None:
 def _show_uncommitted(report: TableReport, console: Console) -> None:
     if not report.uncommitted:
         return
-    table = _table(f"{len(report.uncommitted)} uncommitted files", "file", "instant", "is", ">MB")
+    table = new_table(f"{len(report.uncommitted)} uncommitted files", "file", "instant", "is", ">MB")
     for each in report.uncommitted[:_UNCOMMITTED_SHOWN]:
         state = "being written" if each.pending else "a leftover"
         table.add_row(escape(each.path), each.instant, state, megabytes(each.size_bytes))
@@ -138,21 +126,12 @@ def _show_uncommitted(report: TableReport, console: Console) -> None:
 def _show_pipelines(report: TableReport, console: Console) -> None:
     if not report.pipelines:
         return
-    table = _table("Pipelines", "name", ">epoch", "claimed by", "last instant", "position")
+    table = new_table("Pipelines", "name", ">epoch", "claimed by", "last instant", "position")
     for each in report.pipelines:
         epoch = "-" if each.epoch is None else str(each.epoch)
         cells = (each.name, epoch, each.claimant or "-", each.last_instant or "-", each.position or "-")
         table.add_row(*map(escape, cells))
     console.print(table)
-
-
-def _table(title: str, *columns: str) -> Table:
-    """A table; a column whose name starts with > is aligned to the right."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        right = column.startswith(">")
-        table.add_column(column.removeprefix(">"), justify="right" if right else "left", overflow="fold")
-    return table
 
 
 def _number(value: int | None) -> str:

@@ -126,6 +126,75 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True)
+class UnmergedGroup:
+    """A file group whose latest slice has log files. Sizes in bytes, ages in seconds."""
+
+    partition_path: str
+    file_id: str
+    log_files: int
+    log_bytes: int
+    base_bytes: int | None
+    """None: it has no base file, so a read-optimized query shows nothing of it."""
+    oldest_log_age: float
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPlan:
+    """A compaction or clean that is on the timeline and not complete."""
+
+    time: str
+    action: str
+    age: float
+    """Seconds since its request."""
+    file_groups: int | None
+    """Of a compaction; None: it has no readable plan."""
+    files: int | None
+    """That a clean deletes."""
+    by: str
+    """Who planned it: bucketingest, or another writer."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueServices:
+    """What would be done now. None: it cannot be known, `unknown` says why."""
+
+    compaction_file_groups: int | None
+    clean_files: int | None
+    archive_instants: int
+    """Completed writes that are old enough to leave the timeline; something may still keep them there."""
+    log_age: float
+    """Seconds: limit of the age of a log file."""
+    log_files: int
+    """Limit of the log files of a file group."""
+    log_ratio: float
+    """Limit of the bytes of the log files by those of the base file."""
+    retain: float
+    """Seconds for which superseded files stay."""
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesReport:
+    """Table services. Of the latest slices; sizes in bytes."""
+
+    unmerged_groups: int
+    """File groups with log files."""
+    without_base: int
+    """Those of them without a base file."""
+    log_files: int
+    log_bytes: int
+    base_bytes: int
+    read_optimized_age: float | None
+    """Seconds since the request of the oldest log file's instant: so far behind are read-optimized queries. None
+    without log files.
+    """
+    oldest: tuple[UnmergedGroup, ...]
+    """The file groups with the oldest log files, at most five."""
+    pending: tuple[PendingPlan, ...]
+    due: DueServices
+
+
+@dataclass(frozen=True, slots=True)
 class TableReport:
     """Everything inspect reports."""
 
@@ -143,5 +212,6 @@ class TableReport:
     unmarked_partitions: tuple[str, ...]
     """Partitions whose rows readers skip: the partition metadata file is missing."""
     pipelines: tuple[Pipeline, ...]
+    services: ServicesReport
     findings: tuple[str, ...]
     """What is wrong, each with what to do; empty: nothing found."""

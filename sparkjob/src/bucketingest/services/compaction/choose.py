@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Self
 
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation, CompactionPlan, operation_metrics
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice, FileView, Group
 from bucketingest.hudi.timeline.instant import parse_time
+from bucketingest.spec.fields.services import Compaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,11 @@ class CompactionTriggers:
     """Bytes of the log files against those of the base file: a snapshot read merges them all."""
     log_age: timedelta = timedelta(hours=1)
     """Age of the oldest log file: a read-optimized read is at most so far behind."""
+
+    @classmethod
+    def of(cls, compaction: Compaction) -> Self:
+        """Those of a resource."""
+        return cls(compaction.log_files, compaction.log_percent / 100, compaction.log_age)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,115 @@
+"""What `inspect` says of table services: what is not merged, what is pending, what is due by which limits."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+from bucketingest.cli.inspection.command import inspected
+from bucketingest.cli.inspection.report import ServicesReport
+from bucketingest.cli.inspection.services import OLDEST_SHOWN, Rules
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.timeline.instant import CLEAN, format_time
+from bucketingest.hudi.timeline.timeline import create_requested
+from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.storage import Storage
+from support.jobs.commands import Command
+from support.tables.fixtures import unpack_fixture
+from support.tables.other_writers import schedule_compaction
+from support.tables.services.compactions import compact, finish, started, written
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import row
+
+TWO_FILES = Rules(CompactionTriggers(log_files=2, log_ratio=1000.0))
+
+
+def services(storage: Storage, rules: Rules = TWO_FILES) -> ServicesReport:
+    return inspected(storage, rules, instants=10, pending_limit=timedelta(minutes=10)).services
+
+
+def test_log_files_that_are_not_merged_and_their_age() -> None:
+    given = written(base_files=False)
+    found = services(given.storage)
+    logs = [info for info in given.storage.list() if ".log." in info.path]
+    assert (found.log_files, found.log_bytes) == (len(logs), sum(each.size for each in logs))
+    assert (found.unmerged_groups, found.without_base, found.base_bytes) == (4, 4, 0)
+    assert found.read_optimized_age == found.oldest[0].oldest_log_age > 0
+    assert found.due.compaction_file_groups == 4
+
+
+def test_after_a_compaction_nothing_is_due_until_something_is_written() -> None:
+    given = written(base_files=False)
+    compact(given.storage)
+    found = services(given.storage)
+    assert (found.unmerged_groups, found.log_files, found.read_optimized_age) == (0, 0, None)
+    assert found.due.compaction_file_groups == 0
+    assert found.base_bytes == sum(i.size for i in given.storage.list() if i.path.endswith(".parquet"))
+    given.table.attempt().run(offsets(9, 11), [row("k0", at=50)])
+    found = services(given.storage)
+    assert (found.unmerged_groups, found.without_base) == (1, 0)
+    assert found.oldest[0].base_bytes is not None
+    assert services(given.storage, Rules()).due.compaction_file_groups == 1, "small base files: by their bytes"
+
+
+def test_only_the_file_groups_with_the_oldest_log_files_are_named() -> None:
+    table = TestTable()
+    attempt = table.attempt()
+    for number in range(OLDEST_SHOWN + 2):
+        attempt.run(offsets(number, number + 1), [row("k", region=f"r{number}")])
+    found = services(table.storage)
+    assert found.unmerged_groups == OLDEST_SHOWN + 2
+    assert [each.partition_path for each in found.oldest] == [f"r{number}" for number in range(OLDEST_SHOWN)]
+
+
+def test_file_groups_of_a_pending_plan_are_not_due_and_its_planner_is_named() -> None:
+    given = written(base_files=False)
+    started(given.storage)
+    found = services(given.storage)
+    (plan,) = found.pending
+    assert (plan.action, plan.file_groups, plan.by) == ("compaction", 4, "bucketingest")
+    assert found.due.compaction_file_groups == 0
+    finish(given.storage)
+    assert services(given.storage).pending == ()
+
+
+def test_another_writers_plan_is_named_as_such() -> None:
+    given = written(base_files=False)
+    schedule_compaction(given.table)
+    assert [each.by for each in services(given.storage).pending] == ["another writer"]
+
+
+def test_what_cannot_be_read_is_said_and_hides_nothing_else() -> None:
+    given = written(base_files=False)
+    create_requested(given.storage, format_time(utc_now()), "compaction")
+    found = services(given.storage)
+    assert found.pending[0].file_groups is None
+    assert found.unmerged_groups == 4
+    assert (found.due.compaction_file_groups, found.due.clean_files) == (None, None)
+    assert [each.partition(":")[0] for each in found.due.unknown] == ["compaction", "clean"]
+
+
+def test_what_a_clean_would_delete_and_one_that_is_pending() -> None:
+    given = written(base_files=True)
+    compact(given.storage)
+    given.table.attempt().run(offsets(9, 11), [row("k0", at=50)])
+    rules = Rules(retain=timedelta(0))
+    assert services(given.storage).due.clean_files == 0, "within 24 hours"
+    assert (services(given.storage, rules).due.clean_files or 0) > 0
+    create_requested(given.storage, format_time(utc_now()), CLEAN)
+    (pending,) = services(given.storage).pending
+    assert (pending.action, pending.files) == (CLEAN, None)
+
+
+def test_the_limits_are_those_of_a_resource(command: Command, tmp_path: Path, resource_file: Path) -> None:
+    limits = {"compaction": {"logAge": "6h", "logFiles": 200}, "clean": {"retain": "48h"}}
+    with resource_file.open("a") as file:
+        file.write(f"  services: {json.dumps({'mode': 'inline', **limits})}\n")
+    table = unpack_fixture("java_v9_avro", tmp_path)
+    ended = command("inspect", table, "--json", "--resource", resource_file)
+    assert ended.code == 0, ended.err
+    due = json.loads(ended.out)["services"]["due"]
+    assert (due["log_age"], due["log_files"], due["log_ratio"], due["retain"]) == (21600.0, 200, 0.5, 172800.0)
+    text = command("inspect", table, "--resource", resource_file).out
+    assert "a log file of 6 h 0 min, 200 log files, or logs of 50% of the base file" in text
+    assert "superseded for 2 d 0 h" in text
