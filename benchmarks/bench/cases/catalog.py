@@ -16,6 +16,7 @@ from bench.cases.compaction_memory import compaction_memory_cases
 from bench.cases.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
+from bench.cases.services_flat import services_flat_cases
 from bench.cases.services_scale import services_scale_cases
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset, json_messages
 from bench.results_format import Case, this_machine
@@ -195,6 +196,17 @@ class ServicesScale:
         return services_scale_cases(self.name, options)
 
 
+@dataclass(frozen=True, slots=True)
+class ServicesFlat:
+    """A table that is old and looked after, against a young one."""
+
+    name: str = "services-flat"
+
+    def run(self, options: Options) -> Iterable[Case]:
+        """Measure."""
+        return services_flat_cases(self.name, options)
+
+
 class Benchmark(Protocol):
     """A benchmark that the command line can name."""
 
@@ -222,6 +234,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Compaction(),
         CompactionMemory(),
         ServicesScale(),
+        ServicesFlat(),
     )
 }
 

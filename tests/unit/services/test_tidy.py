@@ -11,14 +11,12 @@ from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant import CLEAN
-from bucketingest.lease.record import LeaseLost, LeaseOwner
-from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.by_hand import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
-from bucketingest.services.tidy import Guarded, archive_old, archive_plan, clean, held_back, lease_check
+from bucketingest.services.tidy import Guarded, archive_old, archive_plan, clean, held_back
 from bucketingest.write.instants.journal import Journal
 from support.tables.other_writers import roll_back_completed, switch_on_metadata_table
 from support.tables.services.snapshot import snapshot
@@ -98,16 +96,3 @@ def test_a_table_with_hudis_metadata_table_is_refused() -> None:
         clean(guarded(table), NOTHING)
     with pytest.raises(UnsupportedTable):
         archive_old(guarded(table))
-
-
-def test_only_the_lease_of_the_job_counts() -> None:
-    table = TestTable()
-    with TableLease.acquire(table.storage, LeaseOwner(PIPELINE), wait=timedelta(0)) as lease:
-        check = lease_check(table.storage, lease.lease_id)
-        check()
-        lease.renew()
-        check()
-        with pytest.raises(LeaseLost):
-            lease_check(table.storage, "another")()
-    with pytest.raises(LeaseLost):
-        check()

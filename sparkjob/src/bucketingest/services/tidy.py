@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Self
 
 from bucketingest.hudi.lock.clocks import utc_now
@@ -17,8 +16,6 @@ from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.timeline.instant import ROLLBACK
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.lease.objects import newest_lease
-from bucketingest.lease.record import LeaseLost
 from bucketingest.services.archive.choose import ArchiveChoice, ArchiveRules, Held, choose, old_writes
 from bucketingest.services.archive.execute import ArchiveResult, archive
 from bucketingest.services.archive.facts import read_facts
@@ -131,14 +128,3 @@ def _added(storage: Storage) -> Iterator[str]:
         _, opened = journal.newest_round(number)
         for (partition_path, _), names in (opened.added if opened is not None else {}).items():
             yield from (join(partition_path, name) for name in names)
-
-
-def lease_check(storage: Storage, lease_id: str) -> Callable[[], None]:
-    """Raises LeaseLost if the table's newest lease is not this one: for a process beside the one that renews it."""
-    return partial(_check_lease, storage, lease_id)
-
-
-def _check_lease(storage: Storage, lease_id: str) -> None:
-    _, newest = newest_lease(storage)
-    if newest is None or newest.lease_id != lease_id or newest.released:
-        raise LeaseLost(f"{storage.url}: the job that started this service no longer holds the table's lease")

@@ -25,6 +25,8 @@ from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.beating import beating
+from bucketingest.lease.guard import lease_and_lock
+from bucketingest.lease.stored import StoredLease
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.commit import Ready, ready_commit
@@ -35,7 +37,7 @@ from bucketingest.services.compaction.propose import Look, propose
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
 from bucketingest.services.compaction.work import Task, Work
-from bucketingest.services.tidy import Guarded, archive_old, clean, lease_check
+from bucketingest.services.tidy import Guarded, archive_old, clean
 from bucketingest.storage import Storage
 
 _PRIORITY: Final = 10
@@ -101,12 +103,7 @@ class Tidy:
         """Carry the request out."""
         properties = load_table(self.storage).properties
         lock = open_lock(self.storage, properties, self.lock, "bucketingest table services")
-        check_lease = lease_check(self.storage, self.lease_id)
-
-        def check() -> None:
-            check_lease()
-            lock.check()
-
+        check = lease_and_lock(StoredLease(self.storage, self.lease_id), lock)
         CompactionHolder(self.storage, lock.held, check).sweep_old()
         table = Guarded(self.storage, lock.held, check)
         cleaned = clean(table, self.retention)
