@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Self
 
@@ -19,12 +19,13 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveChoice, ArchiveRules, Held, choose, old_writes
 from bucketingest.services.archive.execute import ArchiveResult, archive
 from bucketingest.services.archive.facts import read_facts
+from bucketingest.services.archive.idle import idle_pipelines, retire
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.decisions import StoredDecisions
 from bucketingest.services.clean.execute import Cleaned, CleanOptions, clean_table
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.storage import Storage
+from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import Journal, pipelines
 
 log = logging.getLogger(__name__)
@@ -75,21 +76,35 @@ def archive_old(table: Guarded, rules: ArchiveRules | None = None) -> list[Archi
     Raises UnsupportedTable for a table with Hudi's metadata table, and what `archive` raises.
     """
     refuse_metadata_table(table.storage)
+    rules = rules or ArchiveRules()
     results: list[ArchiveResult] = []
     while len(results) < _RUNS_MAX:
-        held = held_back(table.storage)
+        retired = _retired(table, rules)
+        held = replace(held_back(table.storage), retired=retired)
         results.append(archive(table.storage, held, lock=table.lock, check=table.check, rules=rules, clock=table.clock))
         if not results[-1].instants:
             break
     return results
 
 
-def archive_plan(table: Guarded) -> ArchiveChoice:
+def archive_plan(table: Guarded, rules: ArchiveRules | None = None) -> ArchiveChoice:
     """What the next archival would take off the timeline, and what keeps others there. Changes nothing."""
-    rules, timeline, now = ArchiveRules(), Timeline.load(table.storage), table.clock()
-    held = held_back(table.storage)
+    rules, timeline, now = rules or ArchiveRules(), Timeline.load(table.storage), table.clock()
+    held = replace(held_back(table.storage), retired=_retired(table, rules, dry_run=True))
     facts = read_facts(table.storage, timeline, old_writes(timeline, rules, now)[: rules.instants_max], held.retired)
     return choose(timeline, facts, held, rules, now)
+
+
+def _retired(table: Guarded, rules: ArchiveRules, *, dry_run: bool = False) -> frozenset[str]:
+    """The idle pipelines whose instants may go: their position is kept beside the timeline."""
+    timeline = Timeline.load(table.storage)
+    old = old_writes(timeline, rules, table.clock())[: rules.instants_max]
+    try:
+        idle = idle_pipelines(table.storage, timeline, old) if old else {}
+    except NotFound:  # another writer archives
+        return frozenset()
+    check = None if dry_run else table.check
+    return frozenset(name for name, instant in idle.items() if retire(table.storage, timeline, name, instant, check))
 
 
 def held_back(storage: Storage) -> Held:
