@@ -18,6 +18,7 @@ from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
 from bench.cases.services_flat import services_flat_cases
 from bench.cases.services_scale import services_scale_cases
+from bench.cases.services_tidy import services_tidy_cases
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset, json_messages
 from bench.results_format import Case, this_machine
 from bench.sides.client import Run
@@ -207,6 +208,17 @@ class ServicesFlat:
         return services_flat_cases(self.name, options)
 
 
+@dataclass(frozen=True, slots=True)
+class ServicesTidy:
+    """Our clean and archive against Hudi's procedures."""
+
+    name: str = "services-tidy"
+
+    def run(self, options: Options) -> Iterable[Case]:
+        """Measure."""
+        return services_tidy_cases(self.name, options, peer=HUDI)
+
+
 class Benchmark(Protocol):
     """A benchmark that the command line can name."""
 
@@ -235,6 +247,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         CompactionMemory(),
         ServicesScale(),
         ServicesFlat(),
+        ServicesTidy(),
     )
 }
 

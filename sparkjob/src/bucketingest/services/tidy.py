@@ -30,8 +30,8 @@ from bucketingest.write.instants.journal import Journal, pipelines
 
 log = logging.getLogger(__name__)
 
-_RUNS_MAX = 100
-"""Archivals at once: each moves at most a hundred instants."""
+_RUNS_MAX = 300
+"""Archivals at once: each moves some instants, and holds the lock meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

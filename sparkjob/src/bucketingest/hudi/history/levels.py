@@ -11,6 +11,7 @@ import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -27,6 +28,7 @@ from bucketingest.hudi.history.manifest import (
 )
 from bucketingest.hudi.history.writer import ROWS, TEXTS, Check, create_file, publish, rows_writer
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
+from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -72,10 +74,11 @@ def _runs(entries: Sequence[ManifestEntry], files: int, bytes_max: int) -> Itera
     yield run
 
 
-def merge_level(storage: Storage, check: Check) -> bool:
-    """Merge files of one level into one of the next; whether there was something to merge. Under the table's lock.
+def merge_level(storage: Storage, check: Check, lock: Lock = nullcontext) -> bool:
+    """Merge files of one level into one of the next; whether that was done. The lock is held only to store the result.
 
-    A row that is there twice is kept once. Memory is that of the largest source file.
+    A row that is there twice is kept once. Memory is that of the largest source file. Raises NotFound if another
+    archiver deletes a source meanwhile.
     """
     sources = files_to_merge(load_manifest(storage).entries)
     if not sources:
@@ -85,9 +88,13 @@ def merge_level(storage: Storage, check: Check) -> bool:
     with tempfile.TemporaryDirectory(prefix="bucketingest-") as folder:
         merged = pathlib.Path(folder) / "merged.parquet"
         _merge(storage, sources, str(merged))
+        content = merged.read_bytes()
+    with lock():
         check()
-        entry = create_file(storage, times, int(matches[0][3]) + 1, merged.read_bytes())
-    publish(storage, entry, {source.name for source in sources}, check)
+        if not set(sources) <= set(load_manifest(storage).entries):
+            return False  # another archiver has merged them
+        entry = create_file(storage, times, int(matches[0][3]) + 1, content)
+        publish(storage, entry, {source.name for source in sources}, check)
     return True
 
 

@@ -83,12 +83,18 @@ def read_row(storage: Storage, completed: Instant, requested: Instant | None) ->
     return HistoryRow(completed, metadata or None, plan or None)
 
 
-def write_history_file(storage: Storage, rows: Sequence[HistoryRow]) -> ManifestEntry:
+def write_history_file(storage: Storage, rows: Sequence[HistoryRow], content: bytes | None = None) -> ManifestEntry:
     """Write rows, ascending by request time, as a file of level 0; no reader sees it until a manifest names it.
 
-    Equal rows make equal bytes, so what a crash left is taken as it is. Raises TimelineError if other files have its
-    names.
+    `content`: what `encode_rows` made of them before. Equal rows make equal bytes, so what a crash left is taken as it
+    is. Raises TimelineError if other files have its names.
     """
+    times = (rows[0].instant.request_time, rows[-1].instant.request_time)
+    return create_file(storage, times, 0, encode_rows(rows) if content is None else content)
+
+
+def encode_rows(rows: Sequence[HistoryRow]) -> bytes:
+    """The bytes of a history file. It takes a second for some dozen megabytes: not to be done under the lock."""
     columns = {
         "instantTime": [row.instant.request_time for row in rows],
         "completionTime": [row.instant.completion_time for row in rows],
@@ -100,7 +106,7 @@ def write_history_file(storage: Storage, rows: Sequence[HistoryRow]) -> Manifest
     sink = io.BytesIO()
     with rows_writer(sink) as writer:
         writer.write_table(pa.table(columns, schema=ROWS))
-    return create_file(storage, (rows[0].instant.request_time, rows[-1].instant.request_time), 0, sink.getvalue())
+    return sink.getvalue()
 
 
 def rows_writer(to: io.BytesIO | str) -> pq.ParquetWriter:

@@ -35,7 +35,8 @@ class ArchiveRules:
     """Completed writes that stay, however old. Hudi 1.2.0's default of hoodie.keep.min.commits."""
     min_age: timedelta = timedelta(hours=1)
     """Since a write completed."""
-    instants_max: int = 100
+    instants_max: int = 32
+    """The lock is held meanwhile, and an object store takes some 20 ms to delete each completed file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,15 @@ from typing import Final
 from bucketingest.hudi.errors import TimelineError
 from bucketingest.hudi.history.archived import archived_between, is_settled
 from bucketingest.hudi.history.levels import delete_obsolete, merge_level
-from bucketingest.hudi.history.writer import Check, HistoryRow, publish, read_row, settle, write_history_file
+from bucketingest.hudi.history.writer import (
+    Check,
+    HistoryRow,
+    encode_rows,
+    publish,
+    read_row,
+    settle,
+    write_history_file,
+)
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import TEMP_DIRECTORY, TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.markers import delete_markers
@@ -30,7 +38,7 @@ from bucketingest.storage import NotFound, Storage
 
 log = logging.getLogger(__name__)
 
-BYTES_MAX: Final = 64 * 1024**2
+BYTES_MAX: Final = 16 * 1024**2
 """Of the content of the instants that are archived together, unless the first one has more."""
 _MERGES_MAX: Final = 10
 
@@ -103,6 +111,7 @@ def archive(
         return ArchiveResult(removed=removed)
     if not rows:
         return ArchiveResult((), choice.pins, removed)
+    encoded = encode_rows(rows)
     with lock():
         check()
         now = _Look.at(storage)
@@ -112,7 +121,7 @@ def archive(
         again = set(choose(now.timeline, facts, held, rules, moment).instants)
         agreed = rows[: next((n for n, row in enumerate(rows) if row.instant not in again), len(rows))]
         if agreed:
-            _move(storage, now, agreed, check)
+            _move(storage, now, agreed, encoded if agreed == rows else None, check)
     if agreed:
         _tidy(storage, lock, check, clock)
     return ArchiveResult(tuple(row.instant for row in agreed), choice.pins, removed)
@@ -159,13 +168,14 @@ def _rows(storage: Storage, look: _Look, instants: Iterable[Instant]) -> list[Hi
     return rows
 
 
-def _move(storage: Storage, look: _Look, rows: Sequence[HistoryRow], check: Check) -> None:
-    """Under the lock: into the history, then off the timeline."""
+def _move(storage: Storage, look: _Look, rows: Sequence[HistoryRow], encoded: bytes | None, check: Check) -> None:
+    """Under the lock: into the history, then off the timeline. `encoded`: the rows, if they were encoded before."""
     settle(storage, check)
     missing = _not_archived(storage, rows)
     if missing:
         check()
-        publish(storage, write_history_file(storage, missing), (), check)
+        content = encoded if missing == rows else None
+        publish(storage, write_history_file(storage, missing, content), (), check)
     if _not_archived(storage, rows):
         raise TimelineError(
             f"{storage.url}: the history does not have what was just archived: another writer archives without the "
@@ -201,9 +211,9 @@ def _take_off(storage: Storage, look: _Look, instants: Sequence[Instant]) -> Non
 
 def _tidy(storage: Storage, lock: Lock, check: Check, clock: Callable[[], datetime]) -> None:
     """Merge small history files, and delete those that are not needed any more."""
+    for _ in range(_MERGES_MAX):
+        if not merge_level(storage, check, lock):
+            break
     with lock():
         check()
-        for _ in range(_MERGES_MAX):
-            if not merge_level(storage, check):
-                break
         delete_obsolete(storage, clock())
