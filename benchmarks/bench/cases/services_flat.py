@@ -83,7 +83,7 @@ def _old_cases(name: str, path: Path, hudi: Side, options: Options) -> Iterator[
 
 
 def _day_case(name: str, path: Path, hudi: Side, options: Options) -> Case:
-    commits = min(_DAY, options.rows)
+    commits = min(_DAY, options.rows) - 1  # the last one before a compaction: there is most to merge
     aged = _table(path, commits, timedelta(hours=24))
     aged.run(commits)
     fresh = path.with_name("fresh")
