@@ -98,6 +98,8 @@ def ready_commit(storage: Storage, journal: CompactionJournal, number: int, roun
 def _sizes_of(storage: Storage, paths: Collection[str]) -> dict[str, int]:
     """Sizes in bytes of those files that are in storage; one listing for each of their partitions."""
     partitions = sorted({split(path)[0] for path in paths})
+    if len(partitions) <= _READERS:
+        return {info.path: info.size for info in list_data(storage, partitions) if info.path in paths}
     with ThreadPoolExecutor(_READERS) as threads:
         listed = threads.map(lambda partition_path: list(list_data(storage, [partition_path])), partitions)
         return {info.path: info.size for info in chain.from_iterable(listed) if info.path in paths}
