@@ -16,6 +16,9 @@ from bench.cases.compaction_memory import compaction_memory_cases
 from bench.cases.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
+from bench.cases.services_flat import services_flat_cases
+from bench.cases.services_scale import services_scale_cases
+from bench.cases.services_tidy import services_tidy_cases
 from bench.cases.state import state_cases
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset, json_messages
 from bench.results_format import Case, this_machine
@@ -195,6 +198,39 @@ class State:
         return state_cases(self.name, options)
 
 
+@dataclass(frozen=True, slots=True)
+class ServicesScale:
+    """How long table services hold up the query's thread."""
+
+    name: str = "services-scale"
+
+    def run(self, options: Options) -> Iterable[Case]:
+        """Measure."""
+        return services_scale_cases(self.name, options)
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesFlat:
+    """A table that is old and looked after, against a young one."""
+
+    name: str = "services-flat"
+
+    def run(self, options: Options) -> Iterable[Case]:
+        """Measure."""
+        return services_flat_cases(self.name, options)
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesTidy:
+    """Our clean and archive against Hudi's procedures."""
+
+    name: str = "services-tidy"
+
+    def run(self, options: Options) -> Iterable[Case]:
+        """Measure."""
+        return services_tidy_cases(self.name, options, peer=HUDI)
+
+
 class Benchmark(Protocol):
     """A benchmark that the command line can name."""
 
@@ -222,6 +258,9 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Compaction(),
         CompactionMemory(),
         State(),
+        ServicesScale(),
+        ServicesFlat(),
+        ServicesTidy(),
     )
 }
 

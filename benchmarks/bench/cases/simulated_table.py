@@ -5,6 +5,7 @@ of file groups can be measured.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ import pyarrow as pa
 from bucketingest.hudi.naming import LogFileName, join
 from bucketingest.hudi.rollback.markers import marker_path
 from bucketingest.hudi.table.table import TableDefinition
-from bucketingest.storage import open_storage
+from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings
 from bucketingest.write.instants.source_range import SourceRange
@@ -22,7 +23,6 @@ from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.rows.write_status import WriteStatus
 
 ROWS_PER_FILE_GROUP: Final = 10_000
-_BUCKETS_MAX: Final = 1_000
 _COLUMNS: Final = pa.schema([("id", pa.string()), ("day", pa.string()), ("updated_at", pa.timestamp("us", "UTC"))])
 
 
@@ -38,14 +38,19 @@ class CommitTimes:
 
 @dataclass
 class SimulatedTable:
-    """A table of `file_groups` file groups, in partitions of at most 1,000 buckets, and one attempt of a pipeline.
+    """A table of `file_groups` file groups, and one attempt of a pipeline.
 
     Each commit reports one log file per file group; only their markers exist.
     """
 
     path: Path
+    """Its folder, also if it is reached through a server of which this is the storage."""
     file_groups: int
     pipeline: str = "simulated"
+    buckets_max: int = 1_000
+    """Most buckets of a partition."""
+    storage: Storage | None = None
+    """How the coordinator reaches it; None: as the folder."""
     coordinator: InstantCoordinator = field(init=False)
     last: Assignment | None = field(default=None, init=False)
     """The last commit's instant."""
@@ -59,7 +64,7 @@ class SimulatedTable:
     @property
     def buckets(self) -> int:
         """Buckets per partition."""
-        return min(self.file_groups, _BUCKETS_MAX)
+        return min(self.file_groups, self.buckets_max)
 
     def open(self) -> OpenTable:
         """The table as a new attempt finds it."""
@@ -70,7 +75,7 @@ class SimulatedTable:
             ordering_field="updated_at",
             buckets=self.buckets,
         )
-        return open_table(open_storage(str(self.path)), definition, _COLUMNS)
+        return open_table(self.storage or open_storage(str(self.path)), definition, _COLUMNS)
 
     def commit(self, file_groups: int | None = None) -> CommitTimes:
         """Commit an instant that wrote to `file_groups` file groups, by default all."""
@@ -86,7 +91,7 @@ class SimulatedTable:
             self.last = assignment
             statuses = self._statuses(assignment, count)
             names = [marker_path(assignment.instant_time, each.partition_path, each.file_name) for each in statuses]
-            _empty_files([self.path / name for name in names])
+            empty_files([self.path / name for name in names])
             tasks_ended = time.perf_counter()
             return statuses
 
@@ -98,7 +103,7 @@ class SimulatedTable:
         """Empty files under the names of the last commit, so that listings find as many files as it names."""
         assert self.last is not None, "after a commit"
         statuses = self._statuses(self.last, self.file_groups)
-        _empty_files([self.path / join(status.partition_path, status.file_name) for status in statuses])
+        empty_files([self.path / join(status.partition_path, status.file_name) for status in statuses])
 
     def _statuses(self, assignment: Assignment, count: int) -> list[WriteStatus]:
         return [self._status(assignment, *divmod(number, self.buckets)) for number in range(count)]
@@ -121,7 +126,7 @@ class SimulatedTable:
         )
 
 
-def _empty_files(paths: list[Path]) -> None:
+def empty_files(paths: Iterable[Path]) -> None:
     """Make them: in each directory one file with many names, which is ten times faster."""
     first: dict[Path, Path] = {}
     for path in paths:

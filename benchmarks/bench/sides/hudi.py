@@ -59,6 +59,12 @@ class Hudi:
             self._session.conf.unset(name)
         return {"seconds": seconds, "rows": [[str(value) for value in row] for row in rows]}
 
+    def snapshot(self, path: str, column: str) -> Answer:
+        """A snapshot query of a whole table: number of rows, and the greatest value of a column."""
+        started = time.monotonic()
+        (found,) = self._session.read.format("hudi").load(path).agg(F.count(F.lit(1)), F.max(column)).collect()
+        return {"seconds": time.monotonic() - started, "rows": found[0], "greatest": str(found[1])}
+
     def versions(self) -> Answer:
         """Versions of Spark and Java."""
         jvm: Any = self._session.sparkContext._jvm  # noqa: SLF001 - the one way to it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -10,10 +11,14 @@ from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.lease.record import LeaseLost, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.work import Task
 from bucketingest.services.inline import LOOK_EVERY
 from bucketingest.services.worker import Execute, Propose
+from bucketingest.storage.interface import Level, ObjectInfo
 from support.storage.flaky_storage import FlakyStorage
+from support.storage.passing_storage import PassingStorage
 from support.tables.other_writers import schedule_compaction
+from support.tables.services.compactions import Written, execute, roll_back, started
 from support.tables.services.serving_job import Job, write_and_compact
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import offsets
@@ -34,6 +39,55 @@ def test_a_due_compaction_is_done_between_micro_batches() -> None:
     job.pass_time(services, looks=1)
     assert job.compactions == 2
     assert [type(each) for each in job.requests[before:]] == [Propose], "nothing is due"
+
+
+class Unlisted(PassingStorage):
+    """Lists no partition."""
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        assert prefix.startswith(".hoodie"), f"{prefix} is listed between two micro-batches"
+        return super().list(prefix)
+
+    def list_level(self, prefix: str = "") -> Level:
+        assert prefix.startswith(".hoodie"), f"{prefix} is listed between two micro-batches"
+        return super().list_level(prefix)
+
+
+def test_no_partition_is_listed_between_micro_batches() -> None:
+    job = Job()
+    services = job.services(own_storage=Unlisted(job.table.storage))
+    job.pass_time(services, looks=1)
+    assert job.compactions == 1
+    tasks = [each.work.task for each in job.requests if isinstance(each, Execute)]
+    assert tasks == [Task.MERGE, Task.SWEEP]
+    assert snapshot(job.table.storage) == job.rows
+
+
+def test_base_files_that_an_earlier_process_made_are_listed_beside_the_job() -> None:
+    job = Job()
+    work = started(job.table.storage)
+    execute(job.table.storage, work)
+    services = job.services(own_storage=Unlisted(job.table.storage))
+    job.pass_time(services, looks=1)
+    assert job.compactions == 1
+    assert isinstance(job.requests[0], Execute)
+    assert job.requests[0].work.task is Task.LOOK
+
+
+def test_what_was_listed_before_a_rollback_does_not_count() -> None:
+    job = Job()
+    storage = job.table.storage
+    services = job.services(own_storage=Unlisted(storage))
+    job.now += LOOK_EVERY.total_seconds() + 1
+    services.step()
+    services.step()
+    (merge,) = [each for each in job.requests if isinstance(each, Execute)]
+    roll_back(Written(job.table, job.rows), merge.work, finished=True)
+    job.pass_time(services, looks=1)
+    assert job.compactions == 1
+    assert merge.work.round_number == 1
+    assert max(each.work.round_number for each in job.requests if isinstance(each, Execute)) == 2
+    Written(job.table, job.rows).unchanged()
 
 
 def test_what_an_earlier_process_left_is_finished_even_if_services_are_off() -> None:

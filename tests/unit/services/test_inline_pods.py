@@ -8,11 +8,12 @@ import pytest
 
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
+from bucketingest.services.compaction.work import Task
 from bucketingest.services.homes import Home, ServicesPolicy
 from bucketingest.services.inline import LOOK_EVERY
 from bucketingest.services.pods.shared_round import share_round
 from bucketingest.services.pods.waiting import PATIENCE, POLL
-from bucketingest.services.worker import Propose
+from bucketingest.services.worker import Execute, Propose
 from support.tables.other_writers import schedule_compaction
 from support.tables.services.serving_job import Job, write_and_compact
 from support.tables.services.snapshot import snapshot
@@ -37,7 +38,12 @@ def test_pods_merge_and_the_holder_commits() -> None:
     one_pod(job)
     job.now += POLL.total_seconds()
     services.step()
+    assert job.reports[-1].pod_work is None, "an operator must not make another Job for what is done"
+    while services.is_due():
+        services.step()
     assert job.compactions == 1
+    tasks = [each.work.task for each in job.requests if isinstance(each, Execute)]
+    assert tasks == [Task.LOOK, Task.SWEEP], "beside the query"
     last = job.reports[-1]
     assert (last.pod_work, last.compacting, last.compactions) == (None, None, 1)
     assert last.last_compaction is not None

@@ -12,15 +12,13 @@ from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.hudi.history.manifest import VERSION_PATH
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION
-from bucketingest.hudi.timeline.timeline import create_inflight
-from bucketingest.lease.record import LeaseLost, LeaseOwner
-from bucketingest.lease.table_lease import TableLease
+from bucketingest.hudi.timeline.timeline import create_inflight, path_of
 from bucketingest.services.archive.choose import ArchiveRules
+from bucketingest.services.by_hand import compact_now
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.compaction.by_hand import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
-from bucketingest.services.tidy import Guarded, archive_old, archive_plan, clean, held_back, lease_check
+from bucketingest.services.tidy import Guarded, archive_old, archive_plan, clean, held_back
 from bucketingest.write.instants.journal import Journal
 from support.tables.other_writers import roll_back_completed, switch_on_metadata_table
 from support.tables.services.snapshot import snapshot
@@ -109,14 +107,44 @@ def test_a_table_with_hudis_metadata_table_is_refused() -> None:
         archive_old(guarded(table))
 
 
-def test_only_the_lease_of_the_job_counts() -> None:
+def test_a_pipeline_that_was_renamed_does_not_keep_its_instants_on_the_timeline_and_can_come_back() -> None:
     table = TestTable()
-    with TableLease.acquire(table.storage, LeaseOwner(PIPELINE), wait=timedelta(0)) as lease:
-        check = lease_check(table.storage, lease.lease_id)
-        check()
-        lease.renew()
-        check()
-        with pytest.raises(LeaseLost):
-            lease_check(table.storage, "another")()
-    with pytest.raises(LeaseLost):
-        check()
+    old = table.attempt(pipeline="shop/old")
+    for number in range(3):
+        old.run(offsets(number, number + 1), [row(f"old{number}")])
+    years(table, 6)
+    rows = snapshot(table.storage)
+    clean(guarded(table), NOTHING)
+    table.attempt()
+    before = {info.path for info in table.storage.list()}
+    assert not [pin for pin in archive_plan(guarded(table), AT_ONCE).pins if "position" in pin.why]
+    assert {info.path for info in table.storage.list()} == before
+    archive_old(guarded(table), AT_ONCE)
+    left = {str(table.completed()[path_of(each)]) for each in table.timeline().completed_commits}
+    assert not [each for each in left if "shop/old" in each]
+    assert snapshot(table.storage) == rows
+    journal = Journal(table.storage, "shop/old")
+    journal.forget(journal.instants())  # as if it had started often, and aborted each time
+    again = table.attempt(pipeline="shop/old")
+    assert again.coordinator.position == offsets(2, 3)
+    again.run(offsets(3, 4), [row("new")])
+    assert snapshot(table.storage).keys() == {*rows, "new"}
+    assert table.attempt(pipeline="shop/old").coordinator.position == offsets(3, 4)
+
+
+def test_an_idle_pipeline_that_has_something_to_do_keeps_its_instants() -> None:
+    table = TestTable()
+    old = table.attempt(pipeline="shop/old")
+    for number in range(3):
+        old.run(offsets(number, number + 1), [row(f"old{number}")])
+    journal = Journal(table.storage, "shop/old")
+    first, second, _ = journal.instants()
+    journal.mark_overtaken(second, "a test")
+    years(table, 6)
+    clean(guarded(table), NOTHING)
+    table.attempt()
+    archive_old(guarded(table), AT_ONCE)
+    assert {first, second} & {each.request_time for each in table.timeline().completed_commits}
+    position = table.attempt(pipeline="shop/old").coordinator.position
+    assert position is not None
+    assert position.end == offsets(0, 1).end

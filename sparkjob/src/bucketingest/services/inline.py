@@ -16,9 +16,12 @@ from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.instant import parse_time
 from bucketingest.lease.record import LeaseError
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.compaction.holder import CompactionHolder, Ended, Work
+from bucketingest.services.compaction.commit import Ready
+from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.compaction.records import End
+from bucketingest.services.compaction.sweep import Swept
+from bucketingest.services.compaction.work import Ended, Task, Work
 from bucketingest.services.errors import NewerFormat, PlanOutdated, RoundEnded, WorkerDied
 from bucketingest.services.homes import Home, LeftToHudi, ServicesPolicy, left_to_hudi
 from bucketingest.services.pods.waiting import POLL, Pods, PodWork
@@ -194,28 +197,22 @@ class InlineServices:
                 archived_instants=before.archived_instants + answer.instants,
             )
             self._look()
-        elif work is not None:
-            self._look()
+        elif isinstance(answer, Ready | Swept):
+            self._look(answer)
         else:
             self._look_again(LOOK_EVERY)
 
-    def _look(self) -> None:
-        state = self._holder.advance()
+    def _look(self, found: Ready | Swept | None = None) -> None:
+        state = self._holder.advance(found, lists=False)
         if isinstance(state, Work):
             self._note(compacting=state.compaction)
-            choice = self._pods.place(state)
-            self._note(home=choice.home, why=choice.why, pod_work=self._pods.work)
-            if choice.home is Home.JOB:
-                self._look_again(POLL)
-                return
-            self._work = state
-            self._worker = self._start(Execute(self._storage, state, dict(self._given_up)))
+            if not self._goes_to_pods(state):
+                self._work = state
+                self._worker = self._start(Execute(self._storage, state, dict(self._given_up)))
             return
         self._deaths.clear()
         self._given_up.clear()
-        self._pods.end()
-        if self._report.pod_work is not None:
-            self._note(pod_work=None)
+        self._want_no_pods()
         if isinstance(state, Ended):
             self._note_end(state)
         pending = self._holder.open_compaction()
@@ -231,6 +228,23 @@ class InlineServices:
                 self._worker = self._start(Propose(self._storage, self._triggers, self._skipped()))
         else:
             self._look_again(LOOK_EVERY)
+
+    def _goes_to_pods(self, work: Work) -> bool:
+        """Only merges do: what else takes long is for the process beside the job."""
+        if work.task is not Task.MERGE:
+            self._want_no_pods()
+            return False
+        choice = self._pods.place(work)
+        self._note(home=choice.home, why=choice.why, pod_work=self._pods.work)
+        if choice.home is not Home.JOB:
+            return False
+        self._look_again(POLL)
+        return True
+
+    def _want_no_pods(self) -> None:
+        self._pods.end()
+        if self._report.pod_work is not None:
+            self._note(pod_work=None)
 
     @property
     def _leaves_compaction(self) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Self
 
 from bucketingest.hudi.history.manifest import load_manifest
@@ -19,18 +18,17 @@ from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.timeline.instant import ROLLBACK
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.lease.objects import newest_lease
-from bucketingest.lease.record import LeaseLost
 from bucketingest.services.archive.choose import ArchiveChoice, ArchiveRules, Held, choose, old_writes
 from bucketingest.services.archive.execute import ArchiveResult, archive, put_back
 from bucketingest.services.archive.facts import read_facts
 from bucketingest.services.archive.horizon import read_horizon
+from bucketingest.services.archive.idle import idle_pipelines, retire
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.decisions import StoredDecisions
 from bucketingest.services.clean.execute import Cleaned, CleanOptions, clean_table
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.storage import Storage
+from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import Journal, pipelines
 
 log = logging.getLogger(__name__)
@@ -98,21 +96,35 @@ def archive_old(table: Guarded, rules: ArchiveRules | None = None) -> list[Archi
     """
     refuse_metadata_table(table.storage)
     remove_put_back(table)
+    rules = rules or ArchiveRules()
     results: list[ArchiveResult] = []
     while len(results) < _RUNS_MAX:
-        held = held_back(table.storage)
+        retired = _retired(table, rules)
+        held = replace(held_back(table.storage), retired=retired)
         results.append(archive(table.storage, held, lock=table.lock, check=table.check, rules=rules, clock=table.clock))
         if not results[-1].instants:
             break
     return results
 
 
-def archive_plan(table: Guarded) -> ArchiveChoice:
+def archive_plan(table: Guarded, rules: ArchiveRules | None = None) -> ArchiveChoice:
     """What the next archival would take off the timeline, and what keeps others there. Changes nothing."""
-    rules, timeline, now = ArchiveRules(), Timeline.load(table.storage), table.clock()
-    held = held_back(table.storage)
+    rules, timeline, now = rules or ArchiveRules(), Timeline.load(table.storage), table.clock()
+    held = replace(held_back(table.storage), retired=_retired(table, rules, dry_run=True))
     facts = read_facts(table.storage, timeline, old_writes(timeline, rules, now)[: rules.instants_max], held.retired)
     return choose(timeline, facts, held, rules, now)
+
+
+def _retired(table: Guarded, rules: ArchiveRules, *, dry_run: bool = False) -> frozenset[str]:
+    """The idle pipelines whose instants may go: their position is kept beside the timeline."""
+    timeline = Timeline.load(table.storage)
+    old = old_writes(timeline, rules, table.clock())[: rules.instants_max]
+    try:
+        idle = idle_pipelines(table.storage, timeline, old) if old else {}
+    except NotFound:  # another writer archives
+        return frozenset()
+    check = None if dry_run else table.check
+    return frozenset(name for name, instant in idle.items() if retire(table.storage, timeline, name, instant, check))
 
 
 def held_back(storage: Storage) -> Held:
@@ -151,14 +163,3 @@ def _added(storage: Storage) -> Iterator[str]:
         _, opened = journal.newest_round(number)
         for (partition_path, _), names in (opened.added if opened is not None else {}).items():
             yield from (join(partition_path, name) for name in names)
-
-
-def lease_check(storage: Storage, lease_id: str) -> Callable[[], None]:
-    """Raises LeaseLost if the table's newest lease is not this one: for a process beside the one that renews it."""
-    return partial(_check_lease, storage, lease_id)
-
-
-def _check_lease(storage: Storage, lease_id: str) -> None:
-    _, newest = newest_lease(storage)
-    if newest is None or newest.lease_id != lease_id or newest.released:
-        raise LeaseLost(f"{storage.url}: the job that started this service no longer holds the table's lease")

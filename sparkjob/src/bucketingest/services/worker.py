@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -25,14 +25,20 @@ from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.beating import beating
+from bucketingest.lease.guard import lease_and_lock
+from bucketingest.lease.stored import StoredLease
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.commit import Ready, ready_commit
 from bucketingest.services.compaction.facts import HEARTBEAT
-from bucketingest.services.compaction.holder import CompactionHolder, Work
+from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Look, propose
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.compaction.sweep import Swept, sweep
+from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.foreign import ForeignServices, foreign_services
-from bucketingest.services.tidy import Guarded, archive_old, clean, lease_check
+from bucketingest.services.tidy import Guarded, archive_old, clean
 from bucketingest.storage import Storage
 
 _PRIORITY: Final = 10
@@ -58,25 +64,32 @@ class Propose:
     skipped: frozenset[Group] = frozenset()
 
     def run(self, _: Callable[[int, int], None]) -> Looked:
-        """Carry the request out."""
+        """Carry the request out. The answer is without the single file groups: the job needs only the plan."""
         now = datetime.now(UTC)
         look = propose(self.storage, self.triggers, now, skipped=self.skipped)
+        if look.proposal is not None:
+            look = replace(look, proposal=look.proposal.without_groups())
         return Looked(look, foreign_services(self.storage, now))
 
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Make the base files of a round; the answer is the number of operations that failed."""
+    """Do what takes long in a compaction; the answer is what its holder goes on with."""
 
     storage: Storage
     work: Work
     gives_up: Mapping[int, str] = field(default_factory=dict)
 
-    def run(self, starts: Callable[[int, int], None]) -> int:
+    def run(self, starts: Callable[[int, int], None]) -> Ready | Swept:
         """Carry the request out."""
-        with beating(self.storage, self.work.compaction, content=HEARTBEAT):
-            executor = RoundExecutor(self.storage, self.work.number, self.work.round_number)
-            return executor.run(gives_up=self.gives_up, starts=starts)
+        work, journal = self.work, CompactionJournal(self.storage)
+        if work.task is Task.SWEEP:
+            return sweep(self.storage, journal, work.number)
+        with beating(self.storage, work.compaction, content=HEARTBEAT):
+            if work.task is Task.MERGE:
+                executor = RoundExecutor(self.storage, work.number, work.round_number)
+                executor.run(gives_up=self.gives_up, starts=starts)
+            return ready_commit(self.storage, journal, work.number, work.round_number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +116,7 @@ class Tidy:
         """Carry the request out."""
         properties = load_table(self.storage).properties
         lock = open_lock(self.storage, properties, self.lock, "bucketingest table services")
-        check_lease = lease_check(self.storage, self.lease_id)
-
-        def check() -> None:
-            check_lease()
-            lock.check()
-
+        check = lease_and_lock(StoredLease(self.storage, self.lease_id), lock)
         CompactionHolder(self.storage, lock.held, check).sweep_old()
         table = Guarded(self.storage, lock.held, check)
         cleaned = clean(table, self.retention)

@@ -6,8 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Final, Self
+from typing import Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +15,7 @@ from bucketingest.hudi.lock.hudi_lock import HudiLock, open_lock
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.table.table import load_table
+from bucketingest.lease.guard import LEASE_MARGIN, lease_and_lock
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.clean.choose import Retention
@@ -38,9 +38,6 @@ from bucketingest.stream.starter import QueryStarter
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import CoordinatorSettings
 from bucketingest.write.open_table import OpenTable, check_definition, open_table
-
-_LEASE_MARGIN: Final = timedelta(seconds=2)
-"""The lease must stay valid for this long after a commit is decided: longer than one small write takes."""
 
 
 def ingest_resource(
@@ -109,7 +106,7 @@ def _start(
             log_block=pipeline.log_block,
             drop_metadata_table=_drop_of(storage, pipeline, lease),
             lock=lambda: _lock_of(storage, pipeline, lease).held(),
-            check_lease=lambda: lease.check(_LEASE_MARGIN),
+            check_lease=lambda: lease.check(LEASE_MARGIN),
         )
         work = _work(rows, pipeline)
         held = _HeldTable.of(pipeline, opened, lease, board)
@@ -181,14 +178,9 @@ class _HeldTable:
     def of(cls, pipeline: Pipeline, opened: OpenTable, lease: TableLease, board: ProgressBoard) -> Self:
         sleep = _recorded_sleep(board.waited_for_lock)
         lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner), sleep=sleep)
-
-        def check_lease() -> None:
-            lease.check(_LEASE_MARGIN)
-            lock.check()
-
         drops = pipeline.metadata_table == "drop"
         check = MetadataTableDrop(opened.storage, lock.held) if drops else refuse_metadata_table
-        return cls(opened.storage, lock.held, check_lease, check)
+        return cls(opened.storage, lock.held, lease_and_lock(lease, lock), check)
 
 
 def _coordinator(

@@ -16,12 +16,13 @@ from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.compaction.by_hand import compact_now
+from bucketingest.services.by_hand import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.compaction.holder import CompactionHolder, Work
+from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.compaction.work import Work
 from bucketingest.storage import Storage, open_storage
 from support.oracle.client import HudiOracle
 from support.oracle.compare import assert_same_rows

@@ -16,10 +16,14 @@ from bucketingest.lease.record import LeaseError, LeaseLost
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.commit import Ready, ready_commit
 from bucketingest.services.compaction.facts import HEARTBEAT
-from bucketingest.services.compaction.holder import CompactionHolder, Work
+from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.compaction.sweep import Swept, sweep
+from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.errors import CleanRefused
 from bucketingest.services.tidy import Guarded, archive_old, clean
 from bucketingest.write.errors import FencedOut
@@ -65,6 +69,7 @@ class OwnServices:
         self._clock = clock
         self._rules = rules
         self._executors = 0
+        self._found: Ready | Swept | None = None
         around.holder = name
 
     def step(self, actor: Actor, *, to_the_end: bool = False) -> None:
@@ -97,9 +102,11 @@ class OwnServices:
             check_metadata_table=lambda _: None,
             clock=self._clock,
         )
-        state = holder.advance()
+        found, self._found = self._found, None
+        # At the end all in this process, as the command does it.
+        state = holder.advance(found, lists=not plans)
         if isinstance(state, Work):
-            self._execute(view, state, alone=not plans)
+            self._found = self._execute(view, state, alone=not plans)
             return True
         if state is None and plans and holder.open_compaction() is None:
             if self._world.rng.random() < _TIDIES:
@@ -114,17 +121,20 @@ class OwnServices:
             self._world.counts[f"compactions {state.end}"] += 1
         return holder.open_compaction() is not None
 
-    def _execute(self, view: View, work: Work, *, alone: bool) -> None:
-        """In this process, or in one of its own, which may stall and continue when the round has long ended."""
-        if alone or self._world.rng.random() < 0.4:
-            RoundExecutor(view, work.number, work.round_number).run()
-            return
+    def _execute(self, view: View, work: Work, *, alone: bool) -> Ready | Swept | None:
+        """In this process; the next step has the answer, and much may come between. Or in one of its own, which may
+        stall and continue when the round has long ended: its answer is lost.
+        """
+        if alone or self._world.rng.random() < (0.4 if work.task is Task.MERGE else 0.7):
+            return _answer(view, work)
         self._beside("executor", lambda actor: self._run(actor, work))
+        return None
 
     def _run(self, actor: Actor, work: Work) -> None:
         view = self._view(actor)
-        heartbeat.beat(view, work.compaction, HEARTBEAT)
-        RoundExecutor(view, work.number, work.round_number).run()
+        if work.task is not Task.SWEEP:
+            heartbeat.beat(view, work.compaction, HEARTBEAT)
+        _answer(view, work)
 
     def _tidy(self, actor: Actor) -> None:
         """What the process beside the job does now and then."""
@@ -163,3 +173,13 @@ class OwnServices:
 
     def _view(self, actor: Actor) -> View:
         return View(self._around.table, self._world, actor, lists_stale=False, aim=self._rules.aim)
+
+
+def _answer(view: View, work: Work) -> Ready | Swept:
+    """What the process beside the job does, and answers."""
+    journal = CompactionJournal(view)
+    if work.task is Task.SWEEP:
+        return sweep(view, journal, work.number)
+    if work.task is Task.MERGE:
+        RoundExecutor(view, work.number, work.round_number).run()
+    return ready_commit(view, journal, work.number, work.round_number)

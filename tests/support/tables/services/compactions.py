@@ -19,12 +19,13 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMPACTION, ROLLBACK, Instant, State
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.compaction.by_hand import compact_now
+from bucketingest.services.by_hand import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.compaction.holder import CompactionHolder, Work
+from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import Proposal, propose
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.storage import Storage
 from support.tables.other_writers import next_time

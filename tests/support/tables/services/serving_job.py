@@ -79,9 +79,12 @@ class Job:
         self.attempt.run(offsets(0, 2), [row("k0", region="eu"), row("k1", region="us")])
         self.rows = snapshot(self.table.storage)
 
-    def services(self, triggers: CompactionTriggers | None = ALL, storage: Any = None) -> InlineServices:
+    def services(
+        self, triggers: CompactionTriggers | None = ALL, storage: Any = None, own_storage: Any = None
+    ) -> InlineServices:
+        """`own_storage`: of the query's thread alone."""
         storage = storage or self.table.storage
-        holder = CompactionHolder(storage, nullcontext, self.check_lease)
+        holder = CompactionHolder(own_storage or storage, nullcontext, self.check_lease)
         tidy = Tidy(self.table.storage, Retention(retain=timedelta(0)), LockSettings("none"), self.lease_id)
         return InlineServices(
             storage,

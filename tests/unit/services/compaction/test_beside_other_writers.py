@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.hudi.naming import join
+from bucketingest.hudi.naming import BaseFileName, join
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.timeline import heartbeat
@@ -17,12 +18,15 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State, format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.compaction.holder import KEPT_FOR, Work
+from bucketingest.services.compaction.commit import ready_commit
+from bucketingest.services.compaction.facts import read_facts
+from bucketingest.services.compaction.holder import KEPT_FOR
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import NewerFormat
-from support.storage.crashing_storage import CrashingStorage
+from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.other_writers import add_column, next_time, replace_file_groups
 from support.tables.services.compactions import (
     Written,
@@ -145,6 +149,36 @@ def test_a_file_group_that_was_replaced_meanwhile_is_left_out(given: Written) ->
     assert found is not None
     committed = CommitMetadata.decode(given.storage.get(path_of(found)), "commit")
     assert gone.file_id not in {stat.file_id for stats in committed.write_stats.values() for stat in stats}
+
+
+def test_a_decision_waits_for_no_file_that_it_does_not_name(given: Written) -> None:
+    """Its file group was replaced before, and a clean deleted the base file."""
+
+    class Dying(CrashingStorage):
+        """Dies before the completed file."""
+
+        def _change(self, path: str, act: Callable[[], None]) -> None:
+            if path.endswith(".commit"):
+                self.dead = True
+            super()._change(path, act)
+
+    work = started(given.storage)
+    execute(given.storage, work)
+    plan = read_compaction_plan(given.storage, work.compaction)
+    assert plan is not None
+    gone = plan.operations[0]
+    replace_file_groups(given.table, {gone.partition_path: [gone.file_id]})
+    journal = CompactionJournal(given.storage)
+    ready, record = ready_commit(given.storage, journal, work.number, work.round_number), journal.plan(work.number)
+    assert record is not None
+    with suppress(Crash):
+        holder(Dying(given.storage, -1, after_effect=False)).advance()
+    path = join(gone.partition_path, str(BaseFileName(gone.file_id, work.compaction, "1-0-0")))
+    assert given.storage.exists(path)
+    given.storage.delete(path)
+    assert read_facts(given.storage, work.number, record, utc_now(), ready).files_stand is None, "of other files"
+    assert finish(given.storage) == [End.COMPLETED]
+    assert journal.newest_round(work.number)[0] == 1
 
 
 def test_a_column_that_was_added_meanwhile_stays(given: Written) -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
 
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
 from bucketingest.hudi.timeline.instant import COMPACTION, ROLLBACK, Instant, State
 from bucketingest.hudi.timeline.timeline import create_inflight, create_requested, path_of
+from bucketingest.services.compaction.commit import ready_commit
+from bucketingest.services.compaction.facts import read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
+from bucketingest.services.compaction.sweep import sweep
+from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import RoundEnded
+from bucketingest.storage.interface import Level, ObjectInfo
 from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.passing_storage import PassingStorage
 from support.tables.other_writers import next_time
 from support.tables.services.compactions import (
     Written,
@@ -47,12 +54,39 @@ def test_a_rollback_by_another_writer_starts_a_new_round(given: Written, finishe
     given.goes_on()
 
 
+@pytest.mark.parametrize("archived", [False, True], ids=["pending", "finished and archived"])
+def test_files_that_were_listed_before_a_rollback_must_be_listed_again(given: Written, archived: bool) -> None:
+    work, journal = started(given.storage), CompactionJournal(given.storage)
+    execute(given.storage, work)
+    ready = ready_commit(given.storage, journal, work.number, work.round_number)
+    record = journal.plan(work.number)
+    assert record is not None
+    assert read_facts(given.storage, work.number, record, utc_now(), ready).files_stand is True
+    time = roll_back(given, work, finished=archived)
+    if archived:  # nothing on the timeline names it any more
+        for path in [info.path for info in given.storage.list(".hoodie/timeline") if f"/{time}" in info.path]:
+            given.storage.delete(path)
+    assert read_facts(given.storage, work.number, record, utc_now(), ready).files_stand is None
+    state = holder(given.storage).advance(ready)
+    assert isinstance(state, Work)
+    assert state.round_number == 2
+    assert finish(given.storage) == [End.COMPLETED]
+    given.unchanged()
+    given.goes_on()
+
+
 def test_a_rollback_after_the_completed_file_takes_it_off_the_timeline(given: Written) -> None:
     work = started(given.storage)
     execute(given.storage, work)
-    marked = marked_files(given.storage, work.compaction)
+    complete_and_die(given)
+    roll_back_completed(given, work)
+    assert finish(given.storage) == [End.COMPLETED]
+    given.unchanged()
+    given.goes_on()
 
-    class Paused(CrashingStorage):
+
+def complete_and_die(given: Written) -> None:
+    class Dying(CrashingStorage):
         """Dies after the completed file."""
 
         def _change(self, path: str, act: Callable[[], None]) -> None:
@@ -61,13 +95,56 @@ def test_a_rollback_after_the_completed_file_takes_it_off_the_timeline(given: Wr
                 self.dead = True
 
     with suppress(Crash):
-        holder(Paused(given.storage, -1, after_effect=False)).advance()
-    time = next_time(given.table)
+        holder(Dying(given.storage, -1, after_effect=False)).advance()
+
+
+def roll_back_completed(given: Written, work: Work) -> None:
+    time, marked = next_time(given.table), marked_files(given.storage, work.compaction)
     files = tuple(RollbackFile(path.rpartition("/")[0], "", path) for path in sorted(marked))
     plan = RollbackPlan(work.compaction, COMPACTION, files)
     create_requested(given.storage, time, ROLLBACK, plan.encode(given.storage.absolute))
     finish_rollback(given, time, plan)
-    assert finish(given.storage) == [End.COMPLETED]
+
+
+class PausedSweep(PassingStorage):
+    """Others act before it lists the first partition, or before it reads the timeline after that."""
+
+    def __init__(self, given: Written, act: Callable[[], object], *, listed: bool) -> None:
+        super().__init__(given.storage)
+        self._act: Callable[[], object] | None = act
+        self._lists_partitions = False
+        self._listed = listed
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        self._pause(prefix)
+        return super().list(prefix)
+
+    def list_level(self, prefix: str = "") -> Level:
+        self._pause(prefix)
+        return super().list_level(prefix)
+
+    def _pause(self, prefix: str) -> None:
+        is_partition = not prefix.startswith(".hoodie")
+        self._lists_partitions |= is_partition
+        if self._act is not None and self._lists_partitions and is_partition is not self._listed:
+            act, self._act = self._act, None
+            act()
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["before", "after it lists files"])
+def test_a_sweep_that_was_paused_leaves_the_files_of_a_later_round(given: Written, listed: bool) -> None:
+    """It runs beside the job, without the lease: the next holder may find a rollback, and complete another round."""
+    work = started(given.storage)
+    execute(given.storage, work)
+    complete_and_die(given)
+    journal = CompactionJournal(given.storage)
+
+    def others() -> None:
+        roll_back_completed(given, work)
+        assert finish(given.storage) == [End.COMPLETED]
+        assert journal.newest_round(work.number)[0] == 2
+
+    sweep(PausedSweep(given, others, listed=listed), journal, work.number)
     given.unchanged()
     given.goes_on()
 

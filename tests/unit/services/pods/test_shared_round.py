@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from bucketingest.cli.process.signals import StoppedEarly
-from bucketingest.services.compaction.holder import Work
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.pods.claims import DEAD_AFTER, DEATHS_MAX, Claims
 from bucketingest.services.pods.shared_round import SharedRound, share_round

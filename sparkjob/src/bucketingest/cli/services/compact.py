@@ -13,10 +13,11 @@ from rich.table import Table
 
 from bucketingest.cli.services.held_table import TableChoice, held
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.services.compaction.by_hand import compact_now
+from bucketingest.services.by_hand import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.compaction.holder import CompactionHolder, Ended
+from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import Proposal, propose
+from bucketingest.services.compaction.work import Ended
 from bucketingest.spec.quantity import format_duration
 
 EVERYTHING = CompactionTriggers(log_files=1, log_age=timedelta(0))

@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
 
 from bucketingest.cli.table_options import lock_provider, storage_options
 from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
 from bucketingest.hudi.table.table import load_table
+from bucketingest.lease.guard import lease_and_lock
 from bucketingest.lease.record import SERVICES_OWNER, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.tidy import Guarded
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.recovery.command import refuse_unsupported
-
-_LEASE_MARGIN: Final = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +42,4 @@ def held(choice: TableChoice) -> Iterator[Guarded]:
     settings = LockSettings(lock_provider(choice.lock))
     lock = open_lock(storage, load_table(storage).properties, settings, "bucketingest table services")
     with TableLease.acquire(storage, LeaseOwner(SERVICES_OWNER), wait=timedelta(0)) as lease:
-
-        def check() -> None:
-            lease.check(_LEASE_MARGIN)
-            lock.check()
-
-        yield Guarded(storage, lock.held, check)
+        yield Guarded(storage, lock.held, lease_and_lock(lease, lock))

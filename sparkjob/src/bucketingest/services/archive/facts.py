@@ -24,7 +24,7 @@ def read_facts(storage: Storage, timeline: Timeline, old: Sequence[Instant], ret
     """
     return ArchiveFacts(
         load_file_view(storage, timeline),
-        _positions(storage, timeline, old, retired),
+        newest_positions(storage, timeline, old, retired),
         _schema(storage, timeline),
         {
             instant.request_time: replaced_by(storage, instant)
@@ -34,10 +34,10 @@ def read_facts(storage: Storage, timeline: Timeline, old: Sequence[Instant], ret
     )
 
 
-def _positions(
+def newest_positions(
     storage: Storage, timeline: Timeline, old: Sequence[Instant], retired: Collection[str]
 ) -> dict[str, str]:
-    """Of the pipelines with an old instant: only these can lose their position."""
+    """Request time of the newest position, of each pipeline with an old instant: only these can lose theirs."""
     positions: dict[str, str] = {}
     for instant in old:  # ascending: the newest remains
         if (pipeline := _pipeline(storage, instant)) is not None and pipeline not in retired:

@@ -6,20 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
+from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.timeline.instant import CLUSTERING, COMMIT, COMPACTION, LOG_COMPACTION, SAVEPOINT
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.compaction.records import PlanRecord
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal, pipelines
 
 
-def clash(storage: Storage, timeline: Timeline, compaction: str, plan: CompactionPlan) -> str | None:
+def clash(storage: Storage, timeline: Timeline, record: PlanRecord) -> str | None:
     """The first reason, in words; None if there is none. Raises what reading a table raises."""
-    return next(_clashes(storage, timeline, compaction, plan), None)
+    return next(_clashes(storage, timeline, record), None)
 
 
-def _clashes(storage: Storage, timeline: Timeline, compaction: str, plan: CompactionPlan) -> Iterator[str]:
-    groups = {operation.group for operation in plan.operations}
+def _clashes(storage: Storage, timeline: Timeline, record: PlanRecord) -> Iterator[str]:
+    compaction = record.compaction
     for instant in timeline.instants:
         if instant.request_time == compaction:
             if instant.action not in (COMMIT, COMPACTION, SAVEPOINT):  # a savepoint is on it: another writer was fast
@@ -30,7 +31,7 @@ def _clashes(storage: Storage, timeline: Timeline, compaction: str, plan: Compac
             yield f"clustering {instant.request_time} is pending"
         elif instant.action in (COMPACTION, LOG_COMPACTION):
             other = read_compaction_plan(storage, instant.request_time, instant.action)
-            if other is None or not groups.isdisjoint(operation.group for operation in other.operations):
+            if other is None or not record.groups().isdisjoint(operation.group for operation in other.operations):
                 yield f"a file group of it is in {instant.action} {instant.request_time}"
     # Readers know a file's instant by its time alone: they would show the files of one that was aborted.
     for pipeline in pipelines(storage):

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 from bucketingest.hudi.history.archived import archived_times
-from bucketingest.hudi.naming import LogFileName, parse_data_file_name
-from bucketingest.hudi.plans.compaction_plan import CompactionPlan
+from bucketingest.hudi.naming import LogFileName, parse_data_file_name, split
 from bucketingest.hudi.plans.replaced import replaced_file_groups
-from bucketingest.hudi.table.file_view import Group
+from bucketingest.hudi.rollback.rollback import rollbacks_of
+from bucketingest.hudi.table.file_view import Group, list_data
 from bucketingest.hudi.table.schema import AvroSchema, schema_json
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from bucketingest.hudi.timeline.instant import next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.compaction.facts import sizes_of
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import OURS, Decided, OperationResult, PlanRecord
+from bucketingest.services.compaction.records import OURS, Decided, PlanRecord
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal, pipelines
 from bucketingest.write.instants.records import CommitDecision
@@ -30,39 +29,97 @@ from bucketingest.write.open_table import stored_schema
 
 _OPERATION_TYPE = "COMPACT"
 _READERS: Final = 16
-"""Threads that read results: each is a small object."""
+"""Threads that read results and list partitions."""
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A round whose operations all have results."""
+    """A round whose operations all have results: what its commit needs, so that the commit lists and encodes nothing.
 
-    plan: CompactionPlan
+    Made outside the lock, beside the job: a large table has more partitions than can be listed between two
+    micro-batches.
+    """
+
+    number: int
+    round_number: int
+    rollbacks: frozenset[tuple[str, bool]]
+    """The rollbacks of the compaction before the files were listed: request time, and whether it was complete. With
+    others, `files_stand` says nothing.
+    """
+    decided: bool
+    """Whether the round had its decision: `files_stand` is then about the files that it names, else about all that were
+    made.
+    """
     added: Mapping[Group, tuple[str, ...]]
     """Log files that the round merged besides those of the plan."""
-    stats: tuple[WriteStat, ...]
-    failed: Mapping[Group, str]
-    """Operations without a base file, and why: their file groups keep their slices."""
+    groups: frozenset[Group]
+    """File groups that get a base file."""
+    failed: tuple[Group, ...]
+    """Operations without a base file: their file groups keep their slices."""
     files_stand: bool
-    """Whether all base files were in storage just now."""
+    """Whether all base files were in storage."""
+    content: bytes
+    """The completed file, if nothing comes between."""
+    schema: str
+    """The table's columns in it, as JSON."""
 
 
-def ready_commit(
-    storage: Storage, journal: CompactionJournal, number: int, round_number: int, record: PlanRecord
-) -> Ready:
-    """Read a round's results, and look for its base files. Raises NotFound if a result is missing."""
-    plan = record.plan(journal.path(number, "plan"))
+def ready_commit(storage: Storage, journal: CompactionJournal, number: int, round_number: int) -> Ready:
+    """Read a round's results, and look for its base files. Raises NotFound if a result or the plan is missing."""
+    where = journal.path(number, "plan")
+    record = PlanRecord.decode(storage.get(where), where)
+    timeline = Timeline.load(storage)
+    rollbacks = frozenset((i.request_time, i.is_completed) for i in rollbacks_of(storage, timeline, record.compaction))
+    groups = [operation.group for operation in record.plan(where).operations]
     _, opened = journal.newest_round(number)
-    chunks = range(len(record.chunks(len(plan.operations))))
-    with ThreadPoolExecutor(_READERS) as threads:
-        read = threads.map(lambda chunk: journal.results(number, round_number, chunk), chunks)
-        results: list[OperationResult] = list(chain.from_iterable(read))
-    groups = [operation.group for operation in plan.operations]
+    decided = journal.decision(number, round_number)
+    is_decided = decided is not None and decided.completion_time is not None
+    chunks = range(len(record.chunks()))
+    results = _read_all(lambda chunk: journal.results(number, round_number, chunk), chunks)
     stats = tuple(result.stat for result in results if result.stat is not None)
-    sizes = {stat.path: stat.file_size_in_bytes for stat in stats if stat.path is not None}
-    stored = sizes_of(storage, sizes)
-    failed = {group: result.failed for group, result in zip(groups, results, strict=True) if result.failed is not None}
-    return Ready(plan, opened.added if opened else {}, stats, failed, stored == sizes)
+    sizes = decided_files(decided) if decided is not None and is_decided else _sizes(stats)
+    schema = stored_schema(load_table(storage), timeline)
+    assert schema is not None, "the plan had one"
+    return Ready(
+        number,
+        round_number,
+        rollbacks,
+        is_decided,
+        opened.added if opened else {},
+        frozenset((stat.partition_path or "", stat.file_id) for stat in stats),
+        tuple(group for group, result in zip(groups, results, strict=True) if result.failed is not None),
+        sizes_of(storage, sizes) == sizes,
+        compaction_commit(stats, schema).encode(),
+        schema_json(schema),
+    )
+
+
+def decided_files(decided: Decided) -> dict[str, int]:
+    """Path and size in bytes of each base file that the decision commits."""
+    if decided.completion_time is None:
+        return {}
+    commit = CommitMetadata.decode(decided.content, "the decision of a compaction")
+    return _sizes(chain.from_iterable(commit.write_stats.values()))
+
+
+def _sizes(stats: Iterable[WriteStat]) -> dict[str, int]:
+    return {stat.path: stat.file_size_in_bytes for stat in stats if stat.path is not None}
+
+
+def sizes_of(storage: Storage, paths: Collection[str]) -> dict[str, int]:
+    """Sizes in bytes of those files that are in storage; one listing for each of their partitions."""
+    partitions = sorted({split(path)[0] for path in paths})
+    listed = _read_all(lambda partition_path: list_data(storage, [partition_path]), partitions)
+    return {info.path: info.size for info in listed if info.path in paths}
+
+
+def _read_all(read: Callable[[_Item], Iterable[_Found]], items: Sequence[_Item]) -> list[_Found]:
+    if len(items) <= _READERS:
+        return list(chain.from_iterable(map(read, items)))
+    with ThreadPoolExecutor(_READERS) as threads:
+        return list(chain.from_iterable(threads.map(lambda item: list(read(item)), items)))
 
 
 def undecided(storage: Storage, timeline: Timeline) -> str | None:
@@ -82,12 +139,17 @@ def late_logs(storage: Storage, timeline: Timeline, record: PlanRecord, ready: R
 
     A writer without the table's lock, or with a wrong clock, may complete before a time that is already taken.
     """
-    merged = {each.group: {*each.log_files, *ready.added.get(each.group, ())} for each in ready.plan.operations}
+    instants = [
+        instant
+        for instant in timeline.completed_commits
+        if (instant.completion_time or "") < record.compaction and instant.request_time not in record.known
+    ]
+    if not instants:
+        return {}
+    operations = record.plan(f"the plan of compaction {record.compaction}").operations
+    merged = {each.group: {*each.log_files, *ready.added.get(each.group, ())} for each in operations}
     late: dict[Group, list[str]] = {}
-    for instant in timeline.completed_commits:
-        completed_before = (instant.completion_time or "") < record.compaction
-        if not completed_before or instant.request_time in record.known:
-            continue
+    for instant in instants:
         path = path_of(instant)
         for file in CommitMetadata.decode_files(storage.get(path), path):
             group = (file.partition_path, file.file_id)
@@ -102,11 +164,14 @@ def wanted_decision(storage: Storage, timeline: Timeline, ready: Ready, compacti
 
     Raises ClockError, and what reading the timeline raises.
     """
-    replaced = replaced_file_groups(storage, timeline)
-    stats = [stat for stat in ready.stats if (stat.partition_path or "", stat.file_id) not in replaced]
+    replaced = ready.groups & replaced_file_groups(storage, timeline)
     schema = stored_schema(load_table(storage), timeline)
     assert schema is not None, "the plan had one"
     completion_time = next_instant_time(now, {*timeline.times, *archived_times(storage), compaction})
+    if not replaced and schema_json(schema) == ready.schema:
+        return Decided(completion_time, ready.content)
+    planned = CommitMetadata.decode(ready.content, f"the commit of compaction {compaction}").write_stats.values()
+    stats = [each for each in chain.from_iterable(planned) if (each.partition_path or "", each.file_id) not in replaced]
     return Decided(completion_time, compaction_commit(stats, schema).encode())
 
 

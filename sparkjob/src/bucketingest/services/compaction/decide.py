@@ -27,6 +27,8 @@ class Step(StrEnum):
     OPEN_ROUND = "open round"
     EXECUTE = "execute"
     """Base files are missing."""
+    LOOK = "look"
+    """Somebody must look whether the base files are in storage."""
     COMMIT = "commit"
     """All base files are in storage."""
     COMPLETE = "complete"
@@ -65,8 +67,10 @@ class Facts:
     """Whether this release merges as the one that opened the newest round."""
     complete_results: bool = False
     """Whether every operation of the newest round has its result."""
-    files_stand: bool = True
-    """Whether all base files that the decision commits are in storage."""
+    files_stand: bool | None = True
+    """Whether all base files that the decision commits, without one all of the round, are in storage; None: nobody has
+    looked.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,8 @@ def _completed(facts: Facts) -> Choice:
         return Choice(Step.UNDO, "a paused process completed a round whose base files are deleted")
     ours = facts.decided is not None and facts.decided.completion_time == facts.completion_time
     unknown = facts.rollbacks - (facts.opened.rollbacks if facts.opened else frozenset())
+    if ours and unknown and facts.files_stand is None:
+        return Choice(Step.LOOK, f"rollback {max(unknown)} may have deleted its base files")
     if ours and unknown and not facts.files_stand:
         return Choice(Step.UNDO, f"rollback {max(unknown)} deleted its base files")
     return Choice(Step.END, "it is complete", End.COMPLETED)
@@ -126,12 +132,14 @@ def _pending(facts: Facts) -> Choice:
         return Choice(Step.OPEN_ROUND, f"another writer rolled it back: {max(unknown)}")
     if decided is not None and decided.completion_time is None:
         return Choice(Step.OPEN_ROUND, "the round was closed")
-    if decided is not None and not facts.files_stand:
+    if decided is None and not facts.merges_alike:
+        return Choice(Step.OPEN_ROUND, "it was opened by a release that merges otherwise")
+    if decided is None and not facts.complete_results:
+        return Choice(Step.EXECUTE, "base files are missing")
+    if facts.files_stand is None:
+        return Choice(Step.LOOK, "all its base files were made")
+    if not facts.files_stand:
         return Choice(Step.OPEN_ROUND, "base files of the round are missing")
     if decided is not None:
         return Choice(Step.COMPLETE, "its commit is decided")
-    if not facts.merges_alike:
-        return Choice(Step.OPEN_ROUND, "it was opened by a release that merges otherwise")
-    if facts.complete_results:
-        return Choice(Step.COMMIT, "all base files are in storage")
-    return Choice(Step.EXECUTE, "base files are missing")
+    return Choice(Step.COMMIT, "all base files are in storage")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import datetime
-from itertools import chain
 from typing import Final
 
 from bucketingest.hudi.history.archived import is_archived
-from bucketingest.hudi.naming import split
 from bucketingest.hudi.rollback.rollback import rollbacks_of
-from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMPACTION, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.compaction.clash import clash
+from bucketingest.services.compaction.commit import Ready
 from bucketingest.services.compaction.decide import Facts
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import Decided, PlanRecord
+from bucketingest.services.compaction.records import PlanRecord
 from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.storage import NotFound, Storage
 
@@ -26,8 +22,12 @@ HEARTBEAT: Final = b"bucketingest"
 """Content of our heartbeats; Hudi's are empty."""
 
 
-def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime) -> Facts:
-    """The facts of the compaction of this number. Raises what reading a table raises."""
+def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime, ready: Ready | None) -> Facts:
+    """The facts of the compaction of this number. Lists no partition: `ready` says which base files are in storage, if
+    it is of the newest round, as undecided or decided as that is now, and nobody has rolled the compaction back since:
+    a rollback is on the timeline, or has been archived, but has taken the inflight file. Raises what reading a table
+    raises.
+    """
     journal = CompactionJournal(storage)
     timeline = Timeline.load(storage)
     compaction = record.compaction
@@ -37,8 +37,17 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
     named = rollbacks_of(storage, timeline, compaction)
     round_number, opened = journal.newest_round(number)
     decided = journal.decision(number, round_number) if round_number else None
-    plan, go = record.plan(journal.path(number, "plan")), journal.go(number)
-    operations = len(plan.operations)
+    go = journal.go(number)
+    seen = frozenset((each.request_time, each.is_completed) for each in named)
+    is_decided = decided is not None and decided.completion_time is not None
+    is_now = ready is not None and (ready.number, ready.round_number, ready.rollbacks, ready.decided) == (
+        number,
+        round_number,
+        seen,
+        is_decided,
+    )
+    if found is not None and found.state is State.REQUESTED:
+        is_now = False
     return Facts(
         go=go,
         done=journal.done(number),
@@ -48,7 +57,7 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
         closed_completion=found is not None
         and found.state is State.COMPLETED
         and _of_older_round(journal, number, round_number, found.completion_time),
-        clash=clash(storage, timeline, compaction, plan) if go is None and found is not None else None,
+        clash=clash(storage, timeline, record) if go is None and found is not None else None,
         rollbacks=frozenset(each.request_time for each in named),
         unfinished=any(not each.is_completed for each in named),
         foreign_heartbeat=_foreign_heartbeat(storage, compaction, now),
@@ -57,36 +66,14 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime)
         decided=decided,
         merges_alike=opened is None or opened.merge_version == MERGE_VERSION,
         complete_results=bool(round_number)
-        and journal.result_chunks(number, round_number) >= set(range(len(record.chunks(operations)))),
-        files_stand=decided is None or decided.completion_time is None or files_stand(storage, decided),
+        and journal.result_chunks(number, round_number) >= set(range(len(record.chunks()))),
+        files_stand=ready.files_stand if ready is not None and is_now else None,
     )
 
 
 def requested_path(compaction: str) -> str:
     """Path of the requested file, which has the plan."""
     return path_of(Instant(compaction, COMPACTION, State.REQUESTED))
-
-
-def files_stand(storage: Storage, decided: Decided) -> bool:
-    """Whether every base file that the decision commits is in storage, with its size."""
-    sizes = decided_files(decided)
-    return sizes_of(storage, sizes) == sizes
-
-
-def decided_files(decided: Decided) -> dict[str, int]:
-    """Path and size in bytes of each base file that the decision commits."""
-    if decided.completion_time is None:
-        return {}
-    commit = CommitMetadata.decode(decided.content, "the decision of a compaction")
-    stats = chain.from_iterable(commit.write_stats.values())
-    return {stat.path: stat.file_size_in_bytes for stat in stats if stat.path is not None}
-
-
-def sizes_of(storage: Storage, paths: Collection[str]) -> dict[str, int]:
-    """Sizes in bytes of those files that are in storage; one listing for each of their partitions."""
-    wanted = frozenset(paths)
-    partitions = sorted({split(path)[0] for path in wanted})
-    return {info.path: info.size for info in list_data(storage, partitions) if info.path in wanted}
 
 
 def _of_older_round(journal: CompactionJournal, number: int, newest: int, completion_time: str | None) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final
@@ -25,7 +24,8 @@ from bucketingest.services.compaction.facts import HEARTBEAT, read_facts, reques
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Proposal, services_of
 from bucketingest.services.compaction.records import Decided, End, PlanRecord, Round
-from bucketingest.services.compaction.sweep import keep_one, sweep, take_off_late
+from bucketingest.services.compaction.sweep import Swept, keep_one, sweep, take_off_late
+from bucketingest.services.compaction.work import Ended, Task, Work
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.storage import Storage
@@ -37,31 +37,6 @@ KEPT: Final = 3
 """Newest compactions whose objects stay."""
 KEPT_FOR: Final = timedelta(hours=24)
 """Age up to which a compaction's objects stay: longer than any executor may run or be paused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Base files to make: what an executor needs to know."""
-
-    compaction: str
-    """Its request time."""
-    number: int
-    round_number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A compaction that ended."""
-
-    compaction: str
-    """Its request time."""
-    end: End
-    file_groups: int = 0
-    """File groups that got a base file."""
-    rows: int = 0
-    """Rows of the base files."""
-    failed: tuple[Group, ...] = ()
-    """File groups that could not be merged: they keep their slices."""
 
 
 class CompactionHolder:
@@ -109,7 +84,7 @@ class CompactionHolder:
                     raise PlanOutdated(f"{self._storage.url}: another writer took time {record.compaction}") from None
             timeline = Timeline.load(self._storage)
             as_seen = services_of(timeline) == proposal.seen | {(record.compaction, COMMIT)}
-            why = clash(self._storage, timeline, record.compaction, record.plan(requested_path(record.compaction)))
+            why = clash(self._storage, timeline, record)
             if self._journal.put_go(number, start=as_seen and why is None):
                 log.info("compaction requested", extra={"number": number, **proposal.summary()})
                 return number
@@ -143,12 +118,14 @@ class CompactionHolder:
         record = self._journal.plan(numbers[-1])
         return "" if record is None else record.compaction
 
-    def advance(self) -> Work | Ended | None:
+    def advance(self, found: Ready | Swept | None = None, *, lists: bool = True) -> Work | Ended | None:
         """Take every step of the newest compaction up to the next one that takes long.
 
-        Work: base files must be made first. Ended: it has just ended. None: there is none, or another writer is at it.
+        `found`: the result of the last work. `lists`: partitions may be listed here; else that is work as well.
+        Work: it must be done first. Ended: it has just ended. None: there is none, or another writer is at it.
         Raises NewerFormat, what reading a table raises, and as the lease's check does.
         """
+        ready = found if isinstance(found, Ready) else None
         numbers = self._journal.numbers()
         if not numbers or self._journal.done(numbers[-1]) is not None:
             return None
@@ -159,21 +136,34 @@ class CompactionHolder:
             return None
         for _ in range(_STEPS_MAX):
             self._check_lease()
-            facts = read_facts(self._storage, number, record, self._clock())
+            facts = read_facts(self._storage, number, record, self._clock(), ready)
             choice = decide(facts)
             if choice.step is Step.EXECUTE:
                 self._prepare(record.compaction)
                 return Work(record.compaction, number, facts.round_number)
             if choice.step in (Step.NOTHING, Step.WAIT):
                 return None
-            log.info("compaction", extra={"compaction": record.compaction, "step": choice.step, "why": choice.reason})
+            if choice.step is Step.LOOK:
+                if facts.state is State.REQUESTED:  # rolled back once
+                    self._prepare(record.compaction)
+                if not lists:
+                    return Work(record.compaction, number, facts.round_number, Task.LOOK)
+                ready = ready_commit(self._storage, self._journal, number, facts.round_number)
+                continue
             if choice.step is Step.END:
-                return self._end(number, record, choice.end or End.VOID)
-            self._take(choice, number, record, facts)
+                take_off_late(self._storage, record.compaction, choice.end or End.VOID, self._lock)
+                swept = found if isinstance(found, Swept) and found.number == number else None
+                if swept is None and not lists:
+                    return Work(record.compaction, number, facts.round_number, Task.SWEEP)
+                return self._end(number, record, choice, swept or sweep(self._storage, self._journal, number))
+            log.info("compaction", extra={"compaction": record.compaction, "step": choice.step, "why": choice.reason})
+            self._take(choice, number, record, facts, ready)
+            if choice.step in (Step.COMMIT, Step.COMPLETE):
+                ready = None  # of before
         log.error("compaction does not come to an end", extra={"compaction": record.compaction})
         return None
 
-    def _take(self, choice: Choice, number: int, record: PlanRecord, facts: Facts) -> None:
+    def _take(self, choice: Choice, number: int, record: PlanRecord, facts: Facts, ready: Ready | None) -> None:
         match choice.step:
             case Step.START | Step.VOID:
                 self._journal.put_go(number, start=choice.step is Step.START)
@@ -182,7 +172,8 @@ class CompactionHolder:
             case Step.OPEN_ROUND:
                 self._open_round(number, record, facts, self._next_round(facts, choice.reason))
             case Step.COMMIT | Step.COMPLETE:
-                self._commit(number, record, facts.round_number)
+                assert ready is not None, "the files were looked at"
+                self._commit(number, record, ready)
             case Step.UNDO:
                 self._take_away(record.compaction, facts)
 
@@ -205,18 +196,14 @@ class CompactionHolder:
         self._prepare(record.compaction)
         self._journal.open_round(number, facts.round_number + 1, opened)
 
-    def _commit(self, number: int, record: PlanRecord, round_number: int) -> None:
+    def _commit(self, number: int, record: PlanRecord, ready: Ready) -> None:
         """Decide the round unless it is decided, and carry the decision out, if nothing came between."""
-        ready = ready_commit(self._storage, self._journal, number, round_number, record)
-        self._failed = tuple(ready.failed)
+        self._failed = ready.failed
         with self._lock():
             self._check_metadata_table(self._storage)
-            facts = read_facts(self._storage, number, record, self._clock())
-            if decide(facts).step not in (Step.COMMIT, Step.COMPLETE) or facts.round_number != round_number:
+            facts = read_facts(self._storage, number, record, self._clock(), ready)
+            if decide(facts).step not in (Step.COMMIT, Step.COMPLETE):
                 return  # something came between: look again
-            if facts.decided is None and not ready.files_stand:
-                self._open_round(number, record, facts, self._next_round(facts, "base files are missing"))
-                return
             decided = facts.decided or self._decide(number, record, facts, ready)
             if decided is None or decided.completion_time is None:
                 return
@@ -260,13 +247,12 @@ class CompactionHolder:
                 self._storage.delete(path_of(found))
                 log.error("compaction taken off the timeline: its base files are deleted", extra={"at": compaction})
 
-    def _end(self, number: int, record: PlanRecord, end: End) -> Ended:
-        take_off_late(self._storage, record.compaction, end, self._lock)
-        stats = sweep(self._storage, self._journal, number, record)
-        rows = sum(stat.num_writes for stat in stats)
-        ended = Ended(record.compaction, self._journal.mark_done(number, end), len(stats), rows, self._failed)
-        extra = {"compaction": ended.compaction, "end": ended.end, "file_groups": ended.file_groups, "rows": rows}
-        log.info("compaction ended", extra=extra)
+    def _end(self, number: int, record: PlanRecord, choice: Choice, swept: Swept) -> Ended:
+        end = self._journal.mark_done(number, choice.end or End.VOID)
+        ended = Ended(record.compaction, end, swept.file_groups, swept.rows, self._failed)
+        self._failed = ()
+        extra = {"compaction": ended.compaction, "end": end, "why": choice.reason, "file_groups": ended.file_groups}
+        log.info("compaction ended", extra={**extra, "rows": ended.rows})
         return ended
 
     def sweep_old(self) -> None:
@@ -279,7 +265,7 @@ class CompactionHolder:
             if end is None or record is None:
                 continue
             take_off_late(self._storage, record.compaction, end, self._lock)
-            sweep(self._storage, self._journal, number, record)
+            sweep(self._storage, self._journal, number)
             if number in numbers[:-KEPT] and self._done_for(number, now) > KEPT_FOR:
                 self._journal.forget(number)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Self
 
@@ -27,7 +27,7 @@ from bucketingest.hudi.timeline.instant import (
 )
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.choose import CompactionTriggers, Due, due_groups, plan_of
-from bucketingest.services.compaction.records import OURS, PlanRecord, chunk_size
+from bucketingest.services.compaction.records import OURS, PlanRecord
 from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.services.merge.merge_rules import merge_rules
 from bucketingest.storage import Storage
@@ -58,11 +58,15 @@ class Proposal:
         oldest = max(self.due, key=lambda each: each.age)
         return {
             "compaction": self.record.compaction,
-            "file_groups": len(self.due),
+            "file_groups": self.record.operations,
             "left_for_later": self.left_out,
             "oldest_log_seconds": round(oldest.age.total_seconds()),
             "why": oldest.why,
         }
+
+    def without_groups(self) -> Self:
+        """With only the file group of the oldest log file: what the plan has anyhow need not be handed over twice."""
+        return replace(self, due=(max(self.due, key=lambda each: each.age),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ def propose(storage: Storage, triggers: CompactionTriggers, now: datetime, *, sk
     times = {*timeline.times, *archived_times(storage), *_claimed(storage)}
     compaction = next_instant_time(now - _BEHIND, times, AHEAD_MAX + _BEHIND)
     known = frozenset(instant.request_time for instant in timeline.completed_commits)
-    record = PlanRecord(compaction, schema_json(schema), MERGE_VERSION, known, plan.encode(), chunk_size(len(chosen)))
+    record = PlanRecord.of(compaction, schema_json(schema), MERGE_VERSION, known, plan)
     return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(timeline)))
 
 

@@ -18,11 +18,17 @@ FORMAT_VERSION: Final = 2
 """Counts up whenever an older release would misread these objects. 2: the plan names the size of its chunks."""
 _CHUNK_MAX: Final = 64
 """Ten thousand results would be too many objects to read in a second. Also the size of chunks in format 1."""
+_MIB: Final = 1024**2
 _CHUNKS: Final = 64
 """Chunks that a plan has if it has so many operations: executors share the work by chunks."""
 
 OURS: Final = "bucketingest.services"
 """Key of a plan's and a commit's extra metadata: it is ours."""
+
+
+def size_of(plan: CompactionPlan) -> int:
+    """Bytes of the base and log files that it merges, in whole MiB for each operation."""
+    return int(sum(each.metrics.get("TOTAL_IO_READ_MB", 0.0) for each in plan.operations)) * _MIB
 
 
 def chunk_size(operations: int) -> int:
@@ -53,12 +59,27 @@ class PlanRecord:
     """Request times of the write instants that had completed when the log files were listed."""
     content: bytes
     """The requested file."""
+    operations: int
+    """How many it has: known without decoding it."""
+    size: int
+    """Bytes of the base and log files to merge, in whole MiB for each operation."""
     chunk: int = _CHUNK_MAX
     """Operations of a chunk; the last one may have fewer."""
 
-    def chunks(self, operations: int) -> list[range]:
-        """The places of the operations of each chunk, of a plan with so many operations."""
-        return [range(first, min(first + self.chunk, operations)) for first in range(0, operations, self.chunk)]
+    @classmethod
+    def of(cls, compaction: str, schema: str, merge_version: int, known: frozenset[str], plan: CompactionPlan) -> Self:
+        """That of a new plan."""
+        count = len(plan.operations)
+        return cls(compaction, schema, merge_version, known, plan.encode(), count, size_of(plan), chunk_size(count))
+
+    def chunks(self) -> list[range]:
+        """The places of the operations of each chunk."""
+        starts = range(0, self.operations, self.chunk)
+        return [range(first, min(first + self.chunk, self.operations)) for first in starts]
+
+    def groups(self) -> frozenset[Group]:
+        """The file groups that it merges. Raises InvalidTable."""
+        return frozenset(each.group for each in self.plan(f"the plan of compaction {self.compaction}").operations)
 
     def encode(self) -> bytes:
         """One line of JSON, then the requested file."""
@@ -69,6 +90,8 @@ class PlanRecord:
             "schema": self.schema,
             "mergeVersion": self.merge_version,
             "known": sorted(self.known),
+            "operations": self.operations,
+            "size": self.size,
         }
         return json.dumps(header).encode() + b"\n" + self.content
 
@@ -82,12 +105,17 @@ class PlanRecord:
                 f"{where} was written by a newer release of bucketingest: run table services with that one"
             )
         try:
+            if "operations" not in record:  # an older release did not count
+                plan = CompactionPlan.decode(content, where)
+                record |= {"operations": len(plan.operations), "size": size_of(plan)}
             return cls(
                 record["compaction"],
                 record["schema"],
                 record["mergeVersion"],
                 frozenset(record["known"]),
                 content,
+                record["operations"],
+                record["size"],
                 record.get("chunk", _CHUNK_MAX),
             )
         except (KeyError, TypeError) as error:

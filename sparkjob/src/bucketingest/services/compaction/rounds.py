@@ -18,7 +18,7 @@ from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.instant import COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.compaction.facts import decided_files
+from bucketingest.services.compaction.commit import decided_files
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import OperationResult, PlanRecord, Round
 from bucketingest.services.errors import RoundEnded
@@ -41,7 +41,7 @@ class RoundExecutor:
         self._record, self._opened = self._read()
         self._compaction = self._record.compaction
         self._operations = self._record.plan(self._journal.path(number, "plan")).operations
-        self._chunks = self._record.chunks(len(self._operations))
+        self._chunks = self._record.chunks()
         schema = avro_to_arrow(with_meta_columns(json.loads(self._record.schema)))
         self._rules = merge_rules(load_table(storage), schema)
 

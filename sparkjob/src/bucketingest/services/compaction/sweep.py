@@ -9,6 +9,7 @@ complete the compaction.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from itertools import chain
 
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, BaseFileName, parse_data_file_name
@@ -20,65 +21,84 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.compaction.facts import requested_path, sizes_of
+from bucketingest.services.compaction.commit import sizes_of
+from bucketingest.services.compaction.facts import requested_path
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import OURS, End, PlanRecord
+from bucketingest.services.compaction.records import OURS, End
 from bucketingest.storage import NotFound, Storage
 
 log = logging.getLogger(__name__)
 
 
-def sweep(storage: Storage, journal: CompactionJournal, number: int, record: PlanRecord) -> tuple[WriteStat, ...]:
-    """Delete base files of the compaction that are not in its commit, then markers and heartbeat; returns the
-    statistics of those that are.
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """An ended compaction of which nothing is left over."""
 
-    Nothing is deleted while the compaction is pending or archived: what belongs to it is then not known.
+    number: int
+    file_groups: int = 0
+    """File groups whose base files are in its commit."""
+    rows: int = 0
+    """Rows of these base files."""
+
+
+def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
+    """Delete base files of the compaction that are not in its commit, then markers and heartbeat.
+
+    Lists every partition of the plan. Nothing is deleted while the compaction is pending or archived: what belongs to
+    it is then not known.
     """
+    record = journal.plan(number)
+    if record is None:
+        return Swept(number)
+    compaction, groups = record.compaction, record.groups()
+    made = []
+    # Before the timeline: a process that is paused between must not delete what a round after it makes.
+    for info in list_data(storage, sorted({partition_path for partition_path, _ in groups})):
+        partition_path, _, file_name = info.path.rpartition("/")
+        name = parse_data_file_name(file_name)
+        if isinstance(name, BaseFileName) and name.instant == compaction and (partition_path, name.file_id) in groups:
+            made.append(info.path)
     timeline = Timeline.load(storage)
-    compaction = record.compaction
     found = timeline.find(compaction, COMMIT)
     if (found is not None and not found.is_completed) or (found is None and timeline.is_archived(compaction)):
-        return ()
+        return Swept(number)
     stats: tuple[WriteStat, ...] = ()
     if found is not None:
         commits = completed_commits(storage, compaction).values()
         stats = tuple(chain.from_iterable(chain.from_iterable(commit.write_stats.values()) for commit in commits))
     kept = frozenset(stat.path for stat in stats)
-    plan = record.plan(journal.path(number, "plan"))
-    groups = {operation.group for operation in plan.operations}
-    late = []
-    for info in list_data(storage, sorted({partition_path for partition_path, _ in groups})):
-        partition_path, _, file_name = info.path.rpartition("/")
-        name = parse_data_file_name(file_name)
-        is_ours = isinstance(name, BaseFileName) and name.instant == compaction
-        if is_ours and name is not None and (partition_path, name.file_id) in groups and info.path not in kept:
-            late.append(info.path)
+    late = [path for path in made if path not in kept]
     storage.delete_many(late)
     if late:
         log.warning("base files of an ended round deleted", extra={"compaction": compaction, "files": late})
     delete_markers(storage, compaction)
     heartbeat.stop(storage, compaction)
-    return stats
+    return Swept(number, len(stats), sum(stat.num_writes for stat in stats))
 
 
 def completed_commits(storage: Storage, compaction: str) -> dict[Instant, CommitMetadata]:
     """Every completed file of the compaction on the timeline. Raises InvalidTable."""
     found = {}
-    for info in storage.list_level(TIMELINE_DIRECTORY).objects:
-        instant = Instant.try_parse(info.path.rpartition("/")[2])
-        if instant is not None and instant.is_completed and instant.key == (compaction, COMMIT):
-            try:
-                found[instant] = CommitMetadata.decode(storage.get(path_of(instant)), path_of(instant))
-            except NotFound:  # deleted since
-                continue
+    for instant in _completed(storage, compaction):
+        try:
+            found[instant] = CommitMetadata.decode(storage.get(path_of(instant)), path_of(instant))
+        except NotFound:  # deleted since
+            continue
     return found
+
+
+def _completed(storage: Storage, compaction: str) -> list[Instant]:
+    names = (info.path.rpartition("/")[2] for info in storage.list_level(TIMELINE_DIRECTORY).objects)
+    found = (Instant.try_parse(name) for name in names)
+    return [each for each in found if each is not None and each.is_completed and each.key == (compaction, COMMIT)]
 
 
 def keep_one(storage: Storage, compaction: str, lock: Lock) -> None:
     """Delete every completed file of the compaction but one. The one stays whose base files are all there, of two such
-    ones another writer's, which we have not made. Raises InvalidTable, and as the lock does.
+    ones another writer's, which we have not made. Only if there are two, files are read and partitions listed. Raises
+    InvalidTable, and as the lock does.
     """
-    if len(completed_commits(storage, compaction)) < 2:
+    if len(_completed(storage, compaction)) < 2:
         return
     with lock():
         found = completed_commits(storage, compaction)

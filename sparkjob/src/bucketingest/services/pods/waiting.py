@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from bucketingest.services.compaction.holder import Work
 from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import PodsMissing
 from bucketingest.services.homes import Choice, Home, ServicesPolicy, choose_home
 from bucketingest.storage import Storage
@@ -24,7 +24,6 @@ PATIENCE: Final = timedelta(minutes=15)
 """Without a sign of a pod for so long, there are none."""
 _MISSING_REST: Final = timedelta(hours=24)
 """Time for which only mode job wants pods, after none came."""
-_MIB: Final = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +42,9 @@ class PodWork:
 
 def pod_work(storage: Storage, work: Work) -> PodWork:
     """What the round is for pods. Raises NewerFormat and InvalidTable."""
-    journal = CompactionJournal(storage)
-    record = journal.plan(work.number)
+    record = CompactionJournal(storage).plan(work.number)
     assert record is not None, "a compaction with a round has a plan"
-    operations = record.plan(journal.path(work.number, "plan")).operations
-    size = int(sum(each.metrics.get("TOTAL_IO_READ_MB", 0.0) for each in operations)) * _MIB
-    return PodWork(work.compaction, work.number, work.round_number, len(record.chunks(len(operations))), size)
+    return PodWork(work.compaction, work.number, work.round_number, len(record.chunks()), record.size)
 
 
 class Pods:
@@ -84,7 +80,7 @@ class Pods:
         return self._choice
 
     def end(self) -> None:
-        """No round is open any more."""
+        """Nothing is to be merged any more."""
         self._round = self.work = None
 
     def needs_holder(self) -> bool:

@@ -15,6 +15,7 @@ absent, so of two attempts exactly one decides, and the other reads what was dec
                                                the table, whether or not it was completed
     instants/<instant>/done                    the decision has been carried out
     audited/<compaction>                       its plan was searched for our log files that it leaves out
+    position/<instant>                         where it was when its instants were archived, and this was the newest
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.commit_content import RANGES
 from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.kept_position import kept_position
 from bucketingest.write.instants.source_range import SourceRange, before, begins_after, reaches_beyond
 from bucketingest.write.pipeline_names import PIPELINE
 
@@ -116,12 +117,15 @@ def _written(
 
 
 def _archived_position(storage: Storage, journal: Journal, rolled_back: frozenset[str]) -> SourceRange | None:
-    """The range of the pipeline's newest instant that another writer archived while the pipeline was idle."""
+    """The range of the pipeline's newest instant that was archived while the pipeline was idle."""
+    kept = kept_position(storage, journal.pipeline)
     for request_time in reversed(journal.instants()):
+        if kept is not None and request_time <= kept[0]:
+            break
         ledgers = journal.ledgers(request_time)
         if ledgers and request_time not in rolled_back and is_archived(storage, request_time):
             return ledgers[-1].source_range
-    return None
+    return None if kept is None or kept[0] in rolled_back else kept[1]
 
 
 def ranges_of(storage: Storage, path: str, pipeline: str) -> tuple[SourceRange, ...]:

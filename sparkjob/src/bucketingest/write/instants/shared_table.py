@@ -21,6 +21,7 @@ from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, R
 from bucketingest.hudi.timeline.overtaking import Committed, left_out
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.index.bucket_index import BucketIndex
+from bucketingest.storage import Storage
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
@@ -100,27 +101,9 @@ class SharedTable:
         return marked
 
     def _audit(self, timeline: Timeline) -> set[str]:
-        """Check each compaction once; returns this pipeline's instants that one leaves out, marked as overtaken."""
         if self._audited is None:
             self._audited = self._journal.audited()
-        new = timeline.compactions - self._audited
-        if not new:
-            return set()
-        newest = sorted(timeline.completed_commits, key=lambda each: each.request_time, reverse=True)
-        active = {instant.request_time: instant for instant in newest[:DEPTH]}
-        instants = [Committed.of(self._storage, instant) for instant in active.values()]
-        instants += self._journal.archived(active)
-        overtaken = set()
-        for instant, by in left_out(self._storage, new, instants):
-            time, extra = instant.request_time, {"instant": instant.request_time, "by": by}
-            if time not in active or is_of_pipeline(self._storage, active[time], self._journal.pipeline):
-                self._journal.mark_overtaken(time, by)
-                overtaken.add(time)
-                log.error("left out of a compaction", extra=extra)
-            else:
-                log.error("rows of another writer are lost: they are left out of a compaction", extra=extra)
-        gone = self._audited - timeline.compactions
-        self._journal.mark_audited(new, gone)
+        overtaken = audit(self._storage, self._journal, timeline, self._audited)
         self._audited = set(timeline.compactions)
         return overtaken
 
@@ -187,6 +170,30 @@ class SharedTable:
         self.partitions.update(partition_path for partition_path, _ in file_groups)
         self._folded |= {instant}
         self._known |= {instant}
+
+
+def audit(storage: Storage, journal: Journal, timeline: Timeline, audited: Collection[str]) -> set[str]:
+    """Check each compaction that is not audited; returns the pipeline's instants that one leaves out, marked as
+    overtaken.
+    """
+    new = timeline.compactions - set(audited)
+    if not new:
+        return set()
+    newest = sorted(timeline.completed_commits, key=lambda each: each.request_time, reverse=True)
+    active = {instant.request_time: instant for instant in newest[:DEPTH]}
+    instants = [Committed.of(storage, instant) for instant in active.values()]
+    instants += journal.archived(active)
+    overtaken = set()
+    for instant, by in left_out(storage, new, instants):
+        time, extra = instant.request_time, {"instant": instant.request_time, "by": by}
+        if time not in active or is_of_pipeline(storage, active[time], journal.pipeline):
+            journal.mark_overtaken(time, by)
+            overtaken.add(time)
+            log.error("left out of a compaction", extra=extra)
+        else:
+            log.error("rows of another writer are lost: they are left out of a compaction", extra=extra)
+    journal.mark_audited(new, set(audited) - timeline.compactions)
+    return overtaken
 
 
 def _times(timeline: Timeline, action: str) -> frozenset[str]:

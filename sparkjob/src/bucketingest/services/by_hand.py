@@ -10,9 +10,10 @@ from typing import Final
 from bucketingest.hudi.timeline.beating import beating
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.facts import HEARTBEAT
-from bucketingest.services.compaction.holder import CompactionHolder, Ended, Work
+from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.rounds import RoundExecutor
+from bucketingest.services.compaction.work import Ended, Work
 from bucketingest.services.errors import RoundEnded
 from bucketingest.storage import Storage
 

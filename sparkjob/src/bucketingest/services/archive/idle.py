@@ -1,0 +1,46 @@
+"""Pipelines that have written nothing for long: a retired or renamed one must not keep the timeline long forever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bucketingest.hudi.timeline.instant import Instant
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.archive.facts import newest_positions
+from bucketingest.storage import Storage
+from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.kept_position import keep_position, kept_position
+from bucketingest.write.instants.position import read_position
+from bucketingest.write.instants.shared_table import audit
+
+
+def idle_pipelines(storage: Storage, timeline: Timeline, old: Sequence[Instant]) -> dict[str, str]:
+    """The pipelines whose newest position is in one of the old writes, and its request time. Opens their files."""
+    positions = newest_positions(storage, timeline, old, ())
+    return {pipeline: time for pipeline, time in positions.items() if time <= old[-1].request_time}
+
+
+def retire(storage: Storage, timeline: Timeline, pipeline: str, instant: str, check: Callable[[], None] | None) -> bool:
+    """Keep the position of an idle pipeline beside the timeline; whether the archival may then forget its instants.
+
+    Not if something is to be done for the pipeline: an instant that is not finished, or rows that it ingests again.
+    The pipeline cannot look at compactions any more, so this does. The caller holds the table: it does not run.
+    `check` raises if it lost the table; None: nothing is written.
+    """
+    journal = Journal(storage, pipeline)
+    if any("done" not in objects for objects in journal.objects_by_instant().values()):
+        return False
+    if check is not None:
+        check()
+        if audit(storage, journal, timeline, journal.audited()):
+            return False
+    kept = kept_position(storage, pipeline)
+    if kept is not None and kept[0] == instant:
+        return True
+    position = read_position(storage, timeline, journal)
+    if position.lost or position.end is None:
+        return False
+    if check is not None:
+        check()
+        keep_position(storage, pipeline, instant, position.end)
+    return True

@@ -1,0 +1,52 @@
+"""What is checked before a table is changed: lease and lock, in the job and in a process beside it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from bucketingest.lease.guard import LEASE_MARGIN, lease_and_lock
+from bucketingest.lease.record import LeaseLost, LeaseOwner
+from bucketingest.lease.stored import StoredLease
+from bucketingest.lease.table_lease import TableLease
+from bucketingest.storage import open_storage
+
+
+class Lock:
+    """A lock that may be lost."""
+
+    lost = False
+
+    def check(self) -> None:
+        if self.lost:
+            raise RuntimeError("lock lost")
+
+
+def test_the_lock_is_checked_and_the_lease_with_its_margin() -> None:
+    asked: list[timedelta] = []
+
+    class Lease:
+        def check(self, margin: timedelta, /) -> None:
+            asked.append(margin)
+
+    lock = Lock()
+    check = lease_and_lock(Lease(), lock)
+    check()
+    assert asked == [LEASE_MARGIN]
+    lock.lost = True
+    with pytest.raises(RuntimeError):
+        check()
+
+
+def test_beside_the_job_only_its_own_lease_counts() -> None:
+    storage = open_storage("memory://guarded")
+    with TableLease.acquire(storage, LeaseOwner("shop/orders"), wait=timedelta(0)) as lease:
+        check = lease_and_lock(StoredLease(storage, lease.lease_id), Lock())
+        check()
+        lease.renew()
+        check()
+        with pytest.raises(LeaseLost):
+            lease_and_lock(StoredLease(storage, "another"), Lock())()
+    with pytest.raises(LeaseLost):
+        check()
