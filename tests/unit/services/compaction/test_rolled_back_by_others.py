@@ -85,6 +85,20 @@ def test_a_rollback_after_the_completed_file_takes_it_off_the_timeline(given: Wr
     given.goes_on()
 
 
+def test_a_rollback_that_came_after_the_last_look_takes_the_completed_file_off_the_timeline(given: Written) -> None:
+    """Its process is paused, and deletes the base files when the compaction has long ended."""
+    work = started(given.storage)
+    execute(given.storage, work)
+    complete_and_die(given)
+    time = roll_back(given, work, finished=False)
+    assert finish(given.storage) == [End.COMPLETED]
+    plan = RollbackPlan.decode(given.storage.get(f".hoodie/timeline/{time}.rollback.requested"), "plan")
+    assert plan.files
+    given.storage.delete_many([file.path for file in plan.files])
+    given.unchanged()
+    given.goes_on()
+
+
 def complete_and_die(given: Written) -> None:
     class Dying(CrashingStorage):
         """Dies after the completed file."""

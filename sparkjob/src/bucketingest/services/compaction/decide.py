@@ -34,7 +34,7 @@ class Step(StrEnum):
     COMPLETE = "complete"
     """The commit is decided: write the completed file."""
     UNDO = "undo"
-    """It was completed, and a rollback then deleted its base files: take the completed file away."""
+    """It was completed, and a rollback deleted its base files, or will: take the completed file away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,8 @@ def _completed(facts: Facts) -> Choice:
         return Choice(Step.UNDO, "a paused process completed a round whose base files are deleted")
     ours = facts.decided is not None and facts.decided.completion_time == facts.completion_time
     unknown = facts.rollbacks - (facts.opened.rollbacks if facts.opened else frozenset())
+    if ours and unknown and facts.unfinished:
+        return Choice(Step.UNDO, f"rollback {max(unknown)} came before its end, and will delete its base files")
     if ours and unknown and facts.files_stand is None:
         return Choice(Step.LOOK, f"rollback {max(unknown)} may have deleted its base files")
     if ours and unknown and not facts.files_stand:

@@ -240,12 +240,12 @@ class CompactionHolder:
                 )
 
     def _take_away(self, compaction: str, facts: Facts) -> None:
-        """Take a completed file off the timeline whose base files are gone."""
+        """Take a completed file off the timeline whose base files are gone, or will be."""
         with self._lock():
             found = Timeline.load(self._storage).find(compaction, COMMIT)
             if found is not None and found.completion_time == facts.completion_time and found.is_completed:
                 self._storage.delete(path_of(found))
-                log.error("compaction taken off the timeline: its base files are deleted", extra={"at": compaction})
+                log.error("compaction taken off the timeline: another writer rolls it back", extra={"at": compaction})
 
     def _end(self, number: int, record: PlanRecord, choice: Choice, swept: Swept) -> Ended:
         end = self._journal.mark_done(number, choice.end or End.VOID)
