@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from itertools import chain
 
+from bucketingest.hudi.history.archived import archived_contents
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, BaseFileName, parse_data_file_name
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import Lock
@@ -32,17 +33,21 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int, record: Pla
     """Delete base files of the compaction that are not in its commit, then markers and heartbeat; returns the
     statistics of those that are.
 
-    Nothing is deleted while the compaction is pending or archived: what belongs to it is then not known.
+    Nothing is deleted while the compaction is pending, or older than the timeline and not in the history: what belongs
+    to it is then not known.
     """
     timeline = Timeline.load(storage)
     compaction = record.compaction
     found = timeline.find(compaction, COMMIT)
-    if (found is not None and not found.is_completed) or (found is None and timeline.is_archived(compaction)):
+    if found is None:
+        commits = archived_commits(storage, compaction)
+        unknown = not commits and timeline.is_archived(compaction)
+    else:
+        commits = list(completed_commits(storage, compaction).values())
+        unknown = not found.is_completed
+    if unknown:
         return ()
-    stats: tuple[WriteStat, ...] = ()
-    if found is not None:
-        commits = completed_commits(storage, compaction).values()
-        stats = tuple(chain.from_iterable(chain.from_iterable(commit.write_stats.values()) for commit in commits))
+    stats = tuple(chain.from_iterable(chain.from_iterable(commit.write_stats.values()) for commit in commits))
     kept = frozenset(stat.path for stat in stats)
     plan = record.plan(journal.path(number, "plan"))
     groups = {operation.group for operation in plan.operations}
@@ -72,6 +77,12 @@ def completed_commits(storage: Storage, compaction: str) -> dict[Instant, Commit
             except NotFound:  # deleted since
                 continue
     return found
+
+
+def archived_commits(storage: Storage, compaction: str) -> list[CommitMetadata]:
+    """What the history has of the compaction. Raises InvalidTable."""
+    contents = archived_contents(storage, compaction, COMMIT)
+    return [CommitMetadata.decode(content, f"{compaction} in the history") for content in contents]
 
 
 def keep_one(storage: Storage, compaction: str, lock: Lock) -> None:
