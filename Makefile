@@ -61,28 +61,27 @@ images: $(READY) connectors ## build the container images of job and operator
 
 ##@ Check it
 
-# Tests of the operator mostly wait: so more processes than cores, each with its own API server.
-CLUSTER_TESTS = failed=0; \
-	$(BIN)/pytest tests/integration/operator --numprocesses 3 $(PYTEST_ARGS) || failed=1; \
-	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
-	exit $$failed
+# They mostly wait: so more processes than cores, each with its own API server.
+OPERATOR_TESTS = $(BIN)/pytest tests/integration/operator --numprocesses 3 $(PYTEST_ARGS)
 
-# Tests on a cluster mostly wait for it, so they run beside the others. In a process group of their own they get Ctrl-C, which a
-# shell's background processes ignore, and stop their cluster.
+# Those of the operator run beside the others. In a process group of their own they get Ctrl-C, which a shell's background
+# processes ignore, and stop their API servers. Those on a cluster run alone: its pods ask for little of the processor, and
+# get no more beside busy processes.
 .PHONY: test
 test: $(READY) test-deps ## everything: unit tests, integration with Spark, Kafka, S3, Hudi's own reader and writer, and on a cluster
 	mkdir -p build; \
 	set -m; \
-	($(CLUSTER_TESTS)) >build/test-e2e.log 2>&1 & \
-	cluster=$$!; \
+	$(OPERATOR_TESTS) >build/test-operator.log 2>&1 & \
+	operator=$$!; \
 	set +m; \
-	trap 'kill -INT -- -$$cluster' INT; \
-	echo "tests of the operator and on a cluster run beside these; their output comes last, and is in build/test-e2e.log"; \
+	trap 'kill -INT -- -$$operator' INT; \
+	echo "the operator's tests run beside these; their output comes later, and is in build/test-operator.log"; \
 	failed=0; \
 	$(BIN)/pytest tests/unit tests/simulation --numprocesses auto $(PYTEST_ARGS) || failed=1; \
 	$(BIN)/pytest tests/integration --ignore=tests/integration/operator --numprocesses 2 --dist loadfile $(PYTEST_ARGS) || failed=1; \
-	wait $$cluster || failed=1; \
-	cat build/test-e2e.log; \
+	wait $$operator || failed=1; \
+	cat build/test-operator.log; \
+	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
 
 .PHONY: test-unit
@@ -92,7 +91,10 @@ test-unit: $(READY) ## the fast tests: no JVM, no server
 # PYTEST_ARGS='-k hangs'; BUCKETINGEST_KEEP_CLUSTER=1 keeps the cluster. Without a cluster it says so, and fails in CI.
 .PHONY: test-e2e
 test-e2e: $(READY) java connectors kafka-broker versitygw prometheus ## the operator against a real API server, then on a cluster: apply, run, kill, restart
-	$(CLUSTER_TESTS)
+	failed=0; \
+	$(OPERATOR_TESTS) || failed=1; \
+	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
+	exit $$failed
 
 .PHONY: test-alerts
 test-alerts: $(READY) prometheus ## every alert fires only when it should

@@ -39,7 +39,8 @@ from bucketingest_operator.kube.kinds import (
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL, Manifests
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.observation import FINALIZER, Refusal, Resource
+from bucketingest_operator.observation import Refusal
+from bucketingest_operator.resource import FINALIZER, Resource
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,11 @@ from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan, without_secrets
 from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound, Object
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS
-from bucketingest_operator.observation import CreationRefusal, Observation, Refusal, Resource
+from bucketingest_operator.observation import CreationRefusal, Observation, Refusal
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.observe import Observer
 from bucketingest_operator.observe.progress_client import Talk
+from bucketingest_operator.resource import Resource
 from bucketingest_operator.restart_budget import RestartBudget
 from bucketingest_operator.work_queue import WorkQueue
 

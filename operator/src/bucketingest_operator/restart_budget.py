@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from bucketingest.spec.status import Status
 from bucketingest_operator.decide.current_attempt import PLANNED_RESTARTS, RESTART_WAITING
 from bucketingest_operator.decide.status import READY, RECONCILING
-from bucketingest_operator.observation import Resource
+from bucketingest_operator.resource import Resource
 
 SLOT_SECONDS: Final = 600.0
 """A pipeline that is not ready so long after its restart has another problem, which must not block the others."""

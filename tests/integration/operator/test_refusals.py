@@ -40,7 +40,7 @@ def test_a_deletion_ends_although_the_rollback_job_is_refused(scene: Scene, star
         scene.kube.delete(scene.namespace, "orders")
         scene.node.remove(scene.namespace, pod)
     scene.await_gone()
-    assert "RollbackFailed" in scene.events()
+    wait_for(lambda: "RollbackFailed" in scene.events(), within=60, description="an event")
 
 
 def test_executors_that_a_quota_refuses_are_named_and_the_driver_stays(scene: Scene, start: Start) -> None:
@@ -52,7 +52,7 @@ def test_executors_that_a_quota_refuses_are_named_and_the_driver_stays(scene: Sc
         found = scene.await_condition("Ready", "False", "NoExecutors")
         assert "requests.memory" in found["message"]
         assert scene.resource()["status"]["attempt"] == 1
-        assert "NoExecutors" in scene.events()
+        wait_for(lambda: "NoExecutors" in scene.events(), within=60, description="an event")
         assert "deletionTimestamp" not in scene.pods()[0]["metadata"]
 
 

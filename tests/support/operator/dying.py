@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
-from bucketingest_operator.kube.api import Api, Object
+from bucketingest_operator.kube.api import Api, NotFound, Object
 from bucketingest_operator.kube.kinds import LEASES
 from bucketingest_operator.main import main
 
@@ -21,16 +22,20 @@ async def _call_or_die(self: Api, method: str, path: str, **more: Any) -> Object
     writes = method != "GET" and LEASES.plural not in path
     if writes and _written:
         os.kill(os.getpid(), signal.SIGKILL)
+    before = more.get("body") or {}
+    if method == "PATCH":  # server-side apply names no version
+        with suppress(NotFound):
+            before = await _call(self, "GET", path)
     answer = await _call(self, method, path, **more)
-    _written += writes and _has_effect(method, more.get("body") or {}, answer)
+    _written += writes and _has_effect(method, before, answer)
     return answer
 
 
-def _has_effect(method: str, body: Object, answer: Object) -> bool:
+def _has_effect(method: str, before: Object, answer: Object) -> bool:
     """Whether a write changed anything: the next process repeats a write without an effect."""
     if method == "DELETE":
         return answer.get("items") != []
-    versions = [(each.get("metadata") or {}).get("resourceVersion") for each in (body, answer)]
+    versions = [(each.get("metadata") or {}).get("resourceVersion") for each in (before, answer)]
     return versions[0] != versions[1]
 
 

@@ -24,7 +24,6 @@ from bucketingest_operator.decide.plan import (
     WriteStatus,
 )
 from bucketingest_operator.observation import (
-    FINALIZER,
     AttemptInput,
     CompactionJob,
     Contact,
@@ -32,9 +31,9 @@ from bucketingest_operator.observation import (
     JobState,
     Observation,
     PodState,
-    Resource,
     RollbackJob,
 )
+from bucketingest_operator.resource import FINALIZER, Resource
 from support.operator.observations import NAMES, NOW, bucket_ingest, report, resource, services
 
 

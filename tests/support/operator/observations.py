@@ -20,15 +20,8 @@ from bucketingest.spec.reading.load import parse_object
 from bucketingest.spec.status import Attempt, Status
 from bucketingest_operator.decide.spec_changes import digest, fixed_digest
 from bucketingest_operator.manifests.names import Names
-from bucketingest_operator.observation import (
-    FINALIZER,
-    AttemptInput,
-    Contact,
-    Driver,
-    Observation,
-    PodState,
-    Resource,
-)
+from bucketingest_operator.observation import AttemptInput, Contact, Driver, Observation, PodState
+from bucketingest_operator.resource import FINALIZER, Resource
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 UID = "0b7c3f5e-6a51-4a4e-9f0e-0f6c2e9f1a11"

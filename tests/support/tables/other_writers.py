@@ -24,7 +24,7 @@ from bucketingest.hudi.timeline.instant import (
     format_time,
     parse_time,
 )
-from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from support.simulation.records import container
 from support.tables.table_runs import TestTable
@@ -106,6 +106,7 @@ def archive(table: TestTable, *, rollbacks: bool = True) -> None:
         "instantTime": [instant.request_time for instant in done],
         "completionTime": [instant.completion_time for instant in done],
         "action": [instant.action for instant in done],
+        "metadata": [table.storage.get(path_of(instant)) for instant in done],
     }
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink)

@@ -28,7 +28,8 @@ from bucketingest_operator.decide.plan import (
 from bucketingest_operator.kube.api import AlreadyExists, ApiError, Conflict, NotFound
 from bucketingest_operator.kube.kinds import Kind
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.observation import FINALIZER, Refusal
+from bucketingest_operator.observation import Refusal
+from bucketingest_operator.resource import FINALIZER
 from support.operator.observations import NAMES, UID, attempt, bucket_ingest, input_of, resource, status_with
 
 WANTED = bucket_ingest()

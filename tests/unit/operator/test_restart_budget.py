@@ -10,7 +10,8 @@ import pytest
 
 from bucketingest.spec.status import Attempt, Condition, Status
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.observation import RESTART_ANNOTATION, Contact, Observation, PodState
+from bucketingest_operator.observation import Contact, Observation, PodState
+from bucketingest_operator.resource import RESTART_ANNOTATION
 from bucketingest_operator.restart_budget import SLOT_SECONDS, RestartBudget, is_restarting
 from support.operator.observations import NOW, after, bucket_ingest, driver, report, resource, well
 from support.operator.plans import condition, events, kinds

@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bucketingest.spec.job_report import CompactionWork
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.observation import RESTART_ANNOTATION, JobState, Observation, PodReason, PodState
+from bucketingest_operator.observation import JobState, Observation, PodReason, PodState
+from bucketingest_operator.resource import RESTART_ANNOTATION
 from support.operator.fake_cluster import FakeCluster
 from support.operator.observations import report, termination
 

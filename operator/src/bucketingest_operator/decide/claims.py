@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bucketingest_operator.observation import Claim, Resource
+from bucketingest_operator.observation import Claim
+from bucketingest_operator.resource import Resource
 
 
 def holder_before(resource: Resource, claims: Sequence[Claim]) -> Claim | None:

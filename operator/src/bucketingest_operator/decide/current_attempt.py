@@ -20,7 +20,8 @@ from bucketingest_operator.decide.status import (
     TIMELINE_CLEAN,
     Truth,
 )
-from bucketingest_operator.observation import TABLE_TAKEN, Driver, PodReason, PodState
+from bucketingest_operator.observation import Driver, PodReason, PodState
+from bucketingest_operator.resource import TABLE_TAKEN
 
 SUSPENDED = "Suspended"
 RESTART_ASKED = "RestartAsked"

@@ -13,7 +13,8 @@ from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALI
 from bucketingest_operator.decide.plan import CreateRollback, DeleteAttempt, DeleteExecutors
 from bucketingest_operator.decide.spec_changes import Change, change_since
 from bucketingest_operator.decide.status import STALLED, TIMELINE_CLEAN
-from bucketingest_operator.observation import TABLE_TAKEN, JobState
+from bucketingest_operator.observation import JobState
+from bucketingest_operator.resource import TABLE_TAKEN
 
 _ONLY_A_PERSON: Final = {
     code for code, ending in ENDINGS.items() if ending.remedy is Remedy.PERSON and code is not ExitCode.ACCESS_DENIED

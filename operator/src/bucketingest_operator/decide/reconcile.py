@@ -10,7 +10,8 @@ from bucketingest_operator.decide.pass_state import QUIET, ROLLBACK_PENDING, SOO
 from bucketingest_operator.decide.plan import AddFinalizer, DeleteExecutors, Plan, RemoveFinalizer
 from bucketingest_operator.decide.services.compaction_job import decide_services, delete_jobs
 from bucketingest_operator.decide.status import TIMELINE_CLEAN
-from bucketingest_operator.observation import FINALIZER, Observation
+from bucketingest_operator.observation import Observation
+from bucketingest_operator.resource import FINALIZER
 
 UNKNOWN_FIELDS = "UnknownFields"
 

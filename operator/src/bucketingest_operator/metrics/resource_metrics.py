@@ -11,10 +11,10 @@ from typing import Final, get_args
 from bucketingest.spec.status import Phase
 from bucketingest_operator.counts import LATENCY_BUCKETS
 from bucketingest_operator.decide.status import CONDITIONS, SERVICES_HEALTHY
-from bucketingest_operator.observation import Resource
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.passes import Memory
+from bucketingest_operator.resource import Resource
 
 PHASES: Final[tuple[str, ...]] = get_args(Phase)
 _TRUTH: Final = {"True": 1, "False": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from bucketingest_operator.manifests.attempt_objects import (
@@ -12,13 +13,25 @@ from bucketingest_operator.manifests.attempt_objects import (
 )
 from bucketingest_operator.observation import CompactionJob, JobState
 from bucketingest_operator.observe.job_reading import JobSeen, read_job
+from bucketingest_operator.observe.ownership import Controller, controller_of
 from bucketingest_operator.observe.pod_reading import SHOWN, read_time
 
 Object = dict[str, Any]
-AnyJob = JobSeen | CompactionJob
 
 _ENDS: Final = {"Complete": JobState.SUCCEEDED, "Failed": JobState.FAILED}
 """Conditions that are set once no pod of a Job runs any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJobSeen:
+    """A compaction's Job, and whose it is."""
+
+    job: CompactionJob
+    namespace: str
+    controller: Controller | None
+
+
+AnyJob = JobSeen | CompactionJobSeen
 
 
 def read_any_job(job: Object) -> AnyJob | None:
@@ -26,7 +39,7 @@ def read_any_job(job: Object) -> AnyJob | None:
     return read_compaction_job(job) or read_job(job)
 
 
-def read_compaction_job(job: Object) -> CompactionJob | None:
+def read_compaction_job(job: Object) -> CompactionJobSeen | None:
     """The Job; None if its labels and annotations are not those of a compaction's."""
     metadata, status = job["metadata"], job.get("status") or {}
     annotations = metadata.get("annotations") or {}
@@ -39,7 +52,7 @@ def read_compaction_job(job: Object) -> CompactionJob | None:
     ]
     end = ends[0] if ends else {}
     at = end.get("lastTransitionTime")
-    return CompactionJob(
+    found = CompactionJob(
         name=metadata["name"],
         number=int(number),
         round=int(round_number),
@@ -52,3 +65,4 @@ def read_compaction_job(job: Object) -> CompactionJob | None:
         ready=status.get("ready") or 0,
         message=(end.get("message") or "")[:SHOWN],
     )
+    return CompactionJobSeen(found, metadata["namespace"], controller_of(metadata))

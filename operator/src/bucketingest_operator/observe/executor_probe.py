@@ -12,9 +12,10 @@ from bucketingest_operator.kube.api import Api, ApiError
 from bucketingest_operator.kube.kinds import PODS
 from bucketingest_operator.manifests.attempt_objects import Manifests
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.observation import Executors, PodState, Resource
+from bucketingest_operator.observation import Executors, PodState
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import Talk
+from bucketingest_operator.resource import Resource
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from bucketingest_operator.observation import Resource
 from bucketingest_operator.observe.resource_reading import read_resource, table_of
+from bucketingest_operator.resource import Resource
 
 Object = dict[str, Any]
 

@@ -17,21 +17,20 @@ from bucketingest_operator.observation import (
     ENDED,
     AttemptInput,
     Claim,
-    CompactionJob,
     Contact,
     Driver,
     Executors,
     Observation,
     PodReason,
-    Resource,
 )
-from bucketingest_operator.observe.compaction_reading import AnyJob, read_any_job
+from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen, read_any_job
 from bucketingest_operator.observe.executor_probe import ExecutorProbe
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, rollback_jobs
 from bucketingest_operator.observe.ownership import controlled_by, made_for
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
+from bucketingest_operator.resource import Resource
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +114,7 @@ class Observer:
         gone = await self._nodes_gone(look.pods)
         found = executors(look.pods, attempt)
         found = replace(found, refused=await self._probe.why_none(resource, pod, known, found, now))
+        compactions = [each.job for each in _of(CompactionJobSeen, look.jobs)]
         observation = Observation(
             now=now,
             resource=resource,
@@ -125,7 +125,7 @@ class Observer:
             ),
             inputs=attempt_inputs(look),
             jobs=rollback_jobs(sorted(_of(JobSeen, look.jobs), key=lambda one: one.attempt), look.pods),
-            compaction_jobs=tuple(sorted(_of(CompactionJob, look.jobs), key=lambda one: (one.number, one.round))),
+            compaction_jobs=tuple(sorted(compactions, key=lambda one: (one.number, one.round))),
             executors=found,
             contact=contact,
             claims=tuple(self._claim(each) for each in self._inventory.rivals(resource.uid)),
@@ -191,7 +191,7 @@ def own(resource: Resource, look: Look) -> Look:
     """The look without objects that only carry the labels: a forged driver must not stop another tenant's."""
     drivers = made_for(resource, [pod for pod in look.pods if pod.role == "driver"])
     jobs = made_for(resource, _of(JobSeen, look.jobs))
-    compactions = _of(CompactionJob, look.jobs)
+    compactions = made_for(resource, _of(CompactionJobSeen, look.jobs))
     executors = [pod for pod in look.pods if pod.role == "executor"]
     rollbacks = [pod for pod in look.pods if pod.role == "rollback"]
     pods = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from bucketingest.spec.model import KIND
-from bucketingest_operator.observation import Resource
+from bucketingest_operator.resource import Resource
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from bucketingest.spec.reading.load import parse_object
 from bucketingest.spec.reading.unknown import without_unknown
 from bucketingest.spec.status import Status
 from bucketingest_operator.decide.spec_changes import table_key
-from bucketingest_operator.observation import Resource
 from bucketingest_operator.observe.pod_reading import read_time
+from bucketingest_operator.resource import Resource
 
 Object = dict[str, Any]
 

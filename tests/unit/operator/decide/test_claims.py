@@ -13,7 +13,8 @@ from bucketingest.spec.status import Condition, LastCommit, Status
 from bucketingest_operator.decide.claims import holder_before
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import Change, change_since, digest, table_key
-from bucketingest_operator.observation import Claim, Observation, Resource
+from bucketingest_operator.observation import Claim, Observation
+from bucketingest_operator.resource import Resource
 from support.operator.observations import NOW, bucket_ingest, input_of, resource
 
 

@@ -19,17 +19,8 @@ from bucketingest_operator.decide.plan import (
     WriteStatus,
 )
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.observation import (
-    FINALIZER,
-    PAUSE_ANNOTATION,
-    RESTART_ANNOTATION,
-    Claim,
-    Contact,
-    JobState,
-    Observation,
-    PodState,
-    RollbackJob,
-)
+from bucketingest_operator.observation import Claim, Contact, JobState, Observation, PodState, RollbackJob
+from bucketingest_operator.resource import FINALIZER, PAUSE_ANNOTATION, RESTART_ANNOTATION
 from support.operator.observations import (
     NAMES,
     NOW,

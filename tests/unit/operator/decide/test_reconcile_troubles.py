@@ -12,7 +12,6 @@ from bucketingest_operator.decide.plan import (
 )
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import (
-    RESTART_ANNOTATION,
     Contact,
     Executors,
     JobState,
@@ -21,6 +20,7 @@ from bucketingest_operator.observation import (
     PodState,
     RollbackJob,
 )
+from bucketingest_operator.resource import RESTART_ANNOTATION
 from support.operator.observations import (
     NAMES,
     NOW,

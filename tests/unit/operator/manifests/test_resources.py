@@ -15,8 +15,9 @@ from bucketingest_operator.decide.spec_changes import cluster_problems
 from bucketingest_operator.manifests.attempt_objects import Manifests, input_annotations, parse_attempt_input
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.observation import AttemptInput, CompactionJob, JobState
-from bucketingest_operator.observe.compaction_reading import read_any_job
+from bucketingest_operator.observation import AttemptInput, JobState
+from bucketingest_operator.observe.compaction_reading import CompactionJobSeen, read_any_job
+from bucketingest_operator.observe.ownership import Controller
 from support.operator.observations import NOW, UID, bucket_ingest, input_of
 
 KAFKA = {
@@ -229,14 +230,17 @@ def test_a_compactions_job_reads_back() -> None:
     job = manifests().compaction_job(WORK, "digest")
     job["metadata"] |= {"creationTimestamp": "2026-11-21T12:00:00Z"}
     job["status"] = {"active": 2, "ready": 1}
-    found = read_any_job(job)
-    assert isinstance(found, CompactionJob)
+    seen = read_any_job(job)
+    assert isinstance(seen, CompactionJobSeen)
+    assert (seen.namespace, seen.controller) == (job["metadata"]["namespace"], Controller("BucketIngest", UID))
+    found = seen.job
     assert (found.number, found.round, found.digest) == (12, 3, "digest")
     assert (found.state, found.active, found.ready) == (JobState.RUNNING, 2, 1)
     ended = {"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-21T12:05:00Z", "message": "x" * 999}
     job["status"] = {"conditions": [{"type": "FailureTarget", "status": "True"}, ended]}
-    found = read_any_job(job)
-    assert isinstance(found, CompactionJob)
+    seen = read_any_job(job)
+    assert isinstance(seen, CompactionJobSeen)
+    found = seen.job
     assert (found.state, found.finished_at) == (JobState.FAILED, NOW + timedelta(minutes=5))
     assert len(found.message) < 500
     job["metadata"]["annotations"] = {}

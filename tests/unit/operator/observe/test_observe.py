@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from bucketingest_operator.observation import Executors, JobState, PodReason, PodState
+from bucketingest_operator.observation import CompactionJob, Executors, JobState, PodReason, PodState
+from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen
 from bucketingest_operator.observe.observe import (
     MOUNT_PATIENCE,
@@ -83,13 +84,14 @@ def test_an_attempts_input_comes_from_its_config_map_or_else_from_its_pod() -> N
 MINE = Controller("BucketIngest", UID)
 DRIVER = pod(1, controller=MINE)
 JOB = JobSeen("j", 1, JobState.RUNNING, terminating=False, message="", uid="job-1", namespace="ingest", controller=MINE)
+COMPACTION = CompactionJobSeen(CompactionJob("c", 3, 1, "digest", JobState.RUNNING, NOW), "ingest", MINE)
 CONFIG = ConfigSeen(1, None, "ingest", MINE)
 EXECUTOR = pod(1, "executor", controller=Controller("Pod", DRIVER.uid))
 ROLLBACK = pod(1, "rollback", controller=Controller("Job", JOB.uid))
 
 
 def test_the_objects_of_a_resource_are_those_that_it_controls() -> None:
-    look = Look([DRIVER, EXECUTOR, ROLLBACK], [JOB], [CONFIG], live=True)
+    look = Look([DRIVER, EXECUTOR, ROLLBACK], [JOB, COMPACTION], [CONFIG], live=True)
     assert own(resource(), look) == look
 
 
@@ -105,17 +107,20 @@ def test_the_objects_of_a_resource_are_those_that_it_controls() -> None:
         replace(ROLLBACK, uid="x", controller=MINE),
         replace(JOB, uid="x", controller=None),
         replace(JOB, uid="x", namespace="elsewhere"),
+        replace(COMPACTION, controller=None),
+        replace(COMPACTION, namespace="elsewhere"),
+        replace(COMPACTION, controller=Controller("BucketIngest", "another")),
         replace(CONFIG, attempt=7, namespace="elsewhere"),
         replace(CONFIG, attempt=7, controller=None),
     ],
 )
-def test_what_only_carries_the_labels_counts_for_nothing(forged: PodSeen | JobSeen | ConfigSeen) -> None:
-    honest = Look([DRIVER, EXECUTOR, ROLLBACK], [JOB], [CONFIG], live=True)
+def test_what_only_carries_the_labels_counts_for_nothing(forged: PodSeen | AnyJob | ConfigSeen) -> None:
+    honest = Look([DRIVER, EXECUTOR, ROLLBACK], [JOB, COMPACTION], [CONFIG], live=True)
     found = own(
         resource(),
         Look(
             [*honest.pods, *([forged] if isinstance(forged, PodSeen) else [])],
-            [*honest.jobs, *([forged] if isinstance(forged, JobSeen) else [])],
+            [*honest.jobs, *([forged] if isinstance(forged, JobSeen | CompactionJobSeen) else [])],
             [*honest.configs, *([forged] if isinstance(forged, ConfigSeen) else [])],
             live=True,
         ),

@@ -5,6 +5,7 @@ round.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
@@ -14,7 +15,9 @@ from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.merge import merge_group
 from support.storage.crashing_storage import CrashingStorage
+from support.tables.other_writers import archive
 from support.tables.services.compactions import Written, execute, finish, roll_back, started
+from support.tables.services.snapshot import doubled_base_files
 
 
 class Paused(CrashingStorage):
@@ -63,6 +66,21 @@ def test_a_base_file_of_a_closed_round_goes(given: Written) -> None:
     assert not [info for info in given.storage.list("") if info.path.endswith(f"_1-0-0_{work.compaction}.parquet")]
     given.unchanged()
     given.goes_on()
+
+
+def test_base_files_that_another_writer_makes_again_go_although_the_compaction_is_archived(given: Written) -> None:
+    """It loaded the timeline while the compaction was pending, has no lock, and dies before it completes it again."""
+    work = started(given.storage)
+    execute(given.storage, work)
+    assert finish(given.storage) == [End.COMPLETED]
+    made = [info.path for info in given.storage.list("") if info.path.endswith(f"_1-0-0_{work.compaction}.parquet")]
+    archive(given.table)
+    for path in made:
+        given.storage.create(path.replace("_1-0-0_", "_7-0-1_"), given.storage.get(path))
+    assert doubled_base_files(given.storage)
+    holder.CompactionHolder(given.storage, nullcontext, lambda: None).sweep_old()
+    assert doubled_base_files(given.storage) == []
+    assert [info.path for info in given.storage.list("") if info.path in made] == made
 
 
 @pytest.mark.parametrize("executed", [False, True], ids=["before", "after its base files"])

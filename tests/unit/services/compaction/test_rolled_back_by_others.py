@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
 from bucketingest.hudi.timeline.instant import COMPACTION, ROLLBACK, Instant, State
@@ -22,7 +23,7 @@ from bucketingest.services.errors import RoundEnded
 from bucketingest.storage.interface import Level, ObjectInfo
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.passing_storage import PassingStorage
-from support.tables.other_writers import next_time
+from support.tables.other_writers import archive, next_time
 from support.tables.services.compactions import (
     Written,
     execute,
@@ -121,13 +122,13 @@ def roll_back_completed(given: Written, work: Work) -> None:
 
 
 class PausedSweep(PassingStorage):
-    """Others act before it lists the first partition, or before it reads the timeline after that."""
+    """Others act before it lists the first partition, or before it lists the timeline for the n-th time after that."""
 
-    def __init__(self, given: Written, act: Callable[[], object], *, listed: bool) -> None:
+    def __init__(self, given: Written, act: Callable[[], object], *, looks: int) -> None:
         super().__init__(given.storage)
         self._act: Callable[[], object] | None = act
         self._lists_partitions = False
-        self._listed = listed
+        self._looks = looks
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         self._pause(prefix)
@@ -138,15 +139,15 @@ class PausedSweep(PassingStorage):
         return super().list_level(prefix)
 
     def _pause(self, prefix: str) -> None:
-        is_partition = not prefix.startswith(".hoodie")
-        self._lists_partitions |= is_partition
-        if self._act is not None and self._lists_partitions and is_partition is not self._listed:
+        self._lists_partitions |= not prefix.startswith(".hoodie")
+        self._looks -= self._lists_partitions and prefix == TIMELINE_DIRECTORY
+        if self._act is not None and self._lists_partitions and self._looks <= 0:
             act, self._act = self._act, None
             act()
 
 
-@pytest.mark.parametrize("listed", [False, True], ids=["before", "after it lists files"])
-def test_a_sweep_that_was_paused_leaves_the_files_of_a_later_round(given: Written, listed: bool) -> None:
+@pytest.mark.parametrize("looks", [0, 1], ids=["before", "after it lists files"])
+def test_a_sweep_that_was_paused_leaves_the_files_of_a_later_round(given: Written, looks: int) -> None:
     """It runs beside the job, without the lease: the next holder may find a rollback, and complete another round."""
     work = started(given.storage)
     execute(given.storage, work)
@@ -158,9 +159,21 @@ def test_a_sweep_that_was_paused_leaves_the_files_of_a_later_round(given: Writte
         assert finish(given.storage) == [End.COMPLETED]
         assert journal.newest_round(work.number)[0] == 2
 
-    sweep(PausedSweep(given, others, listed=listed), journal, work.number)
+    sweep(PausedSweep(given, others, looks=looks), journal, work.number)
     given.unchanged()
     given.goes_on()
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2], ids=["before", "after it lists files", "after it lists the timeline"])
+def test_a_sweep_that_was_paused_leaves_the_files_of_a_commit_that_was_archived(given: Written, looks: int) -> None:
+    work = started(given.storage)
+    execute(given.storage, work)
+    complete_and_die(given)
+    made = [info.path for info in given.storage.list("") if info.path.endswith(f"_1-0-0_{work.compaction}.parquet")]
+    paused = PausedSweep(given, lambda: archive(given.table), looks=looks)
+    sweep(paused, CompactionJournal(given.storage), work.number)
+    assert made
+    assert all(map(given.storage.exists, made))
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["while it is pending", "after its end"])

@@ -13,7 +13,8 @@ from bucketingest_operator.decide.plan import CreateCompaction, DeleteCompaction
 from bucketingest_operator.decide.services.health import judge_services
 from bucketingest_operator.decide.spec_changes import compaction_digest
 from bucketingest_operator.decide.status import SERVICES_HEALTHY, STALLED, shortened
-from bucketingest_operator.observation import TABLE_TAKEN, CompactionJob, JobState
+from bucketingest_operator.observation import CompactionJob, JobState
+from bucketingest_operator.resource import TABLE_TAKEN
 
 _AGAIN: Final = {JobState.SUCCEEDED: timedelta(minutes=2), JobState.FAILED: timedelta(minutes=10)}
 """When another Job follows one that has ended while its work is still wanted. The driver looks at results each 10 s."""

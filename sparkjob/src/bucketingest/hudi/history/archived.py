@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -79,18 +80,27 @@ def archived_completion_times(storage: Storage, request_times: Collection[str]) 
 
 def archived_between(storage: Storage, first: str, last: str | None) -> list[Instant]:
     """Every instant of the history files that have times from `first` to `last`; None: to the end. So also others."""
-    found: dict[tuple[str, str], Instant] = {}
+    rows = _rows(storage, first, last, ["instantTime", "completionTime", "action"])
+    instants = (Instant(row["instantTime"], row["action"], State.COMPLETED, row["completionTime"]) for row in rows)
+    found = {instant.key: instant for instant in instants}
+    return [found[key] for key in sorted(found)]
+
+
+def archived_contents(storage: Storage, request_time: str, action: str) -> list[bytes]:
+    """Bytes of the completed file of an archived instant: one, or as many as it was archived with; empty if none."""
+    rows = _rows(storage, request_time, request_time, ["instantTime", "action", "metadata"])
+    found = (row["metadata"] for row in rows if (row["instantTime"], row["action"]) == (request_time, action))
+    return [content for content in dict.fromkeys(found) if content]
+
+
+def _rows(storage: Storage, first: str, last: str | None, columns: list[str]) -> Iterator[dict[str, Any]]:
     for file in history_files(storage):
         if file.max_time < first or (last is not None and last < file.min_time):
             continue
         data = storage.get(f"{HISTORY_DIRECTORY}/{file.name}")
         # One thread: the files are small, and Arrow's pool has been seen to abort a process that ends right afterwards.
         history = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
-        rows = history.read(columns=["instantTime", "completionTime", "action"], use_threads=False)
-        for row in rows.to_pylist():
-            instant = Instant(row["instantTime"], row["action"], State.COMPLETED, row["completionTime"])
-            found[instant.key] = instant
-    return [found[key] for key in sorted(found)]
+        yield from history.read(columns=columns, use_threads=False).to_pylist()
 
 
 def is_settled(storage: Storage) -> bool:

@@ -12,6 +12,7 @@ import logging
 from dataclasses import dataclass
 from itertools import chain
 
+from bucketingest.hudi.history.archived import archived_contents
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, BaseFileName, parse_data_file_name
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import Lock
@@ -20,7 +21,6 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.commit import sizes_of
 from bucketingest.services.compaction.facts import requested_path
 from bucketingest.services.compaction.journal import CompactionJournal
@@ -44,8 +44,8 @@ class Swept:
 def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
     """Delete base files of the compaction that are not in its commit, then markers and heartbeat.
 
-    Lists every partition of the plan. Nothing is deleted while the compaction is pending or archived: what belongs to
-    it is then not known.
+    Lists every partition of the plan. Nothing is deleted while the compaction is pending, or older than the timeline
+    and not in the history, or is just leaving the timeline: what belongs to it is then not known.
     """
     record = journal.plan(number)
     if record is None:
@@ -60,12 +60,12 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
             made.append(info.path)
     timeline = Timeline.load(storage)
     found = timeline.find(compaction, COMMIT)
-    if (found is not None and not found.is_completed) or (found is None and timeline.is_archived(compaction)):
+    if found is not None and not found.is_completed:
         return Swept(number)
-    stats: tuple[WriteStat, ...] = ()
-    if found is not None:
-        commits = completed_commits(storage, compaction).values()
-        stats = tuple(chain.from_iterable(chain.from_iterable(commit.write_stats.values()) for commit in commits))
+    commits = [*completed_commits(storage, compaction).values()] or archived_commits(storage, compaction)
+    if not commits and (found is not None or timeline.is_archived(compaction)):
+        return Swept(number)
+    stats = tuple(chain.from_iterable(chain.from_iterable(commit.write_stats.values()) for commit in commits))
     kept = frozenset(stat.path for stat in stats)
     late = [path for path in made if path not in kept]
     storage.delete_many(late)
@@ -91,6 +91,12 @@ def _completed(storage: Storage, compaction: str) -> list[Instant]:
     names = (info.path.rpartition("/")[2] for info in storage.list_level(TIMELINE_DIRECTORY).objects)
     found = (Instant.try_parse(name) for name in names)
     return [each for each in found if each is not None and each.is_completed and each.key == (compaction, COMMIT)]
+
+
+def archived_commits(storage: Storage, compaction: str) -> list[CommitMetadata]:
+    """What the history has of the compaction. Raises InvalidTable."""
+    contents = archived_contents(storage, compaction, COMMIT)
+    return [CommitMetadata.decode(content, f"{compaction} in the history") for content in contents]
 
 
 def keep_one(storage: Storage, compaction: str, lock: Lock) -> None:

@@ -13,15 +13,8 @@ from bucketingest_operator.decide.plan import Action, CreateCompaction, DeleteCo
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.services.compaction_job import REFUSED_REST
 from bucketingest_operator.decide.spec_changes import compaction_digest, digest
-from bucketingest_operator.observation import (
-    PAUSE_ANNOTATION,
-    CompactionJob,
-    Contact,
-    JobState,
-    Observation,
-    PodState,
-    Refusal,
-)
+from bucketingest_operator.observation import CompactionJob, Contact, JobState, Observation, PodState, Refusal
+from bucketingest_operator.resource import PAUSE_ANNOTATION
 from support.operator.observations import (
     NAMES,
     NOW,
