@@ -186,7 +186,8 @@ def test_our_writer_follows_hudis_rescale_and_its_rules_while_it_runs_and_after_
     judge(hudi, tmp_path, expected)
 
     before = file_groups(tmp_path)
-    for at, writer in ((3, running), (4, LocalWriter(tmp_path, DEFINITION, SCHEMA))):
+    for at in (3, 4):
+        writer = running if at == 3 else LocalWriter(tmp_path, DEFINITION, SCHEMA)
         batch = rows(at, "eu", "us", "fr")
         writer.commit(batch)
         expected.apply(batch)
