@@ -125,4 +125,5 @@ def test_dead_letters_of_an_archived_instant_that_are_not_published_are_found(mo
 
 def test_dead_letters_that_come_again_next_to_the_first_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InstantLetters, "withdraw", lambda *_: None)
-    assert found("dead letters of offsets")
+    seeds = seeds_where(lambda each: each.checkpoints_are_lost and each.schedules_without_lock)
+    assert found("dead letters of offsets", seeds=seeds)

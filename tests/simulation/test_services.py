@@ -38,8 +38,13 @@ class Calm:
         routes = Routes()
         limits = Limits((5, 9), 1, 2, 0, 0.0, timedelta(0), None, locks=True)
         with installed(routes, self.world.now):
-            self.world.spawn("process", Process("process", self.around, routes, limits).live)
-            self.world.run(lambda: None)
+            for life in range(20):  # each but the last one is stopped by the schedule
+                process = Process(f"process {life}", self.around, routes, limits)
+                self.world.spawn(process.name, process.live)
+                self.world.run(lambda: None)
+                if process.finished:
+                    break
+            assert process.finished
 
     def serve(self, *services: Service) -> None:
         visit = Visit("services", self.world, self.table, self.others)

@@ -53,7 +53,7 @@ ARCHIVING = HudiWriter(
         "hoodie.timeline.compaction.batch.size": "2",
     },
 )
-FEW = ArchiveRules(keep_min=5, min_age=timedelta())
+FEW = ArchiveRules(keep_min=5, min_age=timedelta(), instants_max=100)
 
 
 @dataclass
