@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from bench.cases.commit import commit_file_groups_cases, commit_rows_case
-from bench.cases.compaction import compaction_cases
-from bench.cases.compaction_memory import compaction_memory_cases
 from bench.cases.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
-from bench.cases.services_flat import services_flat_cases
-from bench.cases.services_scale import services_scale_cases
-from bench.cases.services_tidy import services_tidy_cases
+from bench.cases.services.compaction import compaction_cases
+from bench.cases.services.compaction_memory import compaction_memory_cases
+from bench.cases.services.flat import services_flat_cases
+from bench.cases.services.scale import services_scale_cases
+from bench.cases.services.tidy import services_tidy_cases
 from bench.cases.state import state_cases
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset, json_messages
 from bench.results_format import Case, this_machine

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bench.cases.compaction import check_same_rows, shapes
-from bench.cases.compaction_memory import KINDS, Logs, write_base, write_logs
-from bench.cases.compaction_table import ORDERING, RECORD_KEY, Shape
 from bench.cases.comparison import WrongResult
+from bench.cases.services.compaction import check_same_rows, shapes
+from bench.cases.services.compaction_memory import KINDS, Logs, write_base, write_logs
+from bench.cases.services.compaction_table import ORDERING, RECORD_KEY, Shape
 from bench.sides.compaction import Compaction
 from bucketingest.hudi.log.reader import read_log
 from bucketingest.hudi.table.file_view import load_file_view

@@ -5,7 +5,8 @@ from importlib.metadata import EntryPoint
 import pytest
 import typer
 
-from bucketingest.cli import main, plugins
+from bucketingest.cli import app as commands
+from bucketingest.cli import plugins
 from bucketingest.cli.error_exit_codes import ExitCode
 from support.jobs.commands import Command
 
@@ -13,9 +14,9 @@ from support.jobs.commands import Command
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     """The command line without what earlier tests have added to it."""
-    own = [each for each in main.app.registered_commands if each.callback.__module__ == "bucketingest.cli.main"]
-    monkeypatch.setattr(main.app, "registered_commands", own)
-    return main.app
+    own = [each for each in commands.app.registered_commands if each.callback.__module__ == "bucketingest.cli.app"]
+    monkeypatch.setattr(commands.app, "registered_commands", own)
+    return commands.app
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:

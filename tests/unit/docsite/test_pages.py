@@ -16,7 +16,7 @@ import pytest
 import typer
 import yaml
 
-from bucketingest.cli.main import app
+from bucketingest.cli.app import app
 from bucketingest.cli.plugins import add_commands
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.reading.load import load_text

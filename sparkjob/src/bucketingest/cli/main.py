@@ -1,229 +1,26 @@
-"""The command line: parses it, hands over to one module per command, and turns every error into one line and a code."""
+"""The entry point: runs a command line, and turns every error into one line and an exit code."""
 
 from __future__ import annotations
 
 import os
 import sys
 import traceback
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from bucketingest.cli.error_exit_codes import ENDINGS, ExitCode, exit_code, exit_code_table
-from bucketingest.cli.logs import LogFormat, configure_logs
-from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions, UnknownFields
+from bucketingest.cli.app import app, common_options
+from bucketingest.cli.error_exit_codes import ENDINGS, ExitCode, exit_code
+from bucketingest.cli.options import TERMINATION_LOG_VARIABLE
 from bucketingest.cli.plugins import add_commands
 from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.cli.process.termination_message import Termination, termination_path
-from bucketingest.cli.services import commands as services
-from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl
 from bucketingest.errors import BucketIngestError
 from bucketingest.redaction import redacted
 
 # Base of every usage error. Typer bundles its own click and exports only this class of it.
 _WrongUsage: Any = typer.BadParameter.__mro__[1]
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"Exit codes:\n\n{exit_code_table()}",
-)
-
-
-@dataclass
-class _Options:
-    """What holds for every command."""
-
-    debug: bool = False
-    log_format: LogFormat = LogFormat.AUTO
-    writes_termination: bool = False
-    """Whether the command that runs writes a termination message itself."""
-
-
-_options = _Options()
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        try:
-            typer.echo(f"bucketingest {version('bucketingest')}")
-        except PackageNotFoundError:
-            typer.echo("bucketingest (not installed)")
-        raise typer.Exit
-
-
-@app.callback()
-def common(
-    debug: Annotated[bool, typer.Option("--debug", help="Log more, and show the traceback of an error.")] = False,
-    log_format: Annotated[
-        LogFormat, typer.Option(help="Log lines on stderr; auto: text in a terminal, json elsewhere.")
-    ] = LogFormat.AUTO,
-    _version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Ingest streams into Apache Hudi merge-on-read tables with a bucket index."""
-    _options.debug, _options.log_format = debug, log_format
-    configure_logs(log_format, debug=debug)
-
-
-@app.command()
-def run(
-    file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
-    *,
-    once: Annotated[
-        bool, typer.Option("--once", help="Ingest all available input, then stop; overrides spec.commit.trigger.")
-    ] = False,
-    grace: Annotated[
-        str,
-        typer.Option(
-            envvar="BUCKETINGEST_GRACE",
-            help="Time to finish after a stop signal; then exit code 19.",
-            metavar="DURATION",
-        ),
-    ] = DEFAULT_GRACE,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            envvar="BUCKETINGEST_LISTEN",
-            help="Address of /healthz, /readyz, /progress and /metrics, such as 0.0.0.0:9808.",
-            metavar="HOST:PORT",
-            show_default="off",
-        ),
-    ] = None,
-    termination_log: Annotated[
-        Path | None,
-        typer.Option(
-            envvar=TERMINATION_LOG_VARIABLE,
-            help="File for the JSON message that says how the run ended.",
-            show_default="/dev/termination-log where there is one",
-        ),
-    ] = None,
-    unknown_fields: Annotated[
-        UnknownFields,
-        typer.Option(
-            envvar="BUCKETINGEST_UNKNOWN_FIELDS",
-            help="Fields of the spec that this version does not know.",
-        ),
-    ] = UnknownFields.REFUSE,
-    service_jobs: Annotated[
-        bool, typer.Option("--service-jobs", envvar="BUCKETINGEST_SERVICE_JOBS", hidden=True)
-    ] = False,
-) -> None:
-    """Run the pipeline of a BucketIngest on this machine, or as its driver.
-
-    Ctrl-C or SIGTERM ends it after the current micro-batch and a commit; a second one kills it. The next start
-    continues at the table's position.
-    """
-    from bucketingest.cli.run import run_file
-
-    options = RunOptions.of(
-        once=once,
-        grace=grace,
-        listen=listen,
-        termination_log=termination_log,
-        service_jobs=service_jobs,
-        unknown_fields=unknown_fields,
-    )
-    _options.writes_termination = True
-    run_file(file, options)
-
-
-@app.command()
-def validate(
-    files: Annotated[list[Path], typer.Argument(help="YAML files, each with one BucketIngest.", show_default=False)],
-) -> None:
-    """Check BucketIngest files: every problem with its line and what is allowed there. Nothing is contacted."""
-    from bucketingest.cli.validate import validate_files
-
-    validate_files(files)
-
-
-@app.command()
-def inspect(
-    table_url: TableUrl,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as one JSON object.")] = False,
-    instants: Annotated[int, typer.Option(min=1, max=1000, help="How many of the newest instants to show.")] = 10,
-    pending_limit: Annotated[
-        str, typer.Option(help="Age from which a pending instant counts as hanging.", metavar="DURATION")
-    ] = "10m",
-    resource: Annotated[
-        Path | None,
-        typer.Option(help="A BucketIngest file: its limits say which table services are due, not the defaults."),
-    ] = None,
-) -> None:
-    """Show a table's timeline, file groups, pipelines, due table services, and what is wrong. Changes nothing."""
-    from bucketingest.cli.inspection.command import inspect_table
-
-    inspect_table(table_url, as_json=as_json, instants=instants, pending_limit=pending_limit, resource=resource)
-
-
-@app.command()
-def rollback(
-    table_url: TableUrl,
-    *,
-    instants: Annotated[
-        list[str] | None,
-        typer.Option("--instant", help="Only this instant, also another writer's; may be repeated.", metavar="TIME"),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also instants that another process may write. Fences a live driver out.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print plan and results as one JSON object.")] = False,
-    lock: LockOption = "auto",
-    storage_options: StorageOptions = None,
-) -> None:
-    """Roll back what failed attempts left: instants of bucketingest that never completed, and unfinished rollbacks.
-
-    An instant whose commit was decided is completed instead. Other writers' instants are rolled back only if named.
-    The command may be repeated, also after a crash.
-    """
-    from bucketingest.cli.rollback.command import RollbackRequest, roll_back_table
-
-    roll_back_table(
-        RollbackRequest(
-            table_url,
-            tuple(instants or ()),
-            force=force,
-            dry_run=dry_run,
-            json=as_json,
-            lock=lock,
-            storage_options=tuple(storage_options or ()),
-        )
-    )
-
-
-@app.command()
-def demo(
-    kafka: Annotated[
-        bool, typer.Option("--kafka", help="Ingest from a Kafka topic, which the demo makes and fills.")
-    ] = False,
-    bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(envvar="KAFKA_BOOTSTRAP_SERVERS", help="Kafka broker for --kafka.", metavar="HOST:PORT"),
-    ] = None,
-    seconds: Annotated[int, typer.Option(min=1, max=3600, help="How long rows are made.")] = 20,
-    rows: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows made per second.")] = 5000,
-    directory: Annotated[
-        Path | None, typer.Option(help="Where everything is written.", show_default="a new temporary directory")
-    ] = None,
-) -> None:
-    """Ingest made-up rows into a new table for some seconds, then read it back with another implementation of Hudi."""
-    from bucketingest.cli.demo.command import DemoOptions, run_demo
-
-    run_demo(DemoOptions(seconds, rows, directory, bootstrap_servers), kafka=kafka)
-
-
-for command in (services.compact, services.clean, services.archive):
-    app.command()(command)
-app.command(hidden=True)(services.compact_round)
 
 
 def main() -> None:
@@ -236,9 +33,9 @@ def call(arguments: list[str]) -> int:
 
     In a container it also writes a termination message, if the environment or Kubernetes asks for one.
     """
-    _options.writes_termination = False
+    common_options.writes_termination = False
     code, message = _call(arguments)
-    if not _options.writes_termination:
+    if not common_options.writes_termination:
         chosen = os.environ.get(TERMINATION_LOG_VARIABLE)
         path = termination_path(Path(chosen) if chosen else None)
         word = "Completed" if code is ExitCode.OK else None
@@ -260,7 +57,7 @@ def _call(arguments: list[str]) -> tuple[ExitCode, str]:
     except (KeyboardInterrupt, StoppedEarly, typer.Abort):
         result = ExitCode.INTERRUPTED  # in newer versions typer makes this of a KeyboardInterrupt by itself
     except BucketIngestError as error:
-        if _options.debug:
+        if common_options.debug:
             _print_traceback(error)
         _print_error(str(error))
         return exit_code(error), str(error)

@@ -15,8 +15,7 @@ from bucketingest.hudi.log.blocks import delete_block
 from bucketingest.hudi.log.deletes import delete_contents
 from bucketingest.hudi.log.format import BlockType, HeaderKey, read_blocks
 from bucketingest.hudi.log.reader import Delete, read_log
-from support.tables.fixtures import HUDI_FIXTURES
-from support.tables.log_files import DELETED_KEYS, log_files
+from support.tables.fixtures import DELETED_KEYS, HUDI_FIXTURES, log_files
 
 SCHEMA = fastavro.parse_schema(json.loads((HUDI_FIXTURES / "avsc" / "HoodieDeleteRecordList.avsc").read_text()))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bucketingest.hudi.errors import CorruptLog
 from bucketingest.hudi.log.format import CONTENT_BYTES_MAX, BlockType, Buffer, HeaderKey, frame_block, read_blocks
-from support.tables.log_files import JAVA_TABLES, log_files
+from support.tables.fixtures import JAVA_TABLES, log_files
 
 HEADERS = {HeaderKey.SCHEMA: '{"type":"record"}', HeaderKey.INSTANT_TIME: "20261121081714512"}
 

@@ -9,7 +9,7 @@ from bucketingest.hudi.errors import CorruptLog
 from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block, read_blocks
 from bucketingest.hudi.log.reader import Delete, LogContent, decode_block, read_log
 from bucketingest.hudi.table.schema import META_COLUMNS
-from support.tables.log_files import DELETED_KEYS, JAVA_TABLES, KEYS_WITHOUT_TAGS, UPSERTED_KEYS_IN_LOGS, log_files
+from support.tables.fixtures import DELETED_KEYS, JAVA_TABLES, KEYS_WITHOUT_TAGS, UPSERTED_KEYS_IN_LOGS, log_files
 
 
 def contents(table: str) -> list[LogContent]:

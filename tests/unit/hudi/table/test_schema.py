@@ -17,7 +17,7 @@ from bucketingest.hudi.table.schema import (
     with_meta_columns,
 )
 from support.tables.arrow_values import arrow_types
-from support.tables.log_files import JAVA_TABLES, log_files
+from support.tables.fixtures import JAVA_TABLES, log_files
 
 FIXTURE_COLUMNS = pa.schema(
     {

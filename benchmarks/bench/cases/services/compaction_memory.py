@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.cases.compaction_table import ORDERING, RECORD_KEY, Shape
 from bench.cases.comparison import Options, WrongResult
+from bench.cases.services.compaction_table import ORDERING, RECORD_KEY, Shape
 from bench.data import SEED
 from bench.results_format import Case, Measured, ratios, this_machine
 from bench.sides.start import start_compaction, versions

@@ -13,8 +13,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.cases.compaction_table import Shape, hudi_writer
 from bench.cases.comparison import Options, WrongResult, alternate
+from bench.cases.services.compaction_table import Shape, hudi_writer
 from bench.results_format import Case, Measured, ratios, this_machine
 from bench.sides.client import Run, Side
 from bench.sides.start import HEAP, start_compaction, start_hudi, versions
