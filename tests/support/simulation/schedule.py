@@ -137,7 +137,8 @@ class Schedule:
         self._interval_ms = rng.choice((None, 30, 100, 100 if features.serves else 5000))
         self._locks = features.needs_lock or rng.random() < 0.3
         self._leaps = rng.choice((0, 0, 0, 2))
-        self._table.watch = TableWatch(self._table, self._world, self._retain())
+        right = not self._features.clocks_are_set
+        self._table.watch = TableWatch(self._table, self._world, self._retain(), clocks_are_right=right)
         self._visitors = Visitors(self._world, self._table, features, rng)
         self._processes: list[Process] = []
         self._current: Actor | None = None

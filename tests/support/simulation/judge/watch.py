@@ -33,11 +33,14 @@ _GO: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)go")
 class TableWatch:
     """Looks at every change of a table before it happens."""
 
-    def __init__(self, table: Objects, world: World, retain: timedelta | None) -> None:
-        """`retain`: for how long readers keep the files of a slice that was superseded; None: that is not checked."""
+    def __init__(self, table: Objects, world: World, retain: timedelta | None, *, clocks_are_right: bool) -> None:
+        """`retain`: for how long readers keep the files of a slice that was superseded; None: that is not checked.
+        `clocks_are_right`: else no process can say how old a heartbeat is.
+        """
         self._table = table
         self._world = world
         self._retain = retain
+        self._clocks_are_right = clocks_are_right
         self._looked = -1
         self._read_until: dict[str, datetime] = {}
         """Data file -> when it was last a part of what new readers read."""
@@ -52,7 +55,7 @@ class TableWatch:
                 self._remember()
             elif _OPENED.fullmatch(path):
                 self._world.counts["rounds"] += 1
-        elif what == "put" and there and own and path.startswith(_HEARTBEATS):
+        elif what == "put" and there and own and self._clocks_are_right and path.startswith(_HEARTBEATS):
             self._report(by, self._at_work(path, looked))
         elif what == "delete" and there and own:
             if (file := data_file(path)) is not None:
