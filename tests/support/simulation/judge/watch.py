@@ -198,6 +198,8 @@ class TableWatch:
 
     def _base(self, table: Snapshot, base: DataFile, asked: int) -> Iterator[str]:
         instants = table.instants
+        if base.instant in instants.completed:
+            return  # by another writer, which may have cleaned the logs since
         files = [file for file in table.files if file.group == base.group and instants.is_visible(file.instant)]
         older = [file for file in files if file.is_base and file.instant < base.instant]
         before = max(older, key=lambda file: file.instant, default=None)
