@@ -78,7 +78,7 @@ test: $(READY) test-deps ## everything: unit tests, integration with Spark, Kafk
 	echo "the operator's tests run beside these; their output comes later, and is in build/test-operator.log"; \
 	failed=0; \
 	$(BIN)/pytest tests/unit tests/simulation --numprocesses auto $(PYTEST_ARGS) || failed=1; \
-	$(BIN)/pytest tests/integration --ignore=tests/integration/operator --numprocesses 2 --dist loadfile $(PYTEST_ARGS) || failed=1; \
+	$(BIN)/pytest tests/integration --ignore=tests/integration/operator --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) || failed=1; \
 	wait $$operator || failed=1; \
 	cat build/test-operator.log; \
 	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \

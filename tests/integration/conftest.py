@@ -1,6 +1,6 @@
 """Real servers, one of each per test process, started when a test first asks for it; the marker of every test here."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +10,22 @@ from devservers.s3 import S3Server
 
 HERE = Path(__file__).parent
 
+LONGEST = ("cli/test_contract.py", "soak/test_soak.py", "cli/test_run.py", "docsite/test_laptop.py")
+"""Files that take minutes. They come first (with --no-loadscope-reorder), else a worker would have nothing beside the last."""
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark all tests of this folder, so that no module has to."""
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests of this folder, so that no module has to; the longest files come first."""
+    items.sort(key=lambda item: _rank(item.path))
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.integration)
+
+
+def _rank(path: Path) -> int:
+    """The place of a file among the longest ones; the others come after these, in their order."""
+    name = path.relative_to(HERE).as_posix() if path.is_relative_to(HERE) else ""
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from typing import Any, Self
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0
 TESTS = Path(__file__).parents[2]
 
 
