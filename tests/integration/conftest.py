@@ -11,7 +11,7 @@ from devservers.s3 import S3Server
 HERE = Path(__file__).parent
 
 LONGEST = ("cli/test_contract.py", "soak/test_soak.py", "cli/test_run.py", "docsite/test_laptop.py")
-"""Files that take minutes. They come first (with --no-loadscope-reorder), else a worker would have nothing beside the last."""
+"""Files that take minutes. They come first (with --no-loadscope-reorder), so that no worker waits for the last one."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
