@@ -337,7 +337,7 @@ class Schedule:
             assigned=self._around.assigned,
             foreign_rows=rows,
             foreign_instants=rows.keys() | visitors.others.requested | self._begun_by_others(),
-            others=visitors.came or "undo" in features.services,
+            others=visitors.came or not {"undo", "compact"}.isdisjoint(features.services),
             overtaken=self._table.overtaken,
             pipeline=self._spec.pipeline,
             letters_place=self._spec.dead_letters,

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from bucketingest.hudi.plans.clean_plan import CleanMetadata, read_clean_plan
 from bucketingest.hudi.timeline.instant import CLEAN, State, format_time
 from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.services.clean import execute
@@ -87,6 +88,27 @@ def test_of_two_executors_both_complete_it_at_the_same_time() -> None:
     result = run(table.storage, clean, table.options(decisions=decisions))
     assert [result] == others
     assert len(table.completed_clean_files()) == 1
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_another_writer_completes_at_the_same_time_stays_and_ours_is_taken_back(late: bool) -> None:
+    """Without a common lock nothing prevents two completed files: it comes before ours, or after our look."""
+    table = three_slices()
+    clean = pending_clean(table)
+
+    plan = read_clean_plan(table.storage, clean)
+    assert plan is not None
+    content = CleanMetadata.of(plan, clean, 1).encode()
+
+    def hudis() -> None:
+        complete(table.storage, clean, "20991231000000000", content, CLEAN)
+
+    decisions = StoredDecisions(table.storage) if late else Overtaken(table, hudis)
+    run(table.storage, clean, table.options(decisions=decisions))
+    if late:
+        hudis()
+        clean_table(table.storage, HOUR, table.options())
+    assert table.completed_clean_files() == [f"{clean}_20991231000000000.clean"]
 
 
 @pytest.mark.parametrize("archived", [False, True])

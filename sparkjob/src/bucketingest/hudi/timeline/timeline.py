@@ -118,6 +118,16 @@ class Timeline:
         return next((instant for instant in self.instants if instant.key == key), None)
 
 
+def completed_files(storage: Storage, action: str, request_time: str | None = None) -> list[Instant]:
+    """Every completed file of this action, or of one instant, by one listing. A `Timeline` has one of each instant, but
+    two writers without a common lock may both have completed it.
+    """
+    names = (info.path.rpartition("/")[2] for info in storage.list_level(TIMELINE_DIRECTORY).objects)
+    found = (Instant.try_parse(name) for name in names)
+    completed = [each for each in found if each is not None and each.is_completed and each.action == action]
+    return completed if request_time is None else [each for each in completed if each.request_time == request_time]
+
+
 def path_of(instant: Instant) -> str:
     """Path, relative to the table's root, of the instant's file in this state."""
     return f"{TIMELINE_DIRECTORY}/{instant.file_name}"

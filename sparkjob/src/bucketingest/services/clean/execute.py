@@ -4,6 +4,8 @@ writer may finish what another one began.
 
 from __future__ import annotations
 
+import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -17,7 +19,14 @@ from bucketingest.hudi.plans.clean_plan import CleanMetadata, CleanPlan, read_cl
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.instant import CLEAN, PENDING_STATES, Instant, State, next_instant_time
-from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
+from bucketingest.hudi.timeline.timeline import (
+    Timeline,
+    complete,
+    completed_files,
+    create_inflight,
+    create_requested,
+    path_of,
+)
 from bucketingest.services.clean.choose import Choice, Retention, choose
 from bucketingest.services.clean.decisions import Decisions, StoredDecisions
 from bucketingest.services.clean.facts import load_clean_facts
@@ -25,6 +34,8 @@ from bucketingest.services.clean.guard import Guard
 from bucketingest.services.errors import CleanRefused
 from bucketingest.storage.interface import Storage
 from bucketingest.write.instants.records import CommitDecision
+
+log = logging.getLogger(__name__)
 
 BATCH: Final = 1000
 """Files deleted between two checks; the most that S3 deletes by one request."""
@@ -83,12 +94,32 @@ def clean_table(storage: Storage, retention: Retention, options: CleanOptions = 
     Raises `CleanRefused` if a pending clean must not go on now, what `options.check` raises, `InvalidTable`,
     `InstantExists`. It may be called again after any failure.
     """
+    take_back_doubles(storage, options)
     finished = finish_pending(storage, options)
     choice = choose_now(storage, retention, options)
     if choice.plan is None:
         return Cleaned(finished, choice)
     clean = request(storage, choice.plan, options)
     return Cleaned((*finished, run(storage, clean, options)), choice)
+
+
+def take_back_doubles(storage: Storage, options: CleanOptions = _DEFAULT_OPTIONS) -> None:
+    """Delete our completed file of each clean that another writer completed as well: without a common lock nothing
+    prevents two. Both have deleted the same files. Raises what `options.check` raises.
+    """
+    found: defaultdict[str, list[Instant]] = defaultdict(list)
+    for instant in completed_files(storage, CLEAN):
+        found[instant.request_time].append(instant)
+    decisions = options.decisions or StoredDecisions(storage)
+    for clean in (clean for clean, files in found.items() if len(files) > 1):
+        decision = decisions.decided(clean)
+        with options.lock():
+            options.check()
+            files = completed_files(storage, CLEAN, clean)
+            ours = [each for each in files if decision is not None and each.completion_time == decision.completion_time]
+            if ours and len(files) > 1:
+                log.warning("clean was completed twice: ours is taken back", extra={"clean": clean})
+                storage.delete(path_of(ours[0]))
 
 
 def choose_now(storage: Storage, retention: Retention, options: CleanOptions = _DEFAULT_OPTIONS) -> Choice:
@@ -154,6 +185,7 @@ def run(storage: Storage, clean: str, options: CleanOptions = _DEFAULT_OPTIONS) 
         decision = decisions.decide(clean, CommitDecision(_next_time(storage, timeline, options), content))
         complete(storage, clean, decision.completion_time, decision.content, CLEAN)
     decisions.mark_done(clean)
+    take_back_doubles(storage, options)
     return CleanResult(clean, decision.completion_time, sum(map(len, plan.files.values())))
 
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from itertools import chain
 
 from bucketingest.hudi.history.archived import archived_contents
-from bucketingest.hudi.naming import TIMELINE_DIRECTORY, BaseFileName, parse_data_file_name
+from bucketingest.hudi.naming import BaseFileName, parse_data_file_name
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
-from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.hudi.timeline.timeline import Timeline, completed_files, path_of
 from bucketingest.services.compaction.commit import sizes_of
 from bucketingest.services.compaction.facts import requested_path
 from bucketingest.services.compaction.journal import CompactionJournal
@@ -79,18 +79,12 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
 def completed_commits(storage: Storage, compaction: str) -> dict[Instant, CommitMetadata]:
     """Every completed file of the compaction on the timeline. Raises InvalidTable."""
     found = {}
-    for instant in _completed(storage, compaction):
+    for instant in completed_files(storage, COMMIT, compaction):
         try:
             found[instant] = CommitMetadata.decode(storage.get(path_of(instant)), path_of(instant))
         except NotFound:  # deleted since
             continue
     return found
-
-
-def _completed(storage: Storage, compaction: str) -> list[Instant]:
-    names = (info.path.rpartition("/")[2] for info in storage.list_level(TIMELINE_DIRECTORY).objects)
-    found = (Instant.try_parse(name) for name in names)
-    return [each for each in found if each is not None and each.is_completed and each.key == (compaction, COMMIT)]
 
 
 def archived_commits(storage: Storage, compaction: str) -> list[CommitMetadata]:
@@ -104,7 +98,7 @@ def keep_one(storage: Storage, compaction: str, lock: Lock) -> None:
     ones another writer's, which we have not made. Only if there are two, files are read and partitions listed. Raises
     InvalidTable, and as the lock does.
     """
-    if len(_completed(storage, compaction)) < 2:
+    if len(completed_files(storage, COMMIT, compaction)) < 2:
         return
     with lock():
         found = completed_commits(storage, compaction)
