@@ -8,14 +8,15 @@ import pytest
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import RollbackError
-from bucketingest.hudi.naming import join
+from bucketingest.hudi.naming import deterministic_file_id, join
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
+from bucketingest.hudi.timeline.instant import COMPACTION
+from bucketingest.hudi.timeline.timeline import create_inflight, create_requested, path_of
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut, InstantAborted
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.instants.records import CommitDecision
+from bucketingest.write.instants.records import AbortDecision, CommitDecision
 from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.execute import InstantExecutor
 from support.storage.crashing_storage import Crash, CrashingStorage
@@ -68,6 +69,27 @@ def test_late_files_of_a_pipeline_of_another_name_are_swept(table: TestTable) ->
         table.storage.create(path, content)
     table.attempt(pipeline=RENAMED)
     assert table.leftovers() == []
+
+
+def test_late_files_are_swept_although_a_compaction_had_the_time_of_their_instant_for_a_while(table: TestTable) -> None:
+    """A paused process requests it after the instant was rolled back by hand, and a later one gives it up."""
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(0, 2), ROWS, die)
+    (instant,) = (each.request_time for each in table.timeline().instants)
+    late = {info.path: table.storage.get(info.path) for info in table.storage.list("eu") if ".log." in info.path}
+    journal = Journal(table.storage, PIPELINE)
+    journal.decide(instant, AbortDecision("by hand"))
+    roll_back(table.storage, instant)
+    for path, content in late.items():
+        table.storage.create(path, content)
+    request = create_requested(table.storage, instant, COMPACTION, b"a plan")
+    base = f"eu/{deterministic_file_id(0)}_1-0-0_{instant}.parquet"
+    table.storage.create(base, b"of the compaction")
+    table.attempt()
+    assert table.storage.exists(base), "it may be complete soon"
+    table.storage.delete(path_of(request))
+    table.attempt()
+    assert not [path for path in late if table.storage.exists(path)]
 
 
 def test_what_cannot_be_settled_of_another_name_does_not_stop_the_start(table: TestTable) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from bucketingest.hudi.errors import RollbackError
-from bucketingest.hudi.history.archived import archived_times, is_archived, is_settled
+from bucketingest.hudi.history.archived import archived_contents, archived_times, is_archived, is_settled
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import (
@@ -18,7 +18,7 @@ from bucketingest.hudi.rollback.rollback import (
     sweep,
 )
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.instant import DELTA_COMMIT, PENDING_STATES, Instant
+from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, PENDING_STATES, Instant
 from bucketingest.hudi.timeline.overtaking import came_too_late, overtaken_by
 from bucketingest.hudi.timeline.timeline import Timeline, complete, path_of
 from bucketingest.storage import Storage
@@ -202,7 +202,7 @@ class InstantExecutor:
         """Delete what a cut-off task or driver wrote after its instant was aborted: archival would make it visible."""
         timeline = Timeline.load(self._storage)
         found = timeline.find(instant)
-        if not self._is_own(found):
+        if not self._is_own(found) or self._is_of_compaction(timeline, instant):
             return
         if found is not None and found.is_completed:  # by an attempt that was paused between its checks and this file
             self._storage.delete(path_of(found))
@@ -213,6 +213,10 @@ class InstantExecutor:
         self.letters.discard(instant)
         if late:
             log.warning("swept late files", extra={"instant": instant, "files": late})
+
+    def _is_of_compaction(self, timeline: Timeline, instant: str) -> bool:
+        """Whether a compaction has the instant's time, too: its base files cannot be told from late ones."""
+        return instant in timeline.compactions or bool(archived_contents(self._storage, instant, COMMIT))
 
     def remove_reappeared(self) -> None:
         """Remove from the timeline what a paused process has put back: the pipeline's instants that are archived or

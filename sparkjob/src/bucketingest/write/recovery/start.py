@@ -5,7 +5,7 @@ is read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -52,7 +52,7 @@ def settle(
     objects_by_instant = journal.objects_by_instant()
     for request_time, objects in objects_by_instant.items():
         if "done" not in objects:
-            found = _facts(storage, journal, request_time)
+            found = _facts(storage, journal, request_time, objects)
             if found is not None:
                 instant = resumed(found)
                 _recover(decide(found, Policy.RESUME), instant, writer.executor, commit, findings)
@@ -103,7 +103,7 @@ def _settle_other(
     identity = replace(identity, epoch=journal.claim_epoch(claimant))
     executor = InstantExecutor(storage, journal, identity)
     for request_time in undone:
-        found = _facts(storage, journal, request_time)
+        found = _facts(storage, journal, request_time, objects_by_instant[request_time])
         if found is None:
             continue
         choice = decide(found, Policy.ROLL_BACK)
@@ -116,15 +116,17 @@ def _settle_other(
     executor.forget_old()
 
 
-def _facts(storage: Storage, journal: Journal, request_time: str) -> Facts | None:
-    """None if the instant is not the pipeline's: it claimed the time, but another writer used it first."""
+def _facts(storage: Storage, journal: Journal, request_time: str, objects: Collection[str]) -> Facts | None:
+    """None if the instant is not the pipeline's: it claimed the time, but another writer used it first. Or later, when
+    the pipeline's was rolled back: then a task may still write a file of it, which later starts sweep.
+    """
     found = FactReader(storage, Timeline.load(storage)).facts(request_time, journal.pipeline)
     if found.pipeline == journal.pipeline:
         return found
     why = "another writer took its time, or an earlier release left it"
     log.warning("left alone", extra={"instant": request_time, "reason": why})
     journal.decide(request_time, AbortDecision(why))
-    journal.mark_done(request_time)
+    journal.mark_done(request_time, aborted=any(name.startswith("intent/") for name in objects))
     return None
 
 
