@@ -99,8 +99,7 @@ def check_end(ended: Ended) -> Iterator[str]:
 
 def _is_shown(table: Snapshot, instant: str, row: Row) -> bool:
     """Whether another writer's row may be there: its instant completed, and its partition was not deleted."""
-    replaced = {partition for partition, _ in table.instants.replaced}
-    return instant in table.instants.completed and row["region"] not in replaced
+    return instant in table.instants.completed and row["region"] not in table.instants.replaced_ever
 
 
 def _written(table: Snapshot, undone: AbstractSet[str]) -> list[Written]:

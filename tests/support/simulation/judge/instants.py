@@ -6,8 +6,8 @@ import functools
 import io
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow.parquet as pq
@@ -63,6 +63,8 @@ class Instants:
     """Request time of each compaction on the timeline, completed ones too -> its plan."""
     replaced: frozenset[tuple[str, str]]
     """Partition and file id of file groups that a completed instant replaced."""
+    replaced_ever: frozenset[str]
+    """Partitions of such file groups, also where the instant is archived."""
     cleaned: frozenset[str]
     """Paths of files that a clean, pending or completed, deletes."""
     savepoints: Mapping[str, frozenset[str]]
@@ -108,13 +110,14 @@ class Instants:
 def read_instants(objects: Mapping[str, bytes]) -> Instants:
     """The instants that these objects (path -> content) stand for."""
     archived = _archived(objects)
-    completed = {each.request_time: each for each in archived if each.action in _WRITES}
+    writes_archived = [each for each in archived if each.action in _WRITES]
     pending, finished, writes = set(), set(), set()
     plans: dict[str, Mapping[str, Any]] = {}
     savepoints: dict[str, frozenset[str]] = {}
     rolled_back = {time for each in archived if each.action == "rollback" for time in each.metadata["commitsRollback"]}
     cleaned = {file for each in archived if each.action == "clean" and each.plan for file in plan_of_clean(each.plan)}
     rollbacks: dict[str, str] = {}
+    writes_active: list[Instant] = []
     for path, content in objects.items():
         match = _NAME.fullmatch(path[len(TIMELINE) :]) if path.startswith(TIMELINE) else None
         if match is None:
@@ -135,29 +138,47 @@ def read_instants(objects: Mapping[str, bytes]) -> Instants:
         elif action == "compaction" and state == "requested":
             plans[time] = record(content)
         elif action in _WRITES and done:
-            completed[time] = Instant(time, done, action, active=True, content=content)
+            writes_active.append(Instant(time, done, action, active=True, content=content))
         elif action == "deltacommit":
             pending.add(time)
-    replaced = {
-        (partition, file_id)
+    completed = _by_time([*writes_archived, *writes_active])
+    replacements = [
+        (each.active, partition, file_id)
         for each in completed.values()
-        if each.active and each.action == "replacecommit"
+        if each.action == "replacecommit"
         for partition, file_ids in (each.metadata["partitionToReplaceFileIds"] or {}).items()
         for file_id in file_ids
-    }
+    ]
     active = {time for time, each in completed.items() if each.active}
     return Instants(
         completed=completed,
         pending=frozenset(pending - active),
         compactions={time: plan for time, plan in plans.items() if time not in active},
         plans=plans,
-        replaced=frozenset(replaced),
+        replaced=frozenset((partition, file_id) for is_active, partition, file_id in replacements if is_active),
+        replaced_ever=frozenset(partition for _, partition, _ in replacements),
         cleaned=frozenset(cleaned),
         savepoints=savepoints,
         first_active=min(writes, default=""),
         rolled_back=frozenset(rolled_back | set(rollbacks.values())),
         pending_rollbacks=frozenset(target for time, target in rollbacks.items() if time not in finished),
     )
+
+
+def _by_time(instants: Iterable[Instant]) -> dict[str, Instant]:
+    """By request time; of one time the later, but a compaction does not hide the ranges of a deltacommit to which a
+    scheduler without lock gave its time.
+    """
+    found: dict[str, Instant] = {}
+    for instant in instants:
+        other = found.get(instant.request_time)
+        if other is not None and other.action == "deltacommit" != instant.action:
+            found[instant.request_time] = replace(other, active=other.active or instant.active)
+        elif other is not None and instant.action == "deltacommit" != other.action:
+            found[instant.request_time] = replace(instant, active=other.active or instant.active)
+        else:
+            found[instant.request_time] = instant
+    return found
 
 
 @functools.lru_cache(maxsize=4096)

@@ -193,7 +193,9 @@ class TableWatch:
         if beat.content or beat.step >= looked - _STEPS_BETWEEN:
             return
         alive = self._world.now() - beat.modified < timedelta(minutes=1)
-        if alive and path.removeprefix(_HEARTBEATS) in self._read().instants.compactions:
+        time, instants = path.removeprefix(_HEARTBEATS), self._read().instants
+        # A scheduler without lock may give a compaction the time of an open instant of ours, which beats for itself.
+        if alive and time in instants.compactions and time not in instants.pending:
             yield f"{path} is overwritten, and another writer's executor is at work"
 
     def _base(self, table: Snapshot, base: DataFile, asked: int) -> Iterator[str]:
@@ -203,10 +205,14 @@ class TableWatch:
         files = [file for file in table.files if file.group == base.group and instants.is_visible(file.instant)]
         older = [file for file in files if file.is_base and file.instant < base.instant]
         before = max(older, key=lambda file: file.instant, default=None)
+        # A base file whose plan came later, without lock, may lack rows of logs that this compaction's plan names.
+        planned = _inputs(instants.plans.get(base.instant, {}))
         logs = []
         for log in files:
             done = None if log.is_base else instants.completion_time(log.instant)
-            if done is None or done >= base.instant or (before is not None and done < before.instant):
+            if done is None or done >= base.instant:
+                continue
+            if before is not None and done < before.instant and log.path not in planned:
                 continue
             if log.instant in instants.rolled_back or log.instant in self._table.overtaken:
                 return  # whether its rows are in is not decided
@@ -235,7 +241,7 @@ def _groups(plan: Mapping[str, Any]) -> set[tuple[str, str]]:
 def _inputs(plan: Mapping[str, Any]) -> set[str]:
     return {
         f"{each['partitionPath']}/{name}"
-        for each in plan["operations"] or ()
+        for each in plan.get("operations") or ()
         for name in (each["dataFilePath"], *each["deltaFilePaths"])
         if name is not None
     }
