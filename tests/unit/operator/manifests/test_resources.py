@@ -166,7 +166,7 @@ def test_the_driver_pod_has_room_for_table_services_where_they_run() -> None:
         pod = made.driver_pod(1, input_of(made.wanted))["spec"]
         return int(pod["containers"][0]["resources"]["limits"]["memory"].removesuffix("Mi"))
 
-    assert memory({"services": {"mode": "inline"}}) == memory({}) + 1024
+    assert memory({}) == memory({"services": {"mode": "off"}}) + 1024
 
 
 def test_everything_is_owned_by_the_resource_alone() -> None:

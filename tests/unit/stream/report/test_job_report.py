@@ -122,7 +122,7 @@ def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest
             "compactingSeconds": 7.5,
             "compactions": 3,
             "failures": 1,
-            "mode": "off",
+            "mode": "auto",
             "home": "job",
             "why": "it is large",
             "oldestLogAt": "2026-11-21T12:00:01Z",

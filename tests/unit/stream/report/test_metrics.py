@@ -160,6 +160,7 @@ def test_what_figures_are_compared_with_is_the_resources() -> None:
         "health": {"maxCommitLag": "2m", "maxInflightAge": "3m"},
     }
     document["spec"]["table"]["memoryPerTask"] = "64Mi"
+    document["spec"]["services"] = {"mode": "off"}
     targets = Targets.of(BucketIngest.model_validate(document))
     assert targets == Targets(45.0, 120.0, 180.0, 64 * 1024**2, buckets=4, checkpoint_stays=True)
     document["spec"]["table"]["path"] = "s3://lake/rates"

@@ -11,7 +11,7 @@ from bucketingest.spec.base import SpecModel
 from bucketingest.spec.scalars import BytesText, CoresText, DurationText, Whole
 
 ServicesMode = Literal["auto", "inline", "job", "off"]
-DEFAULT_MODE: Final[ServicesMode] = "off"
+DEFAULT_MODE: Final[ServicesMode] = "auto"
 """What a resource means that names no mode."""
 
 
@@ -78,9 +78,9 @@ class Services(SpecModel):
     mode: ServicesMode | None = Field(
         default=None,
         description="inline: the driver compacts, cleans and archives the table in a process beside the query, at low "
-        "priority. job: the same, but on Kubernetes the pods of a Job merge. auto: a Job for large compactions, else "
-        "inline; it does not compact where Hudi compacts, and does not clean or archive where Hudi cleans. off (when "
-        "absent): nothing; use it where Hudi's own table services run.",
+        "priority. job: the same, but on Kubernetes the pods of a Job merge. auto (when absent): a Job for large "
+        "compactions, else inline; it does not compact where Hudi compacts, and does not clean or archive where Hudi "
+        "cleans. off: nothing; use it where Hudi's own table services run.",
     )
     compaction: Compaction = Field(default=Compaction(), description="When log files are merged into base files.")
     clean: Clean = Field(default=Clean(), description="How long superseded files stay.")
