@@ -183,7 +183,7 @@ def test_a_pipeline_without_table_services_has_no_status_of_them() -> None:
     status = reconcile(well()).status
     assert status.services is None
     assert not any(each.type == "ServicesHealthy" for each in status.conditions or ())
-    off = bucket_ingest(services={"mode": "off"})
+    off = bucket_ingest({"services": {"mode": "off"}})
     was = reconcile(seen(None)).status
     switched = replace(well(), resource=resource(off, status=was), inputs={1: input_of(off)})
     assert reconcile(switched).status.services is None
