@@ -17,10 +17,13 @@ from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import (
+    COMMIT,
     COMPACTION,
     DELTA_COMMIT,
     REPLACE_COMMIT,
     ROLLBACK,
+    Instant,
+    State,
     format_time,
     parse_time,
 )
@@ -107,6 +110,7 @@ def archive(table: TestTable, *, rollbacks: bool = True) -> None:
         "completionTime": [instant.completion_time for instant in done],
         "action": [instant.action for instant in done],
         "metadata": [table.storage.get(path_of(instant)) for instant in done],
+        "plan": [_plan(table, instant) for instant in done],
     }
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink)
@@ -118,6 +122,12 @@ def archive(table: TestTable, *, rollbacks: bool = True) -> None:
     for info in table.storage.list_level(TIMELINE_DIRECTORY).objects:
         if info.path.rpartition("/")[2].startswith(times):
             table.storage.delete(info.path)
+
+
+def _plan(table: TestTable, instant: Instant) -> bytes | None:
+    if instant.action != COMMIT:
+        return None
+    return table.storage.get(path_of(Instant(instant.request_time, COMPACTION, State.REQUESTED)))
 
 
 def roll_back_completed(table: TestTable, instant: str) -> None:

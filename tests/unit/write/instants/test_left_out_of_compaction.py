@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import Instant, State
-from bucketingest.hudi.timeline.timeline import path_of
+from bucketingest.hudi.timeline.instant import COMMIT, Instant, State
+from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
@@ -115,6 +115,44 @@ def test_rows_that_were_archived_before_a_plan_appeared_that_leaves_them_out_are
     later = table.attempt()
     assert later.start.verdict is StartVerdict.IN_STEP
     assert later.coordinator.position == offsets(3, 4)
+
+
+def _compacted_and_archived(table: TestTable, without: list[str]) -> str:
+    """Another writer compacts, and archives all of it before the pipeline looks again."""
+    compaction = schedule_compaction(table, without=without)
+    complete(table.storage, compaction, next_time(table, compaction), CommitMetadata().encode(), COMMIT)
+    commit(table, CommitMetadata())
+    archive(table)
+    commit(table, CommitMetadata())
+    return compaction
+
+
+def test_a_compaction_that_left_rows_out_and_was_archived_while_no_attempt_ran_is_found_at_the_next_start(
+    table: TestTable, seen: list[str]
+) -> None:
+    _compacted_and_archived(table, [seen[1]])
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    assert overtaken_of(table) == {seen[1]}
+    again.run(*AGAIN)
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP, "its rows are missed once"
+
+
+def test_a_compaction_that_left_rows_out_and_was_archived_between_two_commits_is_found_by_the_later(
+    table: TestTable, seen: list[str]
+) -> None:
+    attempt = table.attempt()
+    _compacted_and_archived(table, [seen[1]])
+    with pytest.raises(PositionLost, match=seen[1]):
+        attempt.run(offsets(3, 4), SECOND)
+
+
+def test_an_archived_compaction_with_all_rows_changes_nothing(table: TestTable, seen: list[str]) -> None:
+    attempt = table.attempt()
+    _compacted_and_archived(table, [])
+    attempt.run(offsets(3, 4), SECOND)
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP
+    assert not overtaken_of(table)
 
 
 def test_a_plan_that_has_all_rows_changes_nothing(table: TestTable) -> None:

@@ -18,7 +18,7 @@ from bucketingest.hudi.history.manifest import (
     read_manifest,
 )
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
-from bucketingest.hudi.timeline.instant import WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, WRITE_ACTIONS, Instant, State
 from bucketingest.storage.interface import Storage
 
 _FILE_NAME = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet")
@@ -84,6 +84,24 @@ def archived_between(storage: Storage, first: str, last: str | None) -> list[Ins
     instants = (Instant(row["instantTime"], row["action"], State.COMPLETED, row["completionTime"]) for row in rows)
     found = {instant.key: instant for instant in instants}
     return [found[key] for key in sorted(found)]
+
+
+def archived_compactions(storage: Storage, first: str, since: str) -> set[str]:
+    """Request times, from `first` on, of archived compactions that completed after `since`."""
+    return {
+        instant.request_time
+        for instant in archived_between(storage, first, None)
+        if instant.action in (COMPACTION, COMMIT)
+        and instant.request_time >= first
+        and (instant.completion_time or "") > since
+    }
+
+
+def archived_plan(storage: Storage, compaction: str) -> bytes | None:
+    """Bytes of an archived compaction's requested file; None if the history has none."""
+    rows = _rows(storage, compaction, compaction, ["instantTime", "action", "plan"])
+    plans = (r["plan"] for r in rows if r["instantTime"] == compaction and r["action"] in (COMPACTION, COMMIT))
+    return next(filter(None, plans), None)
 
 
 def archived_contents(storage: Storage, request_time: str, action: str) -> list[bytes]:

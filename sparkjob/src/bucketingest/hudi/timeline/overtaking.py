@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
+from bucketingest.hudi.history.archived import archived_plan
+from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata, WrittenFile
 from bucketingest.hudi.timeline.instant import (
@@ -67,7 +68,7 @@ def left_out(
     """Instants with a log file that a compaction should merge but does not, each with the name of that compaction."""
     for compaction in sorted(compactions):
         late = [instant for instant in instants if instant.completion_time < compaction]
-        plan = read_compaction_plan(storage, compaction) if late else None
+        plan = _plan(storage, compaction) if late else None
         if plan is None or not plan.operations:
             continue
         operations = {operation.group: operation for operation in plan.operations}
@@ -79,6 +80,13 @@ def left_out(
                 if operation is not None and operation.loses(file.name, completion_time):
                     yield instant, f"compaction {compaction}"
                     break
+
+
+def _plan(storage: Storage, compaction: str) -> CompactionPlan | None:
+    plan = read_compaction_plan(storage, compaction)
+    if plan is None and (content := archived_plan(storage, compaction)) is not None:
+        return CompactionPlan.decode(content, f"history: plan of {compaction}")
+    return plan
 
 
 def came_too_late(storage: Storage, timeline: Timeline, instant: Instant) -> str | None:

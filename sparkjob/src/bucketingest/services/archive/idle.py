@@ -11,7 +11,7 @@ from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.kept_position import keep_position, kept_position
 from bucketingest.write.instants.position import read_position
-from bucketingest.write.instants.shared_table import audit
+from bucketingest.write.instants.shared_table import archived_unseen, audit
 
 
 def idle_pipelines(storage: Storage, timeline: Timeline, old: Sequence[Instant]) -> dict[str, str]:
@@ -32,7 +32,7 @@ def retire(storage: Storage, timeline: Timeline, pipeline: str, instant: str, ch
         return False
     if check is not None:
         check()
-        if audit(storage, journal, timeline, journal.audited()):
+        if audit(storage, journal, timeline, journal.audited(), archived_unseen(storage, journal)):
             return False
     kept = kept_position(storage, pipeline)
     if kept is not None and kept[0] == instant:

@@ -172,6 +172,13 @@ class Journal:
         content = self._get(self._path(instant, "decision"))
         return None if content is None else decision_of(content)
 
+    def completion_time(self, instant: str) -> str | None:
+        """When the instant was completed; None if it was not, or never will be."""
+        decision = self.decision(instant)
+        if not isinstance(decision, CommitDecision) or not self.is_done(instant) or self.is_aborted(instant):
+            return None
+        return decision.completion_time
+
     def mark_done(self, instant: str, *, aborted: bool = False) -> None:
         """Nothing is left to do for the instant, except to sweep it if it was aborted."""
         if aborted:

@@ -11,7 +11,7 @@ from itertools import chain
 
 from bucketingest.hudi.bucket_rules.hashing_config import counts_at, instants_in, load_rules
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.history.archived import is_archived
+from bucketingest.hudi.history.archived import archived_compactions, is_archived
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.schema import AvroSchema
@@ -46,6 +46,7 @@ class SharedTable:
         self._rollbacks: frozenset[str] = frozenset()
         self._removals: frozenset[str] = frozenset()
         self._audited: set[str] | None = None
+        self._first_active, self._newest_seen = "", ""
         self.schema: AvroSchema = opened.avro_schema
         """The table's columns, also those that other writers added meanwhile, without meta columns."""
         self.index: BucketIndex = opened.index
@@ -101,10 +102,16 @@ class SharedTable:
         return marked
 
     def _audit(self, timeline: Timeline) -> set[str]:
+        first, newest = min(timeline.times, default=""), max(timeline.times, default="")
+        archived: set[str] = set()
         if self._audited is None:
             self._audited = self._journal.audited()
-        overtaken = audit(self._storage, self._journal, timeline, self._audited)
+            archived = archived_unseen(self._storage, self._journal)
+        elif first != self._first_active:  # an archival has been at work
+            archived = archived_compactions(self._storage, self._first_active, self._newest_seen)
+        overtaken = audit(self._storage, self._journal, timeline, self._audited, archived - self._audited)
         self._audited = set(timeline.compactions)
+        self._first_active, self._newest_seen = first, newest
         return overtaken
 
     def fold_in(self, timeline: Timeline) -> None:
@@ -172,11 +179,26 @@ class SharedTable:
         self._known |= {instant}
 
 
-def audit(storage: Storage, journal: Journal, timeline: Timeline, audited: Collection[str]) -> set[str]:
-    """Check each compaction that is not audited; returns the pipeline's instants that one leaves out, marked as
-    overtaken.
+def archived_unseen(storage: Storage, journal: Journal) -> set[str]:
+    """Archived compactions that completed after the pipeline's newest instant: it looked at the timeline for the last
+    time when it had completed that one.
     """
-    new = timeline.compactions - set(audited)
+    instants = journal.instants()
+    newest = next(filter(None, map(journal.completion_time, reversed(instants))), None)
+    return set() if newest is None else archived_compactions(storage, instants[0], newest) - journal.audited()
+
+
+def audit(
+    storage: Storage,
+    journal: Journal,
+    timeline: Timeline,
+    audited: Collection[str],
+    archived: Collection[str] = (),
+) -> set[str]:
+    """Check each compaction that is not audited, and archived ones that nobody could look at while they were on the
+    timeline; returns the pipeline's instants that one leaves out, marked as overtaken.
+    """
+    new = (timeline.compactions - set(audited)) | set(archived)
     if not new:
         return set()
     newest = sorted(timeline.completed_commits, key=lambda each: each.request_time, reverse=True)
@@ -186,13 +208,15 @@ def audit(storage: Storage, journal: Journal, timeline: Timeline, audited: Colle
     overtaken = set()
     for instant, by in left_out(storage, new, instants):
         time, extra = instant.request_time, {"instant": instant.request_time, "by": by}
+        if journal.is_overtaken(time):
+            continue
         if time not in active or is_of_pipeline(storage, active[time], journal.pipeline):
             journal.mark_overtaken(time, by)
             overtaken.add(time)
             log.error("left out of a compaction", extra=extra)
         else:
             log.error("rows of another writer are lost: they are left out of a compaction", extra=extra)
-    journal.mark_audited(new, set(audited) - timeline.compactions)
+    journal.mark_audited(new & timeline.compactions, set(audited) - timeline.compactions)
     return overtaken
 
 
