@@ -34,8 +34,6 @@ TINY = 8 * 400
 def arrived(sent: pa.Table, plan: WritePlan) -> dict[Place, list[dict[str, Any]]]:
     """Rows by (partition path, bucket), in the order in which the write tasks get them."""
     found: dict[Place, list[dict[str, Any]]] = {}
-    file_ids = plan.file_ids
-    assert isinstance(file_ids, FileIds)
     for task in range(plan.tasks):
         for messages in share_of(task, sent):
             for message in messages.to_pylist():
@@ -49,6 +47,8 @@ def arrived(sent: pa.Table, plan: WritePlan) -> dict[Place, list[dict[str, Any]]
 def expected(rows: list[dict[str, Any]], plan: WritePlan) -> dict[Place, list[dict[str, Any]]]:
     """The same by asking the index for one row after the other."""
     found: dict[Place, list[dict[str, Any]]] = {}
+    file_ids = plan.file_ids
+    assert isinstance(file_ids, FileIds)
     for each in rows:
         alone = batch([each], plan.schema)
         path = plan.rules.partition_path.paths(alone).paths[0].as_py()
