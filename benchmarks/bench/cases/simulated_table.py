@@ -15,6 +15,7 @@ import pyarrow as pa
 from bucketingest.hudi.naming import LogFileName, join
 from bucketingest.hudi.rollback.markers import marker_path
 from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.index.bucket_index import FileIds
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings
@@ -110,6 +111,7 @@ class SimulatedTable:
 
     def _status(self, assignment: Assignment, partition: int, bucket: int) -> WriteStatus:
         partition_path = f"2026-{partition // 28 + 1:02d}-{partition % 28 + 1:02d}"
+        assert isinstance(assignment.file_ids, FileIds)
         file_id = assignment.file_ids.file_id(partition_path, bucket)
         deletes = bucket % 100
         return WriteStatus(

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from bench.sides.process_tree import anonymous_bytes
 from bench.sides.protocol import Answer, serve, stay_on_core
+from bucketingest.hudi.base.base_file import BaseFileWriter
 from bucketingest.hudi.naming import BaseFileName
 from bucketingest.hudi.table.file_view import DataFile, FileSlice
 from bucketingest.hudi.table.schema import META_COLUMNS
@@ -25,7 +26,6 @@ from bucketingest.index.state.runs.entries import Entries, one_for_each_key
 from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
 from bucketingest.index.state.runs.merging import RunMerger
 from bucketingest.index.state.runs.run_file import Run, RunWriter
-from bucketingest.services.merge.base_file import BaseFileWriter
 from bucketingest.storage import open_storage
 
 _TABLE_ID: Final = bytes(16)

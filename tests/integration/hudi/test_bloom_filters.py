@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bucketingest.index.bloom_filter import FALSE_POSITIVES, FOOTER_KEY, BloomFilter
+from bucketingest.hudi.base.bloom_filter import FALSE_POSITIVES, FOOTER_KEY, BloomFilter
 from support.oracle.client import HudiOracle
 from support.oracle.writer import HudiWriter
 

@@ -23,12 +23,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="only this one, with all its steps")
     parser.add_argument("--workers", type=int, default=2, help="processes that run schedules at the same time")
+    parser.add_argument("--state", action="store_true", help="tables have an index with a state, not with buckets")
     options = parser.parse_args(arguments)
     if options.seed is not None:
-        verdict = run_quietly(options.seed, _ALL_STEPS)
+        verdict = run_quietly(options.seed, _ALL_STEPS, state=options.state)
         print(verdict.report)
         return bool(verdict.violations)
-    return summarise(run_all(range(options.first, options.first + options.seeds), options.workers))
+    return summarise(run_all(range(options.first, options.first + options.seeds), options.workers, state=options.state))
 
 
 def summarise(verdicts: Iterable[Verdict]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator
+from functools import partial
 
 import stamina
 
@@ -12,16 +13,17 @@ from support.simulation.schedule import Verdict, run_schedule
 _SEEDS_AT_ONCE = 25
 
 
-def run_all(seeds: range, workers: int) -> Iterator[Verdict]:
+def run_all(seeds: range, workers: int, *, state: bool = False) -> Iterator[Verdict]:
     """The verdicts, as they come."""
+    run = partial(run_quietly, state=state)
     if workers == 1:
-        yield from map(run_quietly, seeds)
+        yield from map(run, seeds)
         return
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        yield from pool.imap_unordered(run_quietly, seeds, chunksize=_SEEDS_AT_ONCE)
+        yield from pool.imap_unordered(run, seeds, chunksize=_SEEDS_AT_ONCE)
 
 
-def run_quietly(seed: int, steps_shown: int = 60) -> Verdict:
-    """One schedule, without log output about retries."""
+def run_quietly(seed: int, steps_shown: int = 60, *, state: bool = False) -> Verdict:
+    """One schedule, without log output about retries. `state`: its table has an index with a state."""
     stamina.instrumentation.set_on_retry_hooks([])
-    return run_schedule(seed, steps_shown=steps_shown)
+    return run_schedule(seed, steps_shown=steps_shown, state=state)

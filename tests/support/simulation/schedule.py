@@ -17,7 +17,7 @@ from support.simulation.job.tasks import Routes, installed
 from support.simulation.judge.checker import Ended, check_end, check_moment
 from support.simulation.judge.reader import read
 from support.simulation.judge.watch import TableWatch
-from support.simulation.source import draw_rows
+from support.simulation.source import DEFINITION, STATE_DEFINITION, draw_rows
 from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
 from support.simulation.visitors import Visitors
@@ -88,6 +88,8 @@ class Verdict:
     steps: list[str]
     counts: Counter[str]
     """How often each event happened."""
+    state: bool = False
+    """Whether the table had an index with a state."""
 
     @property
     def report(self) -> str:
@@ -98,30 +100,37 @@ class Verdict:
                 *(f"  ! {violation}" for violation in self.violations[:12]),
                 "last steps:",
                 *(f"  {step}" for step in self.steps),
-                f"again: make simulate SEED={self.seed}",
+                f"again: make simulate SEED={self.seed}{' STATE=1' if self.state else ''}",
             ]
         )
 
 
-def run_schedule(seed: int, *, steps_shown: int = 60) -> Verdict:
+def run_schedule(seed: int, *, steps_shown: int = 60, state: bool = False) -> Verdict:
     """Run the schedule of a seed in this process and judge it."""
-    return Schedule(seed).run(steps_shown)
+    return Schedule(seed, state=state).run(steps_shown)
 
 
 class Schedule:
     """Processes of the pipeline run, other writers visit, until the input is in the table; then it is judged."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, state: bool = False) -> None:
+        """`state`: the table has an index with a state. Then the deletion of a key that the table does not have is
+        forgotten, as by a compaction.
+        """
         self.seed = seed
+        self._state = state
         rng = random.Random(seed)
         self._features = features = with_services(draw_features(rng), seed)
         self._kind = rng.choice(list(_KINDS))
         self._world = World(f"schedule {seed}", _KINDS[self._kind], faults=rng.randint(1, _FAULTS_MAX))
-        rows = draw_rows(rng, rng.randint(12, 36) if features.serves else rng.randint(8, 30), growing=features.compacts)
+        rows = draw_rows(
+            rng, rng.randint(12, 36) if features.serves else rng.randint(8, 30), growing=features.compacts or state
+        )
         self._table = self._objects("sim://table")
         self._world.aims_left = features.service_faults
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
-        self._around = Surroundings(self._world, self._table, letters, rows)
+        definition = STATE_DEFINITION if state else DEFINITION
+        self._around = Surroundings(self._world, self._table, letters, rows, definition)
         self._routes = Routes()
         # Of few rows, two queries send none to the same file group: then no file shows that they differ.
         self._batch_rows = rng.choice(((1, 4), (3, 6), (4, 9)) if features.is_fixed else ((1, 2), (1, 3), (3, 6)))
@@ -139,7 +148,7 @@ class Schedule:
         self._leaps = rng.choice((0, 0, 0, 2))
         right = not self._features.clocks_are_set
         self._table.watch = TableWatch(self._table, self._world, self._retain(), clocks_are_right=right)
-        self._visitors = Visitors(self._world, self._table, features, rng)
+        self._visitors = Visitors(self._world, self._table, features, rng, state=state)
         self._processes: list[Process] = []
         self._current: Actor | None = None
         self._failed_in_calm = 0
@@ -178,6 +187,7 @@ class Schedule:
             world.violations,
             steps[-steps_shown:],
             self._counts(),
+            self._state,
         )
 
     def _counts(self) -> Counter[str]:
@@ -341,6 +351,7 @@ class Schedule:
             overtaken=self._table.overtaken,
             pipeline=self._spec.pipeline,
             letters_place=self._spec.dead_letters,
+            state=self._state,
             foreign_rows_may_hide=features.schedules_without_lock,
             serves=features.serves is not None,
             refuses_cleans=bool({"savepoint", "restore"} & set(features.services)),

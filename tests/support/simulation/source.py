@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
-from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.write.instants.source_range import SourceRange, canonical_json
 from bucketingest.write.plan import DELETE_COLUMN
 from support.simulation.spec import Row
@@ -19,6 +20,8 @@ SCHEMA: Final = pa.schema([("id", pa.string()), ("region", pa.string()), ("offse
 INPUT_SCHEMA: Final = SCHEMA.append(pa.field(DELETE_COLUMN, pa.bool_()))
 BUCKETS: Final = 2
 DEFINITION: Final = TableDefinition("orders", ("id",), ("region",), "at", buckets=BUCKETS)
+STATE_DEFINITION: Final = replace(DEFINITION, state=StateRules(target_bytes=4096))
+"""The same table with an index with a state: new keys of a few rows already need several file groups."""
 
 
 def draw_rows(rng: random.Random, count: int, *, growing: bool = False) -> list[Row]:

@@ -24,8 +24,10 @@ _LAST: Final[tuple[Service, ...]] = ("compact", "clean")
 class Visitors:
     """All actors except the pipeline."""
 
-    def __init__(self, world: World, table: Objects, features: Features, rng: random.Random) -> None:
-        self.others = Others()
+    def __init__(
+        self, world: World, table: Objects, features: Features, rng: random.Random, *, state: bool = False
+    ) -> None:
+        self.others = Others(state=state)
         self.came = False
         """Whether a writer came that rolls back what it finds."""
         # The rollback of an instant that was archived meanwhile would leave no trace by which its rows are missed.

@@ -120,6 +120,21 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="hash field that is no key",
         ),
         pytest.param(
+            {"spec.table.index": {"onDuplicateKeys": "report"}},
+            "spec.table.index.onDuplicateKeys: is for table.index.type state only, and the type is bucket",
+            id="field of a state without one",
+        ),
+        pytest.param(
+            {"spec.table.index": {"type": "state", "buckets": 8}},
+            "spec.table.index.buckets: is for table.index.type bucket only, and the type is state",
+            id="buckets with a state",
+        ),
+        pytest.param(
+            {"spec.table.index": {"type": "state", "hash": "murmur3"}},
+            "spec.table.index.hash: is for table.index.type bucket only, and the type is state",
+            id="hash with a state",
+        ),
+        pytest.param(
             {"spec.table.path": "s3://lake/x/../orders"},
             "spec.table.path: has . or .. as a part of the path; allowed: the plain path",
             id="dots in path",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bucketingest.hudi.bucket_rules.counts import BucketRule
+from bucketingest.hudi.table.table import StateRules
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import InvalidLocation
 from bucketingest.stream.pipeline import Pipeline
@@ -78,6 +79,15 @@ def test_every_field_of_the_table_reaches_its_definition() -> None:
     assert dict(definition.properties) == {"hoodie.datasource.x": "y"}
     assert (pipeline.log_block, pipeline.memory_bytes, pipeline.write_tasks) == ("avro", 64 * 1024**2, 3)
     assert (pipeline.delete_when, pipeline.trigger, pipeline.max_commit_retries) == ("gone", "once", 0)
+
+
+def test_with_a_state_each_micro_batch_is_an_instant_and_takes_the_commit_interval() -> None:
+    index = {"type": "state", "targetFileSize": "64Mi", "onDuplicateKeys": "report"}
+    pipeline = Pipeline.of(resource(table={"index": index}, commit={"interval": "40s", "trigger": "2s"}))
+
+    assert pipeline.definition.state == StateRules(64 * 1024**2, report_duplicates=True)
+    assert (pipeline.trigger, pipeline.commit_interval) == (timedelta(seconds=40), None)
+    assert Pipeline.of(resource()).definition.state is None
 
 
 @pytest.mark.parametrize("url", ["/scratch/checkpoint", "file:///scratch/checkpoint"])

@@ -34,6 +34,7 @@ from bucketingest.storage import Storage
 from bucketingest.write import bucket_rules as module
 from bucketingest.write.bucket_rules import rules_for, settle_rules
 from bucketingest.write.errors import InstantAborted, RulesConflict
+from bucketingest.write.instants.bucket_groups import BucketGroups
 from support.simulation.records import container
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
@@ -318,7 +319,9 @@ def rescale(table: TestTable, attempt: Attempt, partition: str, buckets: int, *,
     table.storage.create(config.path, config.encode())
     if then is not None:
         then()
-    replaced = {partition: list(attempt.coordinator._writer.index.groups.get(partition, {}).values())}
+    groups = attempt.coordinator._writer.groups
+    assert isinstance(groups, BucketGroups)
+    replaced = {partition: list(groups.index.groups.get(partition, {}).values())}
     record = {"partitionToWriteStats": {}, "partitionToReplaceFileIds": replaced}
     content = container("HoodieReplaceCommitMetadata", record)
     complete(table.storage, time, next_time(table), content, REPLACE_COMMIT)

@@ -24,8 +24,9 @@ def validate_files(files: Sequence[Path]) -> None:
                 typer.echo(f"error: {format_problem(error.source, problem)}", err=True)
         else:
             table = resource.spec.table
-            rules = "".join(f", {each.pattern} {each.buckets}" for each in table.index.partition_buckets or ())
-            valid = f"{file}: valid: pipeline {resource.pipeline}, table {table.path}, {table.index.buckets} buckets"
-            typer.echo(f"{valid}{rules}")
+            index = table.index
+            rules = "".join(f", {each.pattern} {each.buckets}" for each in index.partition_buckets or ())
+            places = f"{index.buckets} buckets{rules}" if index.type == "bucket" else "index with a state"
+            typer.echo(f"{file}: valid: pipeline {resource.pipeline}, table {table.path}, {places}")
     if wrong:
         raise typer.Exit(ExitCode.BAD_INPUT)

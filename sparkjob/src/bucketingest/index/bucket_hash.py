@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketingest.hudi.base.string_bytes import offsets_and_bytes, plain_strings
 from bucketingest.index.errors import InvalidKeyRule, InvalidKeyText
-from bucketingest.index.string_bytes import offsets_and_bytes, plain_strings
 
 BucketHash: TypeAlias = Literal["hudi", "murmur3"]
 Hashes: TypeAlias = npt.NDArray[np.int32]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bucketingest.spec.fields.options import FILES_OPTIONS, KAFKA_OPTIONS, SPARK_SETTINGS, TABLE_PROPERTIES
-from bucketingest.spec.fields.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
+from bucketingest.spec.fields.table import DEFAULT_BUCKETS, IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,20 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "self.partitionBy.size() > 0",
             "index.partitionBuckets is for a table with partitionBy only",
             ".index.partitionBuckets",
+        ),
+    ),
+    "table.index": (
+        *(
+            CelRule(f"self.type == 'bucket' || !has(self.{name})", f"{name} is for type bucket only", f".{name}")
+            for name in ("partitionBuckets", "hashFields")
+        ),
+        *(
+            CelRule(f"self.type == 'state' || !has(self.{name})", f"{name} is for type state only", f".{name}")
+            for name in ("targetFileSize", "onDuplicateKeys")
+        ),
+        CelRule(
+            f"self.type == 'bucket' || (self.buckets == {DEFAULT_BUCKETS} && self.hash == 'hudi')",
+            "buckets and hash are for type bucket only",
         ),
     ),
     "table.lock": (_longer_than_lease("waitTimeout"), _longer_than_lease("heldTimeout")),

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from bucketingest.spec.fields.options import FILES_OPTIONS, KAFKA_OPTIONS, SPARK_SETTINGS, TABLE_PROPERTIES
+from bucketingest.spec.fields.table import DEFAULT_BUCKETS
 from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
-from bucketingest.spec.quantity import format_duration, parse_cores, parse_duration
+from bucketingest.spec.quantity import format_duration, parse_cores
+from bucketingest.spec.reading.view import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,44 +24,6 @@ class Broken:
     location: tuple[str | int, ...]
     wrong: str
     allowed: str = ""
-
-
-class View:
-    """Reads a document that may be wrong: whatever is absent or of another type is None."""
-
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        self._document = document
-
-    def value(self, path: str) -> Any:
-        """The value at a dotted path."""
-        node: Any = self._document
-        for name in path.split("."):
-            node = node.get(name) if isinstance(node, Mapping) else None
-        return node
-
-    def text(self, path: str) -> str | None:
-        """The text at a path."""
-        value = self.value(path)
-        return value if isinstance(value, str) else None
-
-    def mapping(self, path: str) -> Mapping[str, Any] | None:
-        """The mapping at a path."""
-        value = self.value(path)
-        return value if isinstance(value, Mapping) else None
-
-    def texts(self, path: str) -> list[str] | None:
-        """The list of texts at a path."""
-        value = self.value(path)
-        if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
-            return None
-        return list(value)
-
-    def duration(self, path: str) -> timedelta | None:
-        """The length of time written at a path."""
-        try:
-            return parse_duration(self.text(path) or "")
-        except ValueError:
-            return None
 
 
 def broken_rules(document: Mapping[str, Any]) -> list[Broken]:
@@ -172,6 +135,21 @@ def _partition_buckets(view: View) -> Iterator[Broken]:
         yield Broken(("table", "index", "partitionBuckets"), "is for a table with table.partitionBy only")
 
 
+_FIELDS_OF_INDEX: Final[Mapping[str, Mapping[str, Any]]] = {
+    "bucket": {"buckets": DEFAULT_BUCKETS, "partitionBuckets": None, "hashFields": None, "hash": "hudi"},
+    "state": {"targetFileSize": None, "onDuplicateKeys": None},
+}
+"""The fields that one type of index has, with their defaults."""
+
+
+def _index_fields(view: View) -> Iterator[Broken]:
+    chosen = view.text("table.index.type")
+    for kind, fields in _FIELDS_OF_INDEX.items() if chosen in _FIELDS_OF_INDEX else ():
+        for name, default in fields.items():
+            if kind != chosen and view.value(f"table.index.{name}") not in (None, default):
+                yield Broken(("table", "index", name), f"is for table.index.type {kind} only, and the type is {chosen}")
+
+
 def _hash_fields(view: View) -> Iterator[Broken]:
     record_key = view.texts("table.recordKey")
     if record_key is None:
@@ -280,6 +258,7 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _schema_of_text_files,
     _no_duplicates,
     _partition_buckets,
+    _index_fields,
     _hash_fields,
     _reserved_columns,
     _refused_names,

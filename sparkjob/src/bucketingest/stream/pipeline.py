@@ -10,13 +10,13 @@ from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.lock.hudi_lock import LockSettings
 from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.metadata_table import MetadataTablePolicy
-from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.homes import ServicesPolicy
 from bucketingest.spec.fields.services import Services
-from bucketingest.spec.fields.table import Index
-from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.fields.table import DEFAULT_TARGET_FILE_SIZE, Index
+from bucketingest.spec.model import BucketIngest, BucketIngestSpec
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import beginning_of
 
@@ -100,6 +100,7 @@ class Pipeline:
                 bucket_rules=_bucket_rules(table.index),
                 hash=table.index.hash,
                 hash_fields=resource.hash_fields,
+                state=_state_rules(table.index),
                 version=table.version,
                 hive_style_partitioning=table.hive_style_partitioning,
                 properties=table.properties,
@@ -112,11 +113,11 @@ class Pipeline:
             memory_bytes=table.memory_per_task,
             write_tasks=table.write_tasks,
             dead_letters_url=resource.dead_letter_path,
-            trigger=spec.commit.trigger,
+            trigger=_trigger(spec),
             lock=LockSettings(table.lock.provider, table.lock.wait_timeout, table.lock.lease_validity),
             lease_validity=table.lock.lease_validity,
             lease_wait=table.lock.held_timeout if table.lock.on_held == "wait" else timedelta(0),
-            commit_interval=spec.commit.interval if spec.commit.mode == "interval" else None,
+            commit_interval=_commit_interval(spec),
             max_files=spec.commit.max_files,
             compaction=_triggers(spec.services),
             clean_retain=spec.services.clean.retain,
@@ -130,6 +131,27 @@ def _bucket_rules(index: Index) -> tuple[BucketRule, ...] | None:
     if index.partition_buckets is None:
         return None
     return tuple(BucketRule(rule.pattern, rule.buckets) for rule in index.partition_buckets)
+
+
+def _state_rules(index: Index) -> StateRules | None:
+    if index.type != "state":
+        return None
+    return StateRules(index.target_file_size or DEFAULT_TARGET_FILE_SIZE, index.on_duplicate_keys == "report")
+
+
+def _commit_interval(spec: BucketIngestSpec) -> timedelta | None:
+    """With a state each micro-batch is an instant: a second one would make further small files of the first one's keys,
+    or put keys into log files, where Hudi's BLOOM and SIMPLE indexes do not look.
+    """
+    return spec.commit.interval if spec.commit.mode == "interval" and spec.table.index.type == "bucket" else None
+
+
+def _trigger(spec: BucketIngestSpec) -> timedelta | Literal["once"]:
+    """With a state and a commit interval, a micro-batch takes as long."""
+    trigger = spec.commit.trigger
+    if trigger == "once" or spec.table.index.type == "bucket" or spec.commit.mode != "interval":
+        return trigger
+    return max(trigger, spec.commit.interval)
 
 
 def _triggers(services: Services) -> CompactionTriggers | None:

@@ -73,7 +73,7 @@ class InstantCoordinator:
         )
         attempt = "" if settings.repeatable else self.epoch
         work = f"{settings.work}\n{settings.tasks}\n{opened.block_schema_json}\n{opened.row_schema}\n{attempt}"
-        self._writer = InstantWriter(opened, self._journal, self._identity, work)
+        self._writer = InstantWriter(opened, self._journal, self._identity, work, tasks=settings.tasks)
 
     @property
     def position(self) -> SourceRange | None:

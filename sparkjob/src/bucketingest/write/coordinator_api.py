@@ -12,6 +12,7 @@ from typing import TypeAlias
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.storage import Storage, open_storage
@@ -87,7 +88,7 @@ class Assignment:
 
     instant_time: str
     sequence: int
-    file_ids: FileIds
+    file_ids: FileIds | PlannedFileIds
     partitions: PartitionNumbers
 
 

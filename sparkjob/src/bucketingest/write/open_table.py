@@ -15,6 +15,7 @@ import pyarrow as pa
 from bucketingest.hudi.bucket_rules.counts import BucketCounts
 from bucketingest.hudi.bucket_rules.hashing_config import TableRules, load_rules
 from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
+from bucketingest.hudi.naming import deterministic_file_id
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import check_table
@@ -36,6 +37,8 @@ from bucketingest.write.plan import DELETE_COLUMN
 
 log = logging.getLogger(__name__)
 
+_GROUPS_OF_BUCKETS: Final = 4
+"""So many file groups do not all begin with eight digits by chance (1 in 300,000)."""
 _SCHEMA_PROPERTY: Final = "hoodie.table.create.schema"
 
 
@@ -52,6 +55,7 @@ class OpenTable:
     """The same as Arrow, with the delete column last if the input has it: the schema of the write tasks' rows."""
     log_block: LogBlock
     index: BucketIndex
+    """Empty in a table whose keys are looked up in a state."""
     bucket_rules: TableRules
     partitions: frozenset[str]
     """Partition paths that have their partition metadata."""
@@ -99,17 +103,23 @@ def open_table(
     except TableNotFound:
         table, created = create_table(storage, definition, schema_json(avro)), True
     check_table(table, definition, metadata_table=drop_metadata_table is not None)
-    bucket_rules = load_rules(storage, definition.buckets)
     timeline = Timeline.load(storage)
     avro = _merged_schema(table, timeline, avro)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
-    index = BucketIndex.bootstrap(_committed_files(view, replaced), bucket_rules.counts).avoiding(replaced)
-    if table.bucket_count is None:  # made by Hudi, which does not record how it hashed
-        _verify_layout(sample_record_keys(storage, view, replaced), rules, bucket_rules.counts)
+    if definition.state is None:
+        bucket_rules = load_rules(storage, definition.buckets)
+        index = BucketIndex.bootstrap(_committed_files(view, replaced), bucket_rules.counts).avoiding(replaced)
+        if table.bucket_count is None:  # made by Hudi, which does not record how it hashed
+            _verify_layout(sample_record_keys(storage, view, replaced), rules, bucket_rules.counts)
+    else:
+        _refuse_buckets(storage, view, replaced)
+        bucket_rules = TableRules(BucketCounts(1))
+        index = BucketIndex.bootstrap((), bucket_rules.counts)
     if drop_metadata_table is not None:
         drop_metadata_table()
-    bucket_rules = settle_rules(storage, definition, lock, check_lease)
+    if definition.state is None:
+        bucket_rules = settle_rules(storage, definition, lock, check_lease)
     return OpenTable(
         table=table,
         definition=definition,
@@ -163,6 +173,21 @@ def _verify_layout(sample: Iterable[tuple[str, str, str]], rules: RowRules, coun
         samples[counts.of(partition_path)].append((key, file_id))
     for buckets, pairs in samples.items():
         verify_bucket_layout(pairs, rules.record_key, buckets, rules.hash)
+
+
+def _refuse_buckets(storage: Storage, view: FileView, replaced: Collection[tuple[str, str]]) -> None:
+    """Raise UnsupportedTable if every file group has the id of a bucket: then Hudi's bucket index writes the table, and
+    would not find rows in file groups without buckets. Few random ids look like that by chance.
+    """
+    groups = [each for each in view.groups if each.slices and (each.partition_path, each.file_id) not in replaced]
+    numbered = [each for each in groups if each.file_id[:8].isdecimal()]
+    fixed = [each for each in numbered if each.file_id == deterministic_file_id(int(each.file_id[:8]))]
+    if len(numbered) == len(groups) and (fixed or len(groups) >= _GROUPS_OF_BUCKETS):
+        reason = (
+            f"its file groups, such as {groups[0].file_id}, have the ids of buckets: a writer with a bucket index made "
+            "them; set spec.table.index.type to bucket"
+        )
+        raise UnsupportedTable(storage.url, [reason])
 
 
 def _committed_files(view: FileView, replaced: Collection[tuple[str, str]]) -> list[tuple[str, str, str]]:

@@ -7,8 +7,8 @@ from typing import Final
 PIPELINE: Final = "bucketingest.pipeline"
 """Key of the pipeline in the extra metadata of its instants."""
 
-NOT_PIPELINES: Final = ("lease", "services")
-"""The table's lease and the objects of its table services lie under these names."""
+NOT_PIPELINES: Final = ("lease", "services", "state")
+"""The table's lease, the objects of its table services and the state of its index lie under these names."""
 
 
 def directory_name(pipeline: str) -> str:

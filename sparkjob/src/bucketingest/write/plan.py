@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
+from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.row_rules import RowRules
 from bucketingest.index.task_routing import PartitionNumbers
@@ -39,7 +40,8 @@ class WritePlan:
     """Budget of one task."""
     tasks: int
     """Number of write tasks that the shuffle routes to."""
-    file_ids: FileIds
+    file_ids: FileIds | PlannedFileIds
+    """What gives rows their file groups: an index with buckets, or the recorded plan of one with a state."""
     partitions: PartitionNumbers
     """The partitions that the table has: they have their partition metadata and are routed evenly."""
     room: PathRoom = UNBOUNDED

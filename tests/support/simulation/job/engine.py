@@ -45,6 +45,7 @@ class Engine:
     def write(self, actor: Actor, opened: OpenTable, work: Work, assignment: Assignment) -> list[WriteStatus]:
         """All tasks of a micro-batch, and what they report."""
         table = as_table(work.rows(self._around.rows))
+        self._route("packs", actor)
         packed = self._packed(table, self._plan("packs", opened, assignment))
         shares = [
             packed.filter(pc.equal(packed["route"], task)).sort_by([(name, "ascending") for name in SHUFFLE_ORDER])

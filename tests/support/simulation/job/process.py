@@ -24,7 +24,7 @@ from support.simulation.job.engine import Engine
 from support.simulation.job.services import OwnServices, ServiceRules
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes
-from support.simulation.source import DEFINITION, SCHEMA, offset_of, source_range
+from support.simulation.source import SCHEMA, offset_of, source_range
 from support.simulation.spec import JobSpec, Work
 from support.simulation.view import View
 from support.simulation.world import Actor
@@ -110,13 +110,13 @@ class Process:
 
     def _ingest(self, actor: Actor) -> None:
         around, limits, spec = self._around, self._limits, self.spec
-        opened = open_table(View(around.table, self._world, actor), DEFINITION, SCHEMA, has_deletes=True)
+        opened = open_table(View(around.table, self._world, actor), around.definition, SCHEMA, has_deletes=True)
         settings = CoordinatorSettings(
             spec.pipeline,
             limits.write_tasks,
             limits.max_retries,
             View(around.letters[spec.dead_letters], self._world, actor),
-            commit_interval=limits.commit_interval,
+            commit_interval=None if around.definition.state else limits.commit_interval,
             lock=self._lock_of(actor),
             check_lease=lambda: around.check_lease(spec.pipeline),
             clock=self._clock,

@@ -6,9 +6,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import Storage
 from bucketingest.write.errors import ConflictingAttempt, FencedOut
 from support.simulation.judge.instants import read_instants
+from support.simulation.source import DEFINITION
 from support.simulation.spec import Row, Work
 from support.simulation.store import Objects
 from support.simulation.view import View
@@ -23,6 +25,7 @@ class Surroundings:
     table: Objects
     letters: Sequence[Objects]
     rows: list[Row]
+    definition: TableDefinition = DEFINITION
     failures: list[str] = field(default_factory=list)
     assigned: defaultdict[tuple[str, int], list[Work]] = field(default_factory=lambda: defaultdict(list))
     """What was planned for each micro-batch of an instant, by each attempt."""
@@ -44,8 +47,10 @@ class Surroundings:
         instants = read_instants(self.table.contents)
         standing = instants.pending | instants.completed.keys()
         path = str(error).partition(" was written by ")[0].removeprefix(f"{self.table.url}/")
-        if path not in self.table.objects and ".log." in path:
+        if path not in self.table.objects and (".log." in path or path.endswith(".parquet")):
             return  # it was cleaned or rolled back meanwhile
+        if "the index's state is lost" in path:
+            return  # the micro-batch is written again, in a new instant
         planned = {(w.start, w.end, w.fingerprint, w.transform, _time(w)) for w in self.assigned[instant, sequence]}
         if len(planned) == 1 and instant in standing - instants.rolled_back:
             self.world.violation(str(error))

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import logging
+import pathlib
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
 import stamina
 
+from bucketingest.index.assignment import planned_file_ids
+from bucketingest.index.state import store
 from bucketingest.storage import Storage, StorageError
+from bucketingest.write import covered_table
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows import bucket_writer, dead_letter_writer
+from bucketingest.write.rows import bucket_writer, dead_letter_writer, shuffle
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 from support.simulation.job.surroundings import Surroundings
@@ -56,6 +63,11 @@ class Routes:
         return self.views[url]
 
 
+def _disk(folder: str, table_id: bytes) -> pathlib.Path:
+    """Each process has a disk of its own: a file lock that a paused one holds would stop all others."""
+    return pathlib.Path(folder) / threading.current_thread().name.replace("/", "-") / table_id.hex()
+
+
 @contextmanager
 def installed(routes: Routes, clock: Callable[[], datetime]) -> Iterator[None]:
     """Let write tasks in this process use the simulation's stores and no threads of their own, commands its clock, and
@@ -65,6 +77,11 @@ def installed(routes: Routes, clock: Callable[[], datetime]) -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     try:
         with (
+            tempfile.TemporaryDirectory(prefix="simulation-") as folder,
+            patch.object(planned_file_ids, "local_folder", lambda table_id: _disk(folder, table_id)),
+            patch.object(store, "os", SimpleNamespace(urandom=lambda count: bytes(range(count)))),
+            patch.object(covered_table, "utc_now", clock),
+            patch.object(shuffle, "open_storage", routes.open),
             patch.object(bucket_writer, "open_storage", routes.open),
             patch.object(dead_letter_writer, "open_storage", routes.open),
             patch.object(bucket_writer, "ThreadPoolExecutor", Inline),

@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
+from support.simulation.judge.content import entries_of
 from support.simulation.judge.leftovers import leftovers
 from support.simulation.judge.letters import dead_letters
 from support.simulation.judge.model import Model, Written, compare, deletions
@@ -47,6 +48,8 @@ class Ended:
     """Whether the pipeline compacts the table itself."""
     refuses_cleans: bool = False
     """A savepoint or a restore may keep a clean from its end."""
+    state: bool = False
+    """The table has an index with a state, not with buckets."""
     doubles_allowed: bool = False
     """Late files of an aborted instant may be part of a base file: their rows are in the table anyway."""
 
@@ -86,10 +89,10 @@ def check_end(ended: Ended) -> Iterator[str]:
     if not undone and not renamed and not ended.doubles_allowed:
         yield from _doubled(table, model)
     yield from _chain([part for part in written if part.pipeline == ended.pipeline], len(ended.rows))
-    yield from _file_groups(table)
+    yield from _keys_in_two_groups(table) if ended.state else _file_groups(table)
     if ended.serves:
         yield from at_rest(whole, ended.foreign_instants, refuses_cleans=ended.refuses_cleans)
-    yield from _write_stats(table, undone)
+    yield from _write_stats(table, undone, with_bases=ended.state)
     yield from leftovers(ended.objects, whole, ended.foreign_instants, others=ended.others, renamed=renamed)
     staging = f".staging/{ended.pipeline}/"
     if staged := [path for path in ended.letters[ended.letters_place] if path.startswith(staging)]:
@@ -159,7 +162,26 @@ def _file_groups(table: Snapshot) -> Iterator[str]:
             yield f"bucket {place} has several file groups: {sorted(found)}"
 
 
-def _write_stats(table: Snapshot, undone: AbstractSet[str]) -> Iterator[str]:
+def _keys_in_two_groups(table: Snapshot) -> Iterator[str]:
+    """Each key of a partition has one file id, and is in a base file once."""
+    ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    in_base: Counter[tuple[str, str]] = Counter()
+    for (partition, file_id), part in table.latest.items():
+        if f"{partition}/.hoodie_partition_metadata" not in table.objects:
+            yield f"{partition} has file group {file_id} but no partition metadata: readers skip it"
+        for row in table.merged(part):
+            ids[partition, row["_hoodie_record_key"]].add(file_id)
+        if part.base is not None:
+            in_base.update((part.base.path, each.key) for each in entries_of(part.base, table.objects[part.base.path]))
+    for key, found in ids.items():
+        if len(found) > 1:
+            yield f"key {key} has several file ids: {sorted(found)}"
+    for place, count in in_base.items():
+        if count > 1:
+            yield f"key {place[1]!r} is {count} times in {place[0]}"
+
+
+def _write_stats(table: Snapshot, undone: AbstractSet[str], *, with_bases: bool) -> Iterator[str]:
     """A pipeline's commit names exactly the files visible by its instant, except those that a clean deleted."""
     instants = table.instants
     for instant in instants.completed.values():
@@ -168,7 +190,10 @@ def _write_stats(table: Snapshot, undone: AbstractSet[str]) -> Iterator[str]:
         stats: Mapping[str, Sequence[Mapping[str, Any]]] = instant.metadata["partitionToWriteStats"] or {}
         named = {stat["path"] for of_partition in stats.values() for stat in of_partition}
         # A scheduler without a lock may give a compaction the same time: its base files are not this instant's.
-        there = {file.path for file in table.files if file.instant == instant.request_time and not file.is_base}
+        there = {file.path for file in table.files if file.instant == instant.request_time}
+        if not with_bases or instant.request_time in instants.plans:
+            there = {path for path in there if not path.endswith(".parquet")}
+            named = {path for path in named if not path.endswith(".parquet")}
         if there - named or (named - there) - instants.cleaned:
             yield f"instant {instant.request_time} names {sorted(named)}, there are {sorted(there)}"
 

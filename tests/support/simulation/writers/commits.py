@@ -43,7 +43,7 @@ def commit(visit: Visit, actor: Actor, storage: View, *, region: str | None = No
         heartbeat.beat(storage, instant)
         create_requested(storage, instant)
     create_inflight(storage, instant)
-    name = LogFileName(deterministic_file_id(bucket), instant, 1, "1-1-1")
+    name = LogFileName(file_id(visit, bucket), instant, 1, "1-1-1")
     ensure_partition_metadata(storage, region, instant)
     create_marker(storage, instant, region, str(name))
     content = _block(row, name)
@@ -61,6 +61,11 @@ def commit(visit: Visit, actor: Actor, storage: View, *, region: str | None = No
     visit.world.note(visit.name, "adds a column" if adds_column else "commits", instant)
     delete_markers(storage, instant)
     heartbeat.stop(storage, instant)
+
+
+def file_id(visit: Visit, bucket: int) -> str:
+    """Of a file group that these writers use: that of a bucket, or without buckets one of their own."""
+    return f"f0e1d2c3-0000-4000-8000-{bucket:012d}-0" if visit.others.state else deterministic_file_id(bucket)
 
 
 def table_schema(visit: Visit, storage: View, *, adds_column: bool = False) -> str:

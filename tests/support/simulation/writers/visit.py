@@ -32,6 +32,8 @@ class Others:
     """Times of compactions, cleans and the like."""
     busy: set[str] = field(default_factory=set)
     partition_filled: bool = False
+    state: bool = False
+    """Whether the table has no buckets."""
 
     @contextmanager
     def alone(self, what: str) -> Iterator[bool]:

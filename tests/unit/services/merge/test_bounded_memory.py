@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bucketingest.hudi.base.base_file import BaseFileWriter
 from bucketingest.hudi.errors import CorruptLog
 from bucketingest.hudi.log.blocks import parquet_data_block
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
-from bucketingest.services.merge.base_file import BaseFileWriter
 from bucketingest.services.merge.base_reader import batches, open_base
 from bucketingest.services.merge.limits import Limits
 from bucketingest.services.merge.log_records import KEY, LogRecords

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bucketingest.hudi.base.base_file import BaseFileWriter
 from bucketingest.hudi.errors import CorruptLog, UnsupportedTable
 from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block, rollback_command_block
 from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
-from bucketingest.services.merge.base_file import BaseFileWriter
 from bucketingest.services.merge.limits import Limits
 from bucketingest.services.merge.merge_rules import IS_DELETED, MergeRules
 from bucketingest.services.merge.slice_merge import MergeStatistics, SliceInput, merge_slice

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.shuffle import (
@@ -46,10 +47,12 @@ def arrived(sent: pa.Table, plan: WritePlan) -> dict[Place, list[dict[str, Any]]
 def expected(rows: list[dict[str, Any]], plan: WritePlan) -> dict[Place, list[dict[str, Any]]]:
     """The same by asking the index for one row after the other."""
     found: dict[Place, list[dict[str, Any]]] = {}
+    file_ids = plan.file_ids
+    assert isinstance(file_ids, FileIds)
     for each in rows:
         alone = batch([each], plan.schema)
         path = plan.rules.partition_path.paths(alone).paths[0].as_py()
-        bucket = int(plan.rules.record_key.columns(alone).bucket_ids(plan.file_ids.counts.default, plan.rules.hash)[0])
+        bucket = int(plan.rules.record_key.columns(alone).bucket_ids(file_ids.counts.default, plan.rules.hash)[0])
         found.setdefault((path, bucket), []).extend(alone.to_pylist())
     return found
 

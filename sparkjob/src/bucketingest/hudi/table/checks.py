@@ -15,6 +15,8 @@ from bucketingest.hudi.table.table import (
     BUCKET_COUNT,
     BUCKET_HASH,
     BUCKET_HASH_FIELDS,
+    INDEX_TYPE,
+    STATE_INDEX,
     HoodieTable,
     TableDefinition,
     load_table,
@@ -194,7 +196,19 @@ def _ordering(properties: _Properties, expected: TableDefinition) -> Iterator[st
         yield f"hoodie.table.partial.update.mode={partial}: partial updates are not supported; use another table"
 
 
+def _index(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
+    found = "bucket" if BUCKET_COUNT in properties else properties.get(INDEX_TYPE)
+    wanted = STATE_INDEX if expected.state is not None else "bucket"
+    if found is not None and found != wanted:
+        yield (
+            f"the table was made with an index of type {found}, the spec has table.index.type {wanted}: rows would go "
+            "to other file groups than their earlier versions; set the table's own, or use a new table"
+        )
+
+
 def _buckets(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
+    if expected.state is not None or INDEX_TYPE in properties:
+        return
     if BUCKET_COUNT not in properties:
         # Hudi made the table: its hash is the only one Hudi's writers know. The count is checked against rows.
         if expected.hash != "hudi":
@@ -236,6 +250,7 @@ _CHECKS: tuple[Callable[[_Properties, TableDefinition], Iterator[str]], ...] = (
     _metadata_table,
     _keys,
     _ordering,
+    _index,
     _buckets,
     _others,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -18,6 +19,7 @@ from bucketingest.hudi.naming import (
     version_of,
 )
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import ObjectInfo, Storage
 
 Group = tuple[str, str]
@@ -109,18 +111,29 @@ class FileView:
         )
 
 
-def load_file_view(storage: Storage, timeline: Timeline, partitions: Sequence[str] | None = None) -> FileView:
+def load_file_view(
+    storage: Storage, timeline: Timeline, partitions: Sequence[str] | None = None, named: Iterable[str] = ()
+) -> FileView:
     """View of the whole table: one recursive listing of every top-level directory except `.hoodie`; or of some
-    partitions: one listing each.
+    partitions: one listing each. `named`: paths of files that belong to the view even if the listing, which may be
+    older, leaves them out.
 
     The timeline must be loaded before the listing: then no file can count as committed too early.
     """
     objects = list(list_data(storage, partitions))
+    listed = {info.path for info in objects}
+    objects += _there(storage, sorted(set(named) - listed))
     archived = {name.instant for name in _names(objects) if timeline.is_archived(name.instant)}
     # Only the history says when an archived instant completed, and only beside base files does it matter.
     has_bases = any(isinstance(name, BaseFileName) for name in _names(objects))
     times = archived_completion_times(storage, archived) if has_bases else {}
     return build_file_view(objects, timeline, times)
+
+
+def _there(storage: Storage, paths: Iterable[str]) -> Iterator[ObjectInfo]:
+    for path in paths:
+        with suppress(NotFound):
+            yield storage.head(path)
 
 
 def _names(objects: Iterable[ObjectInfo]) -> Iterator[LogFileName | BaseFileName]:

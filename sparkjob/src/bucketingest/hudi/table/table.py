@@ -16,6 +16,7 @@ from bucketingest.storage.interface import Storage
 BUCKET_COUNT = "bucketingest.bucket.count"
 BUCKET_HASH = "bucketingest.bucket.hash"
 BUCKET_HASH_FIELDS = "bucketingest.bucket.hash.fields"
+INDEX_TYPE = "bucketingest.index.type"
 """Our own properties: Hudi does not store how a table is bucketed, and a writer that guesses damages the table."""
 
 EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
@@ -49,6 +50,20 @@ _FIXED = {
 """Properties that are the same in every table of Hudi 1.2.0's Spark writer with default options, version 8 or 9."""
 
 
+STATE_INDEX = "state"
+"""Value of `INDEX_TYPE` in a table whose keys are looked up in a state; one with buckets has no such property."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateRules:
+    """How an index with a state gives new keys their file groups."""
+
+    target_bytes: int = 128 * 1024**2
+    """Bytes that a file group should get."""
+    report_duplicates: bool = False
+    """Whether keys that another writer put into two file groups are only reported; else such a table is refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
     """What a table must be: used to create it, and to check an existing one.
@@ -66,6 +81,8 @@ class TableDefinition:
     """Rules for partitions to come; None: the table's own stay."""
     hash: str = "hudi"
     hash_fields: tuple[str, ...] = ()
+    state: StateRules | None = None
+    """None: the table has a bucket index."""
     version: int = 9
     hive_style_partitioning: bool = False
     database: str = ""
@@ -115,6 +132,11 @@ class HoodieTable:
         text = self.properties.get(BUCKET_COUNT)
         return int(text) if text is not None else None
 
+    @property
+    def has_state(self) -> bool:
+        """Whether we created the table with an index with a state."""
+        return self.properties.get(INDEX_TYPE) == STATE_INDEX
+
 
 def table_properties(definition: TableDefinition, schema: str | None = None) -> dict[str, str]:
     """hoodie.properties of a new table.
@@ -140,10 +162,8 @@ def table_properties(definition: TableDefinition, schema: str | None = None) -> 
         "hoodie.table.partition_extractor_class": _partition_extractor(definition),
         "hoodie.datasource.write.hive_style_partitioning": str(definition.hive_style_partitioning).lower(),
         "hoodie.record.merge.mode": definition.merge_mode,
-        BUCKET_COUNT: str(definition.buckets),
-        BUCKET_HASH: definition.hash,
-        BUCKET_HASH_FIELDS: ",".join(definition.effective_hash_fields),
     }
+    result |= _index_properties(definition)
     if definition.database:
         result["hoodie.database.name"] = definition.database
     if definition.ordering_field:
@@ -159,6 +179,16 @@ def table_properties(definition: TableDefinition, schema: str | None = None) -> 
                 "leave it out"
             )
     return result
+
+
+def _index_properties(definition: TableDefinition) -> dict[str, str]:
+    if definition.state is not None:
+        return {INDEX_TYPE: STATE_INDEX}
+    return {
+        BUCKET_COUNT: str(definition.buckets),
+        BUCKET_HASH: definition.hash,
+        BUCKET_HASH_FIELDS: ",".join(definition.effective_hash_fields),
+    }
 
 
 def _version_8_properties(definition: TableDefinition) -> dict[str, str]:

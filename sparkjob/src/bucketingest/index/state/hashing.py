@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bucketingest.hudi.base.string_bytes import offsets_and_bytes, plain_strings, words_by_length
 from bucketingest.index.errors import InvalidKeyText
-from bucketingest.index.string_bytes import offsets_and_bytes, plain_strings, words_by_length
 
 Hashes = npt.NDArray[np.uint64]
 Checks = npt.NDArray[np.uint32]

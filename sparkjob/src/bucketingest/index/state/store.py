@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, Self
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
+from bucketingest.hudi.table.table import HoodieTable
 from bucketingest.index.errors import StateDamaged, StateError
 from bucketingest.index.state.envelope import sealed, unsealed
 from bucketingest.index.state.hashing import SEED_BYTES, KeyHasher
@@ -81,6 +82,10 @@ class StateStore:
             for part in self._parts(_run_path(digest)):
                 file.write(part)
 
+    def has_run(self, digest: str) -> bool:
+        """Whether a run of this name is stored, whole or not."""
+        return self.storage.exists(_run_path(digest))
+
     def put_manifest(self, instant: str, manifest: Manifest) -> None:
         """Store the state after this instant, unless another process was faster."""
         try:
@@ -144,6 +149,11 @@ class StateStore:
 
     def _names(self, directory: str) -> list[str]:
         return [info.path for info in self.storage.list_level(f"{STATE_DIRECTORY}/{directory}").objects]
+
+
+def keeps_state(table: HoodieTable) -> bool:
+    """Whether keys of the table are looked up in a state: by what it was made with, or because there is one."""
+    return table.has_state or table.storage.exists(f"{STATE_DIRECTORY}/format")
 
 
 def forget_state(storage: Storage) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.services.merge.base_file import REPEATED
+from bucketingest.hudi.base.base_file import REPEATED
 from bucketingest.storage.interface import Storage
 from bucketingest.storage.object_file import ObjectFile
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.table.table import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, HoodieTable
+from bucketingest.index.state.store import keeps_state
 
 IS_DELETED: Final = "_hoodie_is_deleted"
 OPERATION: Final = "_hoodie_operation"
@@ -29,6 +30,9 @@ class MergeRules:
     """The row with the greatest value wins, of equal ones the latest. None: the latest row wins."""
     delete_marker: tuple[str, str] | None = None
     """A column and the value with which a row deletes its key."""
+
+    bloom_filter: bool = False
+    """Whether base files get the filter that Hudi's BLOOM index needs: a table with a bucket index is never asked."""
 
     @property
     def delete_columns(self) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ def merge_rules(table: HoodieTable, schema: pa.Schema) -> MergeRules:
     if reasons:
         raise UnsupportedTable(table.storage.url, reasons)
     ordering_field = fields[0] if mode == EVENT_TIME_ORDERING else None
-    return MergeRules(schema, ordering_field, _delete_marker(properties))
+    return MergeRules(schema, ordering_field, _delete_marker(properties), keeps_state(table))
 
 
 def _delete_marker(properties: Mapping[str, str]) -> tuple[str, str] | None:

@@ -39,6 +39,11 @@ class Outcome:
     updates: int
     inserts: int
 
+    @property
+    def rows(self) -> int:
+        """Of the new base file."""
+        return len(self.replaced) - int(self.replaced.sum()) + len(self.rows_to_write)
+
 
 def decide(storage: Storage, base_file: str | None, logs: LogRecords, limits: Limits) -> Outcome:
     """The outcome of a slice. Memory grows with the number of rows, a byte each, and hardly with their keys.

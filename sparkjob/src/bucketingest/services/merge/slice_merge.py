@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bucketingest.hudi.base.base_file import BaseFileWriter
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.table.schema import META_COLUMNS
-from bucketingest.services.merge.base_file import BaseFileWriter
 from bucketingest.services.merge.base_reader import batches, open_base, read_footer
 from bucketingest.services.merge.limits import DEFAULT_LIMITS, Limits
 from bucketingest.services.merge.log_records import LogRecords
@@ -76,7 +76,12 @@ def merge_slice(
     # What the keys took is given back before rows take as much.
     pa.default_memory_pool().release_unused()
     with BaseFileWriter(
-        to, rules.schema, file_name, row_group_rows=limits.row_group_rows, row_group_bytes=limits.row_group_bytes
+        to,
+        rules.schema,
+        file_name,
+        row_group_rows=limits.row_group_rows,
+        row_group_bytes=limits.row_group_bytes,
+        filtered_keys=outcome.rows if rules.bloom_filter else None,
     ) as out:
         if files.base_file is not None:
             _write_base(storage, files.base_file, outcome.replaced, out, limits)

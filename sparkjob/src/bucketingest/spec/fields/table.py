@@ -13,6 +13,8 @@ from bucketingest.spec.scalars import ALLOWED_KEY, BytesText, Column, Flag, Loca
 
 MAX_BUCKETS: Final = 99_999_999
 """A file id carries the bucket as 8 digits."""
+DEFAULT_BUCKETS: Final = 64
+DEFAULT_TARGET_FILE_SIZE: Final = 128 * 1024**2
 
 IMMUTABLE_TABLE_FIELDS: Final = (
     "path",
@@ -43,12 +45,14 @@ class PartitionBuckets(SpecModel):
 class Index(SpecModel):
     """How a row finds its file group. Fixed for the life of a partition."""
 
-    type: Literal["bucket"] = Field(
+    type: Literal["bucket", "state"] = Field(
         default="bucket",
-        description="Kind of index. bucket: a hash of the key names the file group, nothing is looked up. Immutable.",
+        description="Kind of index. bucket: a hash of the key names the file group, nothing is looked up. state: each "
+        "key is looked up in a state that is loaded from the table's files, and new keys get new file groups: for "
+        "partitions of any size, also beside Hudi's writers with a SIMPLE or BLOOM index. Immutable.",
     )
     buckets: Whole = Field(
-        default=64,
+        default=DEFAULT_BUCKETS,
         description=(
             "Buckets per partition: each is one file group, written by one task at a time. Immutable: another count "
             "would put known keys into other file groups; for partitions to come see partitionBuckets."
@@ -79,6 +83,18 @@ class Index(SpecModel):
             "Hash of the key. hudi: Hudi's own, so that Hudi's writers can upsert too. murmur3: for tables that only "
             "bucketingest writes. Immutable."
         ),
+    )
+    target_file_size: Annotated[int, BytesText("1Mi", "4Gi")] | None = Field(
+        default=None,
+        alias="targetFileSize",
+        description="With type state: bytes that a base file of new keys should have at most; 128Mi when absent. More "
+        "keys of one commit go into more file groups.",
+    )
+    on_duplicate_keys: Literal["fail", "report"] | None = Field(
+        default=None,
+        alias="onDuplicateKeys",
+        description="With type state: what happens if another writer put a key into two file groups of a partition. "
+        "fail (when absent): the job ends and names some. report: it logs them, and writes to the newer file group.",
     )
 
 

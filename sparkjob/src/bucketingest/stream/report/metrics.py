@@ -95,6 +95,7 @@ class Targets:
     inflight_age_limit: float = 600.0
     buffer_bytes_limit: int = 256 * 1024**2
     buckets: int = 1
+    """0: the table has none."""
     log_age_limit: float | None = None
     """None: the job does not compact the table."""
     checkpoint_stays: bool = True
@@ -109,7 +110,7 @@ class Targets:
             commit_lag_limit=spec.health.max_commit_lag.total_seconds(),
             inflight_age_limit=spec.health.max_inflight_age.total_seconds(),
             buffer_bytes_limit=spec.table.memory_per_task,
-            buckets=spec.table.index.buckets,
+            buckets=spec.table.index.buckets if spec.table.index.type == "bucket" else 0,
             log_age_limit=spec.services.compaction.log_age.total_seconds() if spec.services.run else None,
             checkpoint_stays=_is_local(resource.checkpoint_path) == _is_local(spec.table.path),
         )
@@ -229,10 +230,11 @@ class _BoardCollector(Collector):
         rows = CounterMetricFamily(
             "bucketingest_bucket_rows", "Rows of a bucket: those with the most rows have a series.", labels=_BUCKET
         )
-        for bucket, count in now.busiest:
+        for bucket, count in now.busiest if self._targets.buckets else ():
             rows.add_metric((*self._labels, str(bucket)), count)
         yield rows
         skew = now.busiest[0][1] * self._targets.buckets / now.bucket_rows if now.bucket_rows else None
+        skew = skew if self._targets.buckets else None
         yield self._gauge("bucket_skew_ratio", "Rows of the busiest bucket by the mean of all buckets.", skew)
 
     def _partition_metrics(self) -> Iterator[Metric]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bucketingest.hudi.table.schema import AvroSchema, schema_json
+from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX
 from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from bucketingest.hudi.timeline.instant import Instant
 from bucketingest.hudi.timeline.timeline import path_of
@@ -24,6 +25,7 @@ RANGES: Final = "bucketingest.ranges"
 ROWS: Final = "bucketingest.rows"
 DELETES: Final = "bucketingest.deletes"
 REJECTED: Final = "bucketingest.rejected"
+UNKNOWN_DELETES: Final = "bucketingest.deletes.unknown"
 RECORD_KEY: Final = "bucketingest.record.key"
 BUCKETS: Final = "bucketingest.bucket.count"
 HASH: Final = "bucketingest.bucket.hash"
@@ -52,6 +54,8 @@ def commit_metadata(
         DELETES: str(sum(status.deletes for status in statuses)),
         REJECTED: str(sum(status.rejected for status in statuses)),
     }
+    if opened.definition.state is not None:
+        extra[UNKNOWN_DELETES] = str(sum(status.dropped for status in statuses))
     return CommitMetadata(write_stats=write_stats, extra_metadata=extra)
 
 
@@ -69,6 +73,13 @@ def _identity(opened: OpenTable, pipeline: str, epoch: int, schema: AvroSchema) 
         PIPELINE: pipeline,
         EPOCH: str(epoch),
         RECORD_KEY: ",".join(opened.definition.record_key),
+    } | _index(opened)
+
+
+def _index(opened: OpenTable) -> dict[str, str]:
+    if opened.definition.state is not None:
+        return {INDEX_TYPE: STATE_INDEX}
+    return {
         BUCKETS: str(opened.definition.buckets),
         HASH: opened.rules.hash,
         HASH_FIELDS: ",".join(opened.definition.effective_hash_fields),

@@ -8,6 +8,8 @@ absent, so of two attempts exactly one decides, and the other reads what was dec
     beginning/<digest>                         where a source configured to start at its end started, for the next start
     instants/<instant>/intent/<sequence>       the source range of a micro-batch, before its tasks start; or, after the
                                                last one, that no further one may start
+    instants/<instant>/assign/<digest>         with a state: the plan that gives each key its file group, before the
+                                               intent that names it
     instants/<instant>/ledger/<sequence>       what its tasks wrote, after all have reported
     instants/<instant>/decision                commit (completion time, bytes of the completed file) or abort (why)
     instants/<instant>/aborted                 an abort was carried out: late files of the instant may still appear
@@ -126,6 +128,14 @@ class Journal:
                 f"instant {instant}, micro-batch {sequence} was started with other rows: {existing.decode()}, "
                 f"now {content.decode()}"
             )
+
+    def put_plan(self, instant: str, digest: str, content: bytes) -> None:
+        """Record a plan of an index with a state, named by its content; an intent then selects it."""
+        self._create(self._path(instant, f"assign/{digest}"), content)
+
+    def plan(self, instant: str, digest: str) -> bytes | None:
+        """The plan of this name."""
+        return self._get(self._path(instant, f"assign/{digest}"))
 
     def intent(self, instant: str, sequence: int) -> Intent | None:
         """The intent of a micro-batch that was started."""

@@ -18,19 +18,22 @@ from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, State, next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
-from bucketingest.index.bucket_index import BucketIndex, FileIds
-from bucketingest.index.errors import DuplicateFileGroup
+from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
+from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost, WriteError
+from bucketingest.write.instants.bucket_groups import BucketGroups
 from bucketingest.write.instants.commit_content import commit_metadata, is_of_pipeline, pending_metadata
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
 from bucketingest.write.instants.shared_table import SharedTable
 from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.instants.state_groups import StateGroups
 from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.open_table import OpenTable
 from bucketingest.write.recovery.execute import InstantExecutor, completed_by_another
 from bucketingest.write.rows.write_status import WriteStatus
+from bucketingest.write.table_groups import TableGroups
 
 _REQUEST_ATTEMPTS: Final = 10
 
@@ -38,8 +41,10 @@ _REQUEST_ATTEMPTS: Final = 10
 class InstantWriter:
     """Operates on the instants of one attempt. Every operation may be repeated after a failure."""
 
-    def __init__(self, opened: OpenTable, journal: Journal, identity: WriterIdentity, work: str) -> None:
-        """`work`: fingerprint of everything that decides which rows the tasks write, and how, except the file ids."""
+    def __init__(self, opened: OpenTable, journal: Journal, identity: WriterIdentity, work: str, *, tasks: int) -> None:
+        """`work`: fingerprint of everything that decides which rows the tasks write, and how, except the file ids.
+        `tasks`: how many of them there are.
+        """
         self._opened = opened
         self._storage = opened.storage
         self._journal = journal
@@ -48,26 +53,23 @@ class InstantWriter:
         self.after = ""
         """A time at or before which no new instant may be, in addition to those on the timeline and in the journal."""
         self.executor = InstantExecutor(opened.storage, journal, identity)
-        self._shared = SharedTable(opened, journal, self.executor.rollback_times)
-
-    @property
-    def index(self) -> BucketIndex:
-        """Every file group that a completed instant wrote."""
-        return self._shared.index
+        state = opened.definition.state
+        self.groups: TableGroups = BucketGroups(opened) if state is None else StateGroups(opened, journal, state, tasks)
+        self._shared = SharedTable(opened, journal, self.groups, self.executor.rollback_times)
 
     def refresh(self) -> Timeline:
         """Load the timeline. Other writers' changes up to now count as known afterwards."""
         return self._shared.refresh()
 
     @property
-    def file_ids(self) -> FileIds:
+    def file_ids(self) -> FileIds | PlannedFileIds:
         """The part of the index that write tasks need."""
-        return self._shared.index.file_ids
+        return self.groups.file_ids
 
     @property
     def bucket_rules(self) -> str:
         """Instant of the bucket rules in it; "" without rules."""
-        return self._shared.bucket_rules.instant
+        return self.groups.rules
 
     @property
     def partitions(self) -> PartitionNumbers:
@@ -83,13 +85,14 @@ class InstantWriter:
         self._identity.check_lease()
         self._journal.check_epoch(self._identity.epoch)
         content = pending_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
+        self.groups.prepare()
         for _ in range(_REQUEST_ATTEMPTS):
             with self._identity.lock():
                 timeline = Timeline.load(self._storage)
                 self._shared.check(timeline)
                 self._shared.fold_in(timeline)
                 instant = self._next_time(timeline.times | {self.after, *self._journal.instants()})
-                if not self._journal.claim(instant, self._intent(source_range)):
+                if not self._journal.claim(instant, self._intent(source_range, self.groups.plan(instant, 1))):
                     continue
                 heartbeat.beat(self._storage, instant)
                 try:
@@ -124,11 +127,12 @@ class InstantWriter:
             return False
         wanted = self._intent(source_range)
         started = self._journal.intent(instant, sequence)
-        if started is not None and not started.same_files_as(wanted):
+        if started is not None and not (started.same_files_as(wanted) and self.groups.resume(instant, started)):
             return False
         heartbeat.beat(self._storage, instant)
         if started is None:
-            self._journal.put_intent(instant, sequence, wanted)
+            planned = self._intent(source_range, self.groups.plan(instant, sequence))
+            self._journal.put_intent(instant, sequence, planned)
         if found.state is State.REQUESTED:
             content = pending_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
             create_inflight(self._storage, instant, content=content)
@@ -139,7 +143,7 @@ class InstantWriter:
         each has a marker, and each would be visible by its name alone, now or when a late request takes effect.
         """
         written = {join(status.partition_path, status.file_name) for status in statuses if status.file_id}
-        marked = {path for path in marked_files(self._storage, instant) if version_of(path) == sequence}
+        marked = {path for path in marked_files(self._storage, instant) if version_of(path) in (sequence, None)}
         if left := sorted(marked - written):
             raise ConflictingAttempt(
                 f"an earlier run of micro-batch {sequence} of instant {instant} wrote {left[0]}, this one does not: "
@@ -209,13 +213,8 @@ class InstantWriter:
         if gone := sorted(written & self._shared.replaced):
             place = f"{gone[0][1]} of partition {gone[0][0]!r}"
             return AbortDecision(f"another writer replaced file group {place} meanwhile")
-        if (recounted := self._shared.recounted(entries)) is not None:
-            return AbortDecision(f"another writer changed the bucket count of partition {recounted!r} meanwhile")
-        try:
-            self._shared.index.with_commit(written)
-        except DuplicateFileGroup as error:
-            place = f"bucket {error.bucket} of partition {error.partition_path!r}"
-            return AbortDecision(f"another writer gave {place} file group {error.file_ids[0]} meanwhile")
+        if (why := self.groups.refusal(timeline, instant, entries)) is not None:
+            return AbortDecision(why)
         for partition_path in {path for path, _ in written} - self._shared.partitions:
             ensure_partition_metadata(self._storage, partition_path, instant)
         if not self._journal.close(instant, len(entries) + 1):
@@ -226,11 +225,11 @@ class InstantWriter:
         self._identity.check_lease()  # last: nothing slow happens between this and the decision
         return CommitDecision(completion_time, metadata.encode())
 
-    def _intent(self, source_range: SourceRange) -> Intent:
+    def _intent(self, source_range: SourceRange, plan: str | None = None) -> Intent:
         letters = self._identity.dead_letters
         letters_url = None if letters is None else letters.url
-        hashed = f"{self._work}\n{letters_url}\n{self._shared.index.file_ids.fingerprint}"
-        return Intent(source_range, hashlib.sha256(hashed.encode()).hexdigest(), letters_url)
+        hashed = f"{self._work}\n{letters_url}\n{self.groups.fingerprint}"
+        return Intent(source_range, hashlib.sha256(hashed.encode()).hexdigest(), letters_url, plan)
 
     def _next_time(self, known: frozenset[str] | set[str]) -> str:
         return next_instant_time(self._identity.clock(), known | archived_times(self._storage))

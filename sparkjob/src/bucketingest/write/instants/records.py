@@ -39,6 +39,9 @@ class Intent:
     letters_url: str | None = None
     """Where its dead letters are staged, and published from, even if the spec changes later."""
 
+    plan: str | None = None
+    """With a state: names the record of where each key goes. A retry repeats it, so it need not be equal."""
+
     def same_files_as(self, other: Intent) -> bool:
         """Whether both put the same rows under the same names."""
         return self.work == other.work and self.source_range.same_rows_as(other.source_range)
@@ -57,13 +60,15 @@ class LedgerEntry:
 def intent_bytes(intent: Intent) -> bytes:
     """As it is stored: JSON."""
     record = {"range": intent.source_range.to_json(), "fileIds": intent.work, "letters": intent.letters_url}
+    if intent.plan is not None:
+        record["plan"] = intent.plan
     return json.dumps(record).encode()
 
 
 def intent_of(content: bytes) -> Intent:
     """The intent that `intent_bytes` stored."""
     record = json.loads(content)
-    return Intent(SourceRange.from_json(record["range"]), record["fileIds"], record.get("letters"))
+    return Intent(SourceRange.from_json(record["range"]), record["fileIds"], record.get("letters"), record.get("plan"))
 
 
 def ledger_bytes(entry: LedgerEntry) -> bytes:

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Sequence
-from itertools import chain
+from collections.abc import Collection
 
-from bucketingest.hudi.bucket_rules.hashing_config import counts_at, instants_in, load_rules
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.history.archived import archived_compactions, is_archived
 from bucketingest.hudi.plans.replaced import replaced_file_groups
@@ -20,14 +18,14 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, ROLLBACK
 from bucketingest.hudi.timeline.overtaking import Committed, left_out
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.index.bucket_index import BucketIndex
 from bucketingest.storage import Storage
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import DEPTH
-from bucketingest.write.instants.records import CommitDecision, LedgerEntry
+from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.open_table import OpenTable
+from bucketingest.write.table_groups import TableGroups
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +33,15 @@ log = logging.getLogger(__name__)
 class SharedTable:
     """File groups, partitions and columns of the completed instants, and which instants those were."""
 
-    def __init__(self, opened: OpenTable, journal: Journal, own_rollbacks: Collection[str]) -> None:
-        """`own_rollbacks`: request times of this attempt's rollbacks; grows."""
+    def __init__(
+        self, opened: OpenTable, journal: Journal, groups: TableGroups, own_rollbacks: Collection[str]
+    ) -> None:
+        """`groups`: takes over what the instants did. `own_rollbacks`: request times of this attempt's
+        rollbacks; grows.
+        """
         self._storage = opened.storage
         self._journal = journal
+        self._groups = groups
         self._own_rollbacks = own_rollbacks
         self._input_schema = opened.avro_schema
         self._folded = opened.commits
@@ -49,11 +52,6 @@ class SharedTable:
         self._first_active, self._newest_seen = "", ""
         self.schema: AvroSchema = opened.avro_schema
         """The table's columns, also those that other writers added meanwhile, without meta columns."""
-        self.index: BucketIndex = opened.index
-        """Every file group that a completed instant wrote."""
-        self.bucket_rules = opened.bucket_rules
-        """The bucket counts of the partitions."""
-        self._buckets = opened.definition.buckets
         self.replaced: frozenset[tuple[str, str]] = frozenset()
         """(partition path, file id) of file groups that readers no longer read."""
         self.partitions: set[str] = set(opened.partitions)
@@ -128,39 +126,12 @@ class SharedTable:
                 self._learn_columns(CommitMetadata.decode_schema(data, path))
         if _times(timeline, REPLACE_COMMIT) or self.replaced:
             self.replaced = replaced_file_groups(self._storage, timeline)
-        self.index = self.index.without(self.replaced)
-        self._learn_rules()
-        index = self.index.with_commit(each for each in written if each not in self.replaced)
-        self.index = index.avoiding(self.replaced)
+        self._groups.fold_in(timeline, written, self.replaced)
         self._folded = frozenset(instant.request_time for instant in timeline.completed_commits)
         removals = _times(timeline, CLEAN) | _times(timeline, RESTORE)
         if removals - self._removals:  # they may have deleted a partition with its metadata
             self.partitions.clear()
         self._removals = removals
-
-    def _learn_rules(self) -> None:
-        """Take over rules that another writer changed, as Hudi's rescale does when it has rewritten partitions."""
-        if max(instants_in(self._storage), default="") == self.bucket_rules.instant:
-            return
-        rules = load_rules(self._storage, self._buckets)
-        if rules == self.bucket_rules:
-            return
-        log.warning("bucket rules changed by another writer", extra={"config": rules.instant or None})
-        self.index = self.index.with_counts(rules.counts)
-        self.bucket_rules = rules
-
-    def recounted(self, entries: Sequence[LedgerEntry]) -> str | None:
-        """A partition in which these rows were placed by another bucket count than the one it has now."""
-        for instant in sorted({entry.bucket_rules for entry in entries} - {self.bucket_rules.instant}):
-            statuses = chain.from_iterable(entry.statuses for entry in entries if entry.bucket_rules == instant)
-            paths = sorted({status.partition_path for status in statuses if status.file_id})
-            counts = counts_at(self._storage, instant, self._buckets)
-            now = self.bucket_rules.counts.of_all(paths).tolist()
-            then = [None] * len(paths) if counts is None else counts.of_all(paths).tolist()
-            changed = (path for path, before, after in zip(paths, then, now, strict=True) if before != after)
-            if (path := next(changed, None)) is not None:
-                return path
-        return None
 
     def _learn_columns(self, schema: str | None) -> None:
         """Readers take the table's schema from our commits: a column that a commit leaves out is lost."""
@@ -173,7 +144,7 @@ class SharedTable:
 
     def wrote(self, instant: str, file_groups: Collection[tuple[str, str]]) -> None:
         """An instant of this attempt is complete, with these (partition path, file id)."""
-        self.index = self.index.with_commit(file_groups)
+        self._groups.wrote(file_groups)
         self.partitions.update(partition_path for partition_path, _ in file_groups)
         self._folded |= {instant}
         self._known |= {instant}

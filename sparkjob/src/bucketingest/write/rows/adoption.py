@@ -13,8 +13,11 @@ import mmap
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bucketingest.hudi.log.format import Buffer
 from bucketingest.hudi.log.reader import read_log
@@ -37,7 +40,7 @@ def create_or_adopt(storage: Storage, path: str, content: Sequence[Buffer] | pat
     except AlreadyExists:
         with tempfile.TemporaryFile(prefix="bucketingest-") as existing, _file_of(content) as own:
             size = _copy(storage, path, existing)
-            if size is not None and _same_rows(own, existing):
+            if size is not None and _same_rows(own, existing, is_base=path.endswith(".parquet")):
                 return size
         raise ConflictingAttempt(
             f"{storage.url}/{path} was written by another attempt of this micro-batch with other rows: the input is "
@@ -68,7 +71,7 @@ def _copy(storage: Storage, path: str, to: BinaryIO) -> int | None:
     return to.tell()
 
 
-def _same_rows(own: BinaryIO, existing: BinaryIO) -> bool:
+def _same_rows(own: BinaryIO, existing: BinaryIO, *, is_base: bool) -> bool:
     own.flush()
     existing.flush()
     if own.seek(0, os.SEEK_END) == existing.seek(0, os.SEEK_END):
@@ -76,29 +79,41 @@ def _same_rows(own: BinaryIO, existing: BinaryIO) -> bool:
         existing.seek(0)
         if all(a == b for a, b in zip(_pieces(own), _pieces(existing), strict=True)):
             return True
-    return _digest(own) == _digest(existing)
+    texts = _texts_of_base if is_base else _texts_of_log
+    return _digest(own, texts) == _digest(existing, texts)
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
     return iter(lambda: file.read(CHUNK_BYTES), b"")
 
 
-def _digest(log: BinaryIO) -> tuple[int, int]:
-    """How many rows and deletes a log file has, and a sum over them that does not depend on their order or blocks."""
-    if not log.seek(0, os.SEEK_END):
+def _digest(file: BinaryIO, texts: Callable[[BinaryIO], Iterator[str]]) -> tuple[int, int]:
+    """How many rows and deletes a file has, and a sum over them that does not depend on their order or blocks."""
+    if not file.seek(0, os.SEEK_END):
         return 0, 0
     count = total = 0
-    for text in _texts(mmap.mmap(log.fileno(), 0, access=mmap.ACCESS_READ)):
+    for text in texts(file):
         count += 1
         total += int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())
     return count, total % 2**128
 
 
-def _texts(data: Buffer) -> Iterator[str]:
+def _texts_of_log(log: BinaryIO) -> Iterator[str]:
     """A text for each row and delete. Blocks are read from the mapped file one after the other."""
-    for content in read_log(data):
+    for content in read_log(mmap.mmap(log.fileno(), 0, access=mmap.ACCESS_READ)):
         for batch in () if content.rows is None else content.rows.to_batches(_ROWS):
-            for row in batch.to_pylist():
-                row.pop("_hoodie_commit_seqno")  # counts rows in the order of their arrival
-                yield repr(row)
+            yield from _texts_of_rows(batch)
         yield from map(repr, content.deletes)
+
+
+def _texts_of_base(file: BinaryIO) -> Iterator[str]:
+    """A text for each row of a base file."""
+    file.seek(0)
+    for batch in pq.ParquetFile(file).iter_batches(_ROWS, use_threads=False):
+        yield from _texts_of_rows(batch)
+
+
+def _texts_of_rows(batch: pa.RecordBatch) -> Iterator[str]:
+    for row in batch.to_pylist():
+        row.pop("_hoodie_commit_seqno")  # counts rows in the order of their arrival
+        yield repr(row)

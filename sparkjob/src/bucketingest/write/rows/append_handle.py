@@ -15,6 +15,7 @@ from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_
 from bucketingest.hudi.log.format import Buffer
 from bucketingest.hudi.naming import LogFileName
 from bucketingest.hudi.table.schema import META_COLUMNS
+from bucketingest.index.placing import Place
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.merging import surviving_rows
 
@@ -26,20 +27,20 @@ _META_FIELDS: Final = [
 
 
 class AppendHandle:
-    """Appends rows of one bucket of one partition. Not shared between threads.
+    """Appends rows to one file group. Not shared between threads.
 
     A flush turns the buffered rows into a data block and, for deletes, a delete block. If the memory budget forced the
     flush, its blocks go to a scratch file, so a file group may be larger than memory; all blocks become one object.
     """
 
-    def __init__(self, plan: WritePlan, partition_path: str, bucket: int, *, task: int, first_row: int) -> None:
+    def __init__(self, plan: WritePlan, place: Place, *, first_row: int) -> None:
         """`first_row`: number of the handle's first row within its task, for the commit sequence number."""
-        self.partition_path = partition_path
-        self.bucket = bucket
-        self.file_name = LogFileName(plan.file_ids.file_id(partition_path, bucket), plan.instant_time, plan.sequence)
-        self.rows_received = self.upserts = self.deletes = self.blocks = self.size_bytes = 0
+        self.place = place
+        self.partition_path = place.partition_path
+        self.file_name = LogFileName(place.file_id, plan.instant_time, plan.sequence)
+        self.rows_received = self.upserts = self.deletes = self.dropped = self.blocks = self.size_bytes = 0
         self._plan = plan
-        self._sequence_prefix = f"{plan.instant_time}_{task}_"
+        self._sequence_prefix = f"{plan.instant_time}_{place.task}_"
         self._next_row = first_row
         self._rows: list[pa.RecordBatch] = []
         self._buffered_bytes = 0

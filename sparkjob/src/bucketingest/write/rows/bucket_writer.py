@@ -16,10 +16,13 @@ from bucketingest.hudi.log.format import Buffer
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.hudi.table.partition import ensure_partition_metadata
+from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
+from bucketingest.index.placing import INSERTS, Place
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.adoption import create_or_adopt
 from bucketingest.write.rows.append_handle import AppendHandle
+from bucketingest.write.rows.base_handle import BaseHandle
 from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter
 from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA
 from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
@@ -52,7 +55,7 @@ class BucketWriter:
         self._storage = storage
         self._task = task
         self._budget = MemoryBudget(plan.memory_bytes)
-        self._handle: AppendHandle | None = None
+        self._handle: AppendHandle | BaseHandle | None = None
         self._letters = DeadLetterWriter(plan, str(task), task)
         self._statuses: list[WriteStatus] = []
         self._partitions: set[str] = set(plan.partitions.known)
@@ -79,8 +82,10 @@ class BucketWriter:
         assert batch.schema.names == SHUFFLE_SCHEMA.names, f"not a shuffle batch: {batch.schema.names}"
         paths = batch.column("partition_path").to_pylist()
         buckets = batch.column("bucket").to_pylist()
+        file_ids = batch.column("file_id").to_pylist()
         counts = batch.column("row_count").to_pylist()
-        for path, bucket, count, message in zip(paths, buckets, counts, batch.column("message"), strict=True):
+        messages = zip(paths, buckets, file_ids, counts, batch.column("message"), strict=True)
+        for path, bucket, file_id, count, message in messages:
             schema = DEAD_LETTER_SCHEMA if bucket == DEAD_LETTERS else self._plan.schema
             buffer = message.as_buffer()
             rows = unpack(buffer, schema)
@@ -88,7 +93,7 @@ class BucketWriter:
             if bucket == DEAD_LETTERS:
                 self._letters.write(rows)
                 continue
-            self._handle_of(path, bucket).append(rows, buffer.size)
+            self._handle_of(Place(self._task, path, bucket, file_id)).append(rows, buffer.size)
             self._budget.enforce()
 
     def close(self) -> list[WriteStatus]:
@@ -102,52 +107,70 @@ class BucketWriter:
         first, *others = self._statuses or [WriteStatus(task=self._task)]
         return [replace(first, buffer_bytes=self._budget.highest_bytes), *others]
 
-    def _handle_of(self, partition_path: str, bucket: int) -> AppendHandle:
+    def _handle_of(self, place: Place) -> AppendHandle | BaseHandle:
         handle = self._handle
-        if handle is not None and (handle.partition_path, handle.bucket) == (partition_path, bucket):
+        if handle is not None and handle.place == place:
             return handle
         self._finish_handle()
-        handle = AppendHandle(self._plan, partition_path, bucket, task=self._task, first_row=self._next_row)
+        is_new = place.bucket == INSERTS and isinstance(self._plan.file_ids, PlannedFileIds)
+        handle = (BaseHandle if is_new else AppendHandle)(self._plan, place, first_row=self._next_row)
         self._budget.join(handle)
         self._handle = handle
-        # Now, so that it is there when the handle's rows are encoded; publishing waits for it.
-        self._marker = self._markers.submit(
-            create_marker, self._storage, self._plan.instant_time, partition_path, str(handle.file_name)
-        )
+        if not is_new:  # a base file may have no row, and then no marker
+            self._mark(handle)
         return handle
 
+    def _mark(self, handle: AppendHandle | BaseHandle) -> None:
+        # Now, so that it is there when the handle's rows are encoded; publishing waits for it.
+        self._marker = self._markers.submit(
+            create_marker, self._storage, self._plan.instant_time, handle.partition_path, str(handle.file_name)
+        )
+
     def _finish_handle(self) -> None:
-        handle, marker = self._handle, self._marker
-        if handle is None or marker is None:
+        handle = self._handle
+        if handle is None:
             return
         content = handle.close()
         self._budget.leave(handle)
         self._handle = None
         self._next_row += handle.rows_received
+        if content is None:
+            self._statuses.append(self._status(handle, None, has_file=False))
+            return
         in_memory = handle.size_bytes
         if isinstance(content, pathlib.Path):
             self._scratch_files.append(content)
             in_memory = 0
+        if isinstance(handle, BaseHandle):
+            self._mark(handle)
+        marker = self._marker
+        assert marker is not None, "no object without a marker"
         self._budget.charge_blocks(in_memory, self._await_one)
         if handle.partition_path not in self._partitions:
             ensure_partition_metadata(self._storage, handle.partition_path, self._plan.instant_time)
             self._partitions.add(handle.partition_path)
         self._publishing.append((self._pool.submit(self._publish, handle, content, marker), in_memory))
 
-    def _publish(self, handle: AppendHandle, content: list[Buffer] | pathlib.Path, marker: Future[None]) -> WriteStatus:
+    def _publish(
+        self, handle: AppendHandle | BaseHandle, content: list[Buffer] | pathlib.Path, marker: Future[None]
+    ) -> WriteStatus:
         marker.result()
         adopted = create_or_adopt(self._storage, join(handle.partition_path, str(handle.file_name)), content)
+        return self._status(handle, adopted)
+
+    def _status(self, handle: AppendHandle | BaseHandle, adopted: int | None, *, has_file: bool = True) -> WriteStatus:
         return WriteStatus(
             task=self._task,
             partition_path=handle.partition_path,
-            bucket=handle.bucket,
-            file_id=handle.file_name.file_id,
-            file_name=str(handle.file_name),
+            bucket=handle.place.bucket,
+            file_id=handle.file_name.file_id if has_file else "",
+            file_name=str(handle.file_name) if has_file else "",
             size_bytes=handle.size_bytes if adopted is None else adopted,
             blocks=handle.blocks,
             rows_received=handle.rows_received,
             upserts=handle.upserts,
             deletes=handle.deletes,
+            dropped=handle.dropped,
             adopted=adopted is not None,
         )
 

@@ -3,8 +3,8 @@ values several times faster than many rows.
 
 A chunk is as many rows as its share of the memory budget holds. Its rows are sorted by file group (a stable sort:
 arrival order within a group stays) and each group's part is serialised as Arrow IPC messages. The write task gets the
-messages sorted by (partition path, bucket, map task, number), so the order of rows, and so every byte it writes, is the
-same in each attempt.
+messages sorted by (partition path, bucket, file id, map task, number), so the order of rows, and so every byte it
+writes, is the same in each attempt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.index.task_routing import route
+from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
+from bucketingest.index.errors import StateError
+from bucketingest.index.placing import BucketPlacing, Place, Placing, StatePlacing
+from bucketingest.storage import NotFound, open_storage
+from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.dead_letters import dead_letters
 from bucketingest.write.rows.memory import keep_no_large_blocks
@@ -26,20 +30,22 @@ SHUFFLE_SCHEMA: Final = pa.schema(
         ("route", pa.int32()),
         ("partition_path", pa.string()),
         ("bucket", pa.int32()),
+        ("file_id", pa.string()),
         ("map_task", pa.int32()),
         ("number", pa.int64()),
         ("row_count", pa.int32()),
         ("message", pa.binary()),
     ]
 )
-"""Columns of the shuffle, a row per message. bucket is `DEAD_LETTERS` for rejected rows. number counts the messages
-of a map task in the order of their rows.
+"""Columns of the shuffle, a row per message. bucket is `DEAD_LETTERS` for rejected rows, see `Place` for others. number
+counts the messages of a map task in the order of their rows.
 """
 
 SHUFFLE_DDL: Final = (
-    "route INT, partition_path STRING, bucket INT, map_task INT, number BIGINT, row_count INT, message BINARY"
+    "route INT, partition_path STRING, bucket INT, file_id STRING, map_task INT, number BIGINT, row_count INT, "
+    "message BINARY"
 )
-SHUFFLE_ORDER: Final = ("partition_path", "bucket", "map_task", "number")
+SHUFFLE_ORDER: Final = ("partition_path", "bucket", "file_id", "map_task", "number")
 DEAD_LETTERS: Final = -1
 
 CHUNK_SHARE: Final = 1 / 8
@@ -64,8 +70,9 @@ def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> I
     keep_no_large_blocks()
     chunk_bytes = min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX)
     messages = _Messages(map_task, min(chunk_bytes, _BATCH_BYTES))
+    placing = _placing(plan)
     for chunk in _chunks(batches, plan, chunk_bytes):
-        yield from _pack_chunk(chunk, plan, messages)
+        yield from _pack_chunk(chunk, plan, placing, messages)
     if messages:
         yield messages.take()
     # The same worker process may run a write task next, which has a budget of its own.
@@ -107,34 +114,39 @@ def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _pack_chunk(rows: pa.RecordBatch, plan: WritePlan, messages: _Messages) -> Iterator[pa.RecordBatch]:
+def _placing(plan: WritePlan) -> Placing:
+    """What places the rows. Raises ConflictingAttempt if the plan's runs are lost: no task can repeat it."""
+    file_ids = plan.file_ids
+    if not isinstance(file_ids, PlannedFileIds):
+        return BucketPlacing(file_ids, plan.rules.hash, plan.partitions, plan.tasks)
+    try:
+        assigner = file_ids.assigner(open_storage(plan.table_url, plan.storage_options))
+    except (StateError, NotFound) as error:
+        raise ConflictingAttempt(f"the index's state is lost or damaged, and is loaded again: {error}") from error
+    return StatePlacing(assigner, plan.partitions, plan.tasks)
+
+
+def _pack_chunk(
+    rows: pa.RecordBatch, plan: WritePlan, placing: Placing, messages: _Messages
+) -> Iterator[pa.RecordBatch]:
     """Add the chunk's messages; yields a batch whenever it is full."""
     keys = plan.rules.record_key.columns(rows)
     partitions = plan.rules.partition_path.paths(rows, plan.room)
     rejected = dead_letters(rows, plan, keys, partitions)
-    paths = partitions.paths.dictionary.to_pylist()
-    partition_index = partitions.paths.indices.to_numpy(zero_copy_only=False)
-    counts = plan.file_ids.counts.of_all(paths)
-    uniform = not plan.file_ids.counts.rules
-    buckets = keys.bucket_ids(plan.file_ids.counts.default if uniform else counts[partition_index], plan.rules.hash)
     if rejected is not None:
         rows = rows.take(pa.array(rejected.kept))
-        buckets, partition_index = buckets[rejected.kept], partition_index[rejected.kept]
-
     if rows.num_rows:
-        order, starts, ends = _group(partition_index.astype(np.int64) * counts.max() + buckets)
+        placed = placing.place(keys, partitions, None if rejected is None else rejected.kept)
+        order, starts, ends = _group(placed.groups)
         rows = rows.take(pa.array(order))
-        firsts = order[starts]
-        numbers = plan.partitions.numbers(paths)[partition_index[firsts]]
-        routes = route(numbers, buckets[firsts], counts[partition_index[firsts]], plan.tasks)
         rows_max = max(1, MESSAGE_BYTES * rows.num_rows // max(1, rows.nbytes))
-        for start, end, first, task in zip(starts, ends, firsts, routes, strict=True):
-            to = (int(task), paths[partition_index[first]], int(buckets[first]))
+        for start, end, to in zip(starts, ends, placed.places(order[starts]), strict=True):
             yield from messages.add(to, rows.slice(start, end - start), rows_max)
     if rejected is not None:
         letters = rejected.letters
         rows_max = max(1, MESSAGE_BYTES * letters.num_rows // letters.nbytes)
-        yield from messages.add((messages.map_task % plan.tasks, "", DEAD_LETTERS), letters, rows_max)
+        to = Place(messages.map_task % plan.tasks, "", DEAD_LETTERS, "")
+        yield from messages.add(to, letters, rows_max)
 
 
 def _group(
@@ -161,10 +173,8 @@ class _Messages:
     def __len__(self) -> int:
         return len(self._row_counts)
 
-    def add(self, to: tuple[int, str, int], rows: pa.RecordBatch, rows_max: int) -> Iterator[pa.RecordBatch]:
-        """Rows for one place (route, partition path, bucket), in messages of at most `rows_max` rows; yields each full
-        batch.
-        """
+    def add(self, to: Place, rows: pa.RecordBatch, rows_max: int) -> Iterator[pa.RecordBatch]:
+        """Rows for one place, in messages of at most `rows_max` rows; yields each full batch."""
         for start in range(0, rows.num_rows, rows_max):
             part = rows.slice(start, rows_max)
             self._sink.write(part.serialize())
@@ -177,12 +187,13 @@ class _Messages:
     def take(self) -> pa.RecordBatch:
         """The messages so far, as `SHUFFLE_SCHEMA`; there must be one. The next batch continues their numbers."""
         count = len(self)
-        routes, partition_paths, buckets = (list(column) for column in zip(*self._places, strict=True))
+        routes, partition_paths, buckets, file_ids = (list(column) for column in zip(*self._places, strict=True))
         offsets = pa.py_buffer(np.array(self._offsets, dtype=np.int32))
         columns = [
             pa.array(routes, pa.int32()),
             pa.array(partition_paths, pa.string()),
             pa.array(buckets, pa.int32()),
+            pa.array(file_ids, pa.string()),
             pa.array(np.full(count, self.map_task, np.int32)),
             pa.array(np.arange(self._next_number, self._next_number + count)),
             pa.array(self._row_counts, pa.int32()),
@@ -195,5 +206,5 @@ class _Messages:
     def _start(self) -> None:
         self._sink = pa.BufferOutputStream()
         self._offsets = [0]
-        self._places: list[tuple[int, str, int]] = []
+        self._places: list[Place] = []
         self._row_counts: list[int] = []

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.write.errors import IncompleteReport
 
@@ -41,16 +41,21 @@ class WriteStatus:
     """For rejected rows: the first one's reason, for the error message or the log."""
     adopted: bool = False
     """Whether an earlier attempt had written the same rows under the file's name."""
+    dropped: int = 0
+    """Deletes of keys that are in no file group of an index with a state: there is nothing to delete."""
     buffer_bytes: int = field(default=0, compare=False)
     """In a task's first status: the peak of its buffers. For metrics; the ledger does not keep it."""
 
     @property
     def superseded(self) -> int:
         """Rows that another row of the same key in the same flush replaced."""
-        return self.rows_received - self.upserts - self.deletes - self.rejected
+        return self.rows_received - self.upserts - self.deletes - self.dropped - self.rejected
 
     def to_write_stat(self) -> WriteStat:
         """The file as an entry of Hudi's commit metadata."""
+        base = BaseFileName.try_parse(self.file_name)
+        if base is not None:
+            return WriteStat.of_base_file(self.partition_path, base, size=self.size_bytes, inserts=self.upserts)
         name = LogFileName.parse(self.file_name)
         return WriteStat.of_log_file(
             self.partition_path, name, size=self.size_bytes, updates=self.upserts, deletes=self.deletes
@@ -58,14 +63,17 @@ class WriteStatus:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object for the ledger."""
-        return {name: value for name, value in zip(_NAMES, _values(self), strict=True) if name not in _NOT_KEPT}
+        kept = zip(_NAMES, _values(self), strict=True)
+        return {name: value for name, value in kept if name not in _NOT_KEPT and (value or name != "dropped")}
 
 
 _NAMES: Final = tuple(each.name for each in fields(WriteStatus))
 _DEFAULTS: Final = {each.name: each.default for each in fields(WriteStatus)}
 _values: Final = attrgetter(*_NAMES)
 _NOT_KEPT: Final = frozenset({"buffer_bytes"})
-"""A job that is older than a field could not read a ledger that has it."""
+"""A job that is older than a field could not read a ledger that has it. `dropped` is kept if it is not 0, and so never
+in a table with buckets.
+"""
 
 
 STATUS_SCHEMA: Final = pa.schema(

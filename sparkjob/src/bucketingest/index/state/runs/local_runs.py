@@ -21,6 +21,11 @@ log = logging.getLogger(__name__)
 _LEFT_OVER_SECONDS: Final = 3600.0
 
 
+def local_folder(table_id: bytes) -> pathlib.Path:
+    """Where this machine's processes of one user keep a table's runs."""
+    return pathlib.Path(tempfile.gettempdir()) / f"bucketingest-{os.getuid()}" / "state" / table_id.hex()
+
+
 @dataclass(slots=True)
 class LocalRuns:
     """Runs of one table in one folder, up to `bytes_max`; names are content, so nothing here can be out of date."""
@@ -39,7 +44,7 @@ class LocalRuns:
         """
         if digest in self._open:
             return self._open[digest]
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder / digest
         with self._lock(digest):
             run = self._opened(path, digest) if path.exists() else None

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.index.bloom_filter import BITS_MAX, FOOTER_KEY, BloomFilter
+from bucketingest.hudi.base.bloom_filter import BITS_MAX, FOOTER_KEY, BloomFilter
 from support.tables.fixtures import unpack_fixture
 
 HUDIS_DEFAULT = (60_000, 1e-9)

@@ -1,4 +1,6 @@
-"""Writes one base file as Hudi's readers expect it: Parquet, meta columns first, the range of keys in the footer."""
+"""Writes one base file as Hudi's readers expect it: Parquet, meta columns first, in the footer the range of keys, and
+on request the bloom filter without which Hudi's BLOOM index fails.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.avro.stored_form import stored_form
+from bucketingest.hudi.base.bloom_filter import FOOTER_KEY, BloomFilter
 from bucketingest.hudi.table.schema import META_COLUMNS
 
 _KEY, _FILE_NAME = META_COLUMNS[2], META_COLUMNS[4]
@@ -35,10 +38,12 @@ class BaseFileWriter:
         *,
         row_group_rows: int,
         row_group_bytes: int = 128 * 1024**2,
+        filtered_keys: int | None = None,
     ) -> None:
         """`schema`: all columns, meta columns first. `file_name`: the base file's, which every row names.
 
         A row group ends with the rows that bring it to `row_group_rows` or `row_group_bytes` of Arrow's form.
+        `filtered_keys`: how many keys the footer's bloom filter is made for; None: it has none.
         """
         self.rows = 0
         self._path = path
@@ -53,6 +58,7 @@ class BaseFileWriter:
         self._pending_bytes = 0
         self._key_range: tuple[str, str] | None = None
         self._ascii_keys = True
+        self._filter = None if filtered_keys is None else BloomFilter.for_file(filtered_keys)
         self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> Self:
@@ -90,6 +96,8 @@ class BaseFileWriter:
         # Java compares UTF-16, which orders other keys differently; without a range Hudi looks into the file.
         named = self._key_range is not None and self._ascii_keys
         keys = dict(zip((_MIN_KEY, _MAX_KEY), self._key_range or (), strict=True)) if named else {}
+        if self._filter is not None:
+            keys[FOOTER_KEY] = self._filter.text()
         self._writer.add_key_value_metadata({**keys, **footer})
 
     def _flush(self) -> None:
@@ -102,6 +110,9 @@ class BaseFileWriter:
             least, greatest = self._key_range or (bounds["min"], bounds["max"])
             self._key_range = min(least, bounds["min"]), max(greatest, bounds["max"])
             self._ascii_keys = self._ascii_keys and pc.all(pc.string_is_ascii(table[_KEY])).as_py()
+            if self._filter is not None:
+                for chunk in table[_KEY].chunks:
+                    self._filter.add(chunk)
         table = stored_form(table.unify_dictionaries())
         self._writer = self._writer or self._open(table)
         self._writer.write_table(table, row_group_size=max(1, table.num_rows))

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.index.string_bytes import offsets_and_bytes, plain_strings, words_by_length
+from bucketingest.hudi.base.string_bytes import offsets_and_bytes, plain_strings, words_by_length
 
 FOOTER_KEY: Final = "org.apache.hudi.bloomfilter"
 """Without `hoodie_bloom_filter_type_code` beside it, Hudi reads the text as a simple filter."""
@@ -27,6 +27,10 @@ FALSE_POSITIVES: Final = 1e-3
 """How many absent keys it finds, of those that are asked for. Hudi then reads the file's key column."""
 BITS_MAX: Final = 2**31 - 1
 """Java counts them in an int."""
+BITS_OF_FILE_MAX: Final = 1 << 27
+"""Bits of a base file's filter: enough for 9 million keys, in 128 MiB of memory. With more keys it finds more absent
+ones."""
+_BITS_OF_KEY_MAX: Final = 15
 _HEAD: Final = struct.Struct(">iibi")
 _VERSION: Final = -1
 _MURMUR: Final = 1
@@ -55,6 +59,11 @@ class BloomFilter:
         if bits > BITS_MAX:
             raise ValueError(f"a bloom filter for {count} keys needs {bits} bits; Java counts up to {BITS_MAX}")
         return cls(math.ceil(math.log(2) * bits / count), bits)
+
+    @classmethod
+    def for_file(cls, count: int) -> Self:
+        """An empty filter for a base file with so many keys, of bounded size."""
+        return cls.for_keys(min(count, BITS_OF_FILE_MAX // _BITS_OF_KEY_MAX))
 
     def add(self, keys: pa.Array) -> None:
         """Record keys: strings of any layout, none null."""

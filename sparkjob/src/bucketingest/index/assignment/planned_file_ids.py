@@ -1,0 +1,74 @@
+"""A recorded plan as it is sent to tasks: with it each computes the same file id for the same key, also when it runs
+again.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from dataclasses import dataclass, field
+from typing import Final
+
+from bucketingest.index.assignment.file_id_assigner import FileIdAssigner
+from bucketingest.index.assignment.plan import AssignmentPlan, digest_of
+from bucketingest.index.state.hashing import KeyHasher
+from bucketingest.index.state.runs.local_runs import LocalRuns, local_folder
+from bucketingest.index.state.runs.look_up import PartitionLookUp
+from bucketingest.index.state.runs.run_file import Run
+from bucketingest.index.state.store import StateStore
+from bucketingest.storage.interface import Storage
+
+LOCAL_BYTES_MAX: Final = 64 * 1024**3
+"""Runs of one table on one machine's disk; those of the current plan stay in any case."""
+
+
+@dataclass(frozen=True)
+class PlannedFileIds:
+    """The plan of one micro-batch. Picklable; the runs that it names stay in the table's storage."""
+
+    plan: AssignmentPlan
+    table_id: bytes
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Names the plan: equal plans place all rows alike."""
+        return digest_of(self.plan.encode(self.table_id))
+
+    def assigner(self, storage: Storage) -> FileIdAssigner:
+        """What places rows by this plan, in this process. Raises StateError or NotFound if a run is lost: then the
+        micro-batch cannot be repeated.
+        """
+        store = StateStore(storage, KeyHasher(bytes.fromhex(self.plan.seed)), self.table_id)
+        local = local_runs(self.table_id)
+        runs = [local.get(digest, store.get_run) for digest in self.plan.runs]
+        local.keep_only(frozenset(self.plan.runs))
+        return FileIdAssigner(self.plan, _LookUps(self.plan, runs))
+
+
+def local_runs(table_id: bytes) -> LocalRuns:
+    """The runs of a table on this machine's disk, opened once per process."""
+    return _opened(local_folder(table_id), table_id)
+
+
+@functools.lru_cache(maxsize=4)
+def _opened(folder: pathlib.Path, table_id: bytes) -> LocalRuns:
+    return LocalRuns(folder, table_id, LOCAL_BYTES_MAX)
+
+
+@dataclass(slots=True)
+class _LookUps:
+    """The keys of the plan's partitions, each opened when a row asks for it."""
+
+    plan: AssignmentPlan
+    runs: list[Run]
+    _known: dict[str, PartitionLookUp] = field(default_factory=dict)
+
+    def __call__(self, partition_path: str) -> PartitionLookUp | None:
+        generation = self.plan.generations.get(partition_path)
+        if generation is None:
+            return None
+        if partition_path not in self._known:
+            slices = [run.slices[partition_path] for run in self.runs if partition_path in run.slices]
+            slices = [each for each in slices if each.generation == generation]
+            self._known[partition_path] = PartitionLookUp.of(slices)
+        return self._known[partition_path]

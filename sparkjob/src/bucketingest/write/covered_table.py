@@ -1,0 +1,248 @@
+"""Keeps the index's state up to date with the table's files, whoever wrote them: what completed instants changed is
+loaded before each plan.
+
+What is new is found by the instants, not by a listing alone: an instant may complete late, after others that began
+later, and a listing may leave out its newest files. An instant that has not completed is not covered, also one of ours.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.table.file_view import FileGroup, load_file_view
+from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, Instant
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.hudi.timeline.write_stat import WriteStat
+from bucketingest.index.assignment.planned_file_ids import local_runs
+from bucketingest.index.assignment.profile import PartitionProfile, WriteProfile
+from bucketingest.index.errors import StateDamaged, StateError
+from bucketingest.index.state.coverage import CoveredSlice, PartitionState
+from bucketingest.index.state.loading import Loaded
+from bucketingest.index.state.manifest import Manifest
+from bucketingest.index.state.state_index import StateIndex
+from bucketingest.index.state.store import StateStore, forget_state
+from bucketingest.storage import NotFound, Storage
+from bucketingest.write.errors import WriteError
+from bucketingest.write.table_groups import Group
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS: Final = 5
+"""How often files that vanish while they are read, because they were cleaned or rolled back, are listed again."""
+_PROFILED: Final = 3
+"""Commits whose inserts say how many new keys to expect."""
+_SWEPT_EVERY: Final = 64
+"""Manifests between two sweeps of the state's old objects."""
+
+Updates = Mapping[Group, Sequence[str]]
+"""Names of log files without new keys."""
+
+
+class CoveredTable:
+    """The state of one table, and which of its completed instants it knows."""
+
+    def __init__(self, storage: Storage, *, report_duplicates: bool) -> None:
+        """Raises StateTooNew if a newer release wrote the state."""
+        self._storage = storage
+        self._report_duplicates = report_duplicates
+        self.index = self._open()
+        self.folded: frozenset[str] | None = None
+        """File names of the completed write instants that the state knows; None: it was not compared with the table."""
+        self.view = ""
+        """The newest of their completion times."""
+        self.duplicates = 0
+        """Keys in two file groups that were found and reported."""
+        self._first_active: str | None = None
+        self._recent: deque[tuple[Counter[str], int]] = deque(maxlen=_PROFILED)
+        self._kept: Manifest | None = self.index.manifest
+        self._manifests = 0
+        self._repairs = 0
+
+    @property
+    def profile(self) -> WriteProfile:
+        """What the last commits with new keys say of the next one."""
+        rows: Counter[str] = Counter()
+        for by_partition, _ in self._recent:
+            rows.update(by_partition)
+        expected = max((size for _, size in self._recent), default=0)
+        return WriteProfile({path: PartitionProfile(count) for path, count in rows.items()}, expected)
+
+    def fold_in(self, timeline: Timeline, replaced: Collection[Group]) -> None:
+        """Load what the completed instants of the timeline changed; does nothing if it knows them all.
+
+        `replaced`: file groups that readers no longer read. Raises DuplicateKeys, HashCollision, and what reading files
+        raises.
+        """
+        completed = {instant.file_name: instant for instant in timeline.completed_commits}
+        if self.folded is not None and self.folded == completed.keys():
+            return
+        known = self.folded or frozenset()
+        metadata = {name: self._metadata(each) for name, each in completed.items() if name not in known}
+        new = [completed[name] for name in metadata]
+        stats = [stat for each in metadata.values() for of_path in each.write_stats.values() for stat in of_path]
+        partitions = None if self._is_unclear(timeline, new) else sorted({stat.partition_path or "" for stat in stats})
+        # Until it has succeeded, nothing that is listed is known.
+        folded, self.folded = frozenset(completed), None
+        self._cover(timeline, partitions, stats, replaced, _updates(metadata.values()))
+        self.folded, self._first_active = folded, timeline.first_active
+        self.view = max((each.completion_time or "" for each in completed.values()), default="")
+        self._recent.extend(_inserts(each) for each in metadata.values() if any(_inserts(each)))
+
+    def keep(self) -> None:
+        """Merge runs if there are many, and store the state for the next start."""
+        self.index.merge()
+        self._repairs = 0
+        if self.index.manifest == self._kept or not self.view:
+            return
+        self.index.publish(self.view, self.view)
+        self._kept = self.index.manifest
+        self._manifests += 1
+        if self._manifests % _SWEPT_EVERY == 1:
+            self.index.store.sweep(utc_now(), keep_runs=self.index.manifest.runs)
+
+    def has_runs(self, digests: Iterable[str]) -> bool:
+        """Whether these runs are here or in storage, and whole."""
+        try:
+            for digest in digests:
+                self.index.local.get(digest, self.index.store.get_run)
+        except (StateError, NotFound) as error:
+            log.warning("run of the state is lost", extra={"digest": digest, "reason": str(error)})
+            return False
+        return all(self.index.store.has_run(digest) for digest in digests)
+
+    def repair(self) -> None:
+        """An instant failed, perhaps because tasks could not get the state: store again what is lost, or load it anew.
+        The second time in a row every byte is compared.
+        """
+        self._repairs += 1
+        local, store = self.index.local, self.index.store
+        for digest in self.index.manifest.runs:
+            if self._repairs < 2 and store.has_run(digest):
+                continue
+            try:
+                local.get(digest, store.get_run)
+                store.put_run(digest, local.folder / digest)
+            except (StateError, NotFound, FileNotFoundError) as error:
+                log.warning("state loaded anew", extra={"digest": digest, "reason": str(error)})
+                self.index = self._open(anew=True)
+                self.folded = self._kept = None
+                return
+
+    def _open(self, *, anew: bool = False) -> StateIndex:
+        try:
+            store = StateStore.open(self._storage)
+        except StateDamaged as error:
+            log.warning("state forgotten", extra={"reason": str(error)})
+            forget_state(self._storage)
+            store = StateStore.open(self._storage)
+        local = local_runs(store.table_id)
+        if not anew:
+            return StateIndex.open(store, local)
+        # Generations of what was lost are not used again: its runs may come back.
+        return StateIndex(store, local, Manifest(next_generation=self.index.manifest.next_generation))
+
+    def _is_unclear(self, timeline: Timeline, new: Iterable[Instant]) -> bool:
+        """Whether the instants do not say which partitions changed: some are gone, or archived unseen."""
+        if self.folded is None or timeline.first_active != self._first_active:
+            return True
+        gone = self.folded - {instant.file_name for instant in timeline.completed_commits}
+        return bool(gone) or any(instant.action not in (DELTA_COMMIT, COMMIT) for instant in new)
+
+    def _metadata(self, instant: Instant) -> CommitMetadata:
+        path = path_of(instant)
+        try:
+            return CommitMetadata.decode(self._storage.get(path), path)
+        except NotFound:  # archived or restored since the listing: the next timeline shows it
+            return CommitMetadata()
+
+    def _cover(
+        self,
+        timeline: Timeline,
+        partitions: Sequence[str] | None,
+        stats: Sequence[WriteStat],
+        replaced: Collection[Group],
+        updates: Updates,
+    ) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            named = [stat.path for stat in stats if stat.path is not None]
+            view = load_file_view(self._storage, timeline, partitions, named)
+            paths = set(view.partitions) | (set(self.index.manifest.partitions) if partitions is None else set())
+            try:
+                for path in sorted(paths | set(partitions or ())):
+                    groups = view.partitions.get(path, {})
+                    current = {file_id: each for file_id, each in groups.items() if (path, file_id) not in replaced}
+                    self._note_updates(path, current, updates)
+                    self._cover_partition(path, current)
+            except NotFound as error:
+                log.warning("a file vanished while it was read", extra={"reason": str(error), "attempt": attempt})
+                timeline, partitions = Timeline.load(self._storage), None
+            else:
+                return
+        raise WriteError(f"{self._storage.url}: files vanished {_ATTEMPTS} times while they were read")
+
+    def _cover_partition(self, path: str, groups: Mapping[str, FileGroup]) -> None:
+        if not any(group.latest for group in groups.values()) and path not in self.index.manifest.partitions:
+            return
+        loaded = self.index.cover(path, groups, report_duplicates=self._report_duplicates)
+        if loaded.runs:
+            log.info("keys loaded", extra={"partition": path, "keys": loaded.entries})
+        self._report(path, loaded)
+
+    def _report(self, path: str, loaded: Loaded) -> None:
+        if loaded.duplicates:
+            self.duplicates += loaded.duplicates
+            extra = {"partition": path, "keys": loaded.duplicates, "sample": loaded.sample}
+            log.error("keys are in two file groups; the newer one is written to", extra=extra)
+
+    def _note_updates(self, path: str, groups: Mapping[str, FileGroup], updates: Updates) -> None:
+        """Log files without new keys are covered without being read."""
+        known = self.index.manifest.partitions.get(path)
+        if known is None:
+            return
+        covered = dict(known.covered)
+        for file_id, group in groups.items():
+            names, before = updates.get((path, file_id)), covered.get(file_id)
+            if not names or before is None or group.latest is None:
+                continue
+            in_slice = {str(each.name) for each in group.latest.log_files}
+            after = before.with_logs(name for name in names if name in in_slice)
+            if after == CoveredSlice.of(group.latest):
+                covered[file_id] = after
+        if covered != known.covered:
+            state = PartitionState(known.generation, covered)
+            self.index.manifest = self.index.manifest.with_partition(path, state)
+
+
+def _updates(commits: Iterable[CommitMetadata]) -> Updates:
+    """Log files of commits of ours: these have rows and deletes of known keys only."""
+    found: defaultdict[Group, list[str]] = defaultdict(list)
+    for metadata in commits:
+        if metadata.extra_metadata.get(INDEX_TYPE) != STATE_INDEX:
+            continue
+        for path, stats in metadata.write_stats.items():
+            for stat in stats:
+                name = (stat.path or "").rpartition("/")[2]
+                if LogFileName.try_parse(name) is not None:
+                    found[path, stat.file_id].append(name)
+    return found
+
+
+def _inserts(metadata: CommitMetadata) -> tuple[Counter[str], int]:
+    """New keys of each partition, and the bytes of their base files."""
+    if metadata.compacted:
+        return Counter(), 0
+    rows: Counter[str] = Counter()
+    size = 0
+    for path, stats in metadata.write_stats.items():
+        for stat in stats:
+            if stat.num_inserts and (stat.path or "").endswith(".parquet"):
+                rows[path] += stat.num_inserts
+                size += stat.file_size_in_bytes
+    return rows, size

@@ -1,0 +1,159 @@
+"""The file groups of a table whose keys are looked up in a state: each micro-batch has a recorded plan, and is checked
+once more before its commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+
+from bucketingest.hudi.naming import BaseFileName, join
+from bucketingest.hudi.plans.clustering_plan import clustered_file_groups
+from bucketingest.hudi.plans.replaced import replaced_file_groups
+from bucketingest.hudi.table.file_view import DataFile, FileSlice
+from bucketingest.hudi.table.table import StateRules
+from bucketingest.hudi.timeline.instant import CLUSTERING, REPLACE_COMMIT
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.index.assignment.open_groups import InsertRules
+from bucketingest.index.assignment.plan import AssignmentPlan, digest_of
+from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
+from bucketingest.index.errors import StateError
+from bucketingest.index.state.key_columns import keys_of_rows
+from bucketingest.index.state.runs.look_up import UNKNOWN
+from bucketingest.write.covered_table import CoveredTable
+from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.records import Intent, LedgerEntry
+from bucketingest.write.open_table import OpenTable
+from bucketingest.write.rows.write_status import WriteStatus
+from bucketingest.write.table_groups import Group
+
+log = logging.getLogger(__name__)
+
+
+class StateGroups:
+    """Implements `TableGroups`."""
+
+    def __init__(self, opened: OpenTable, journal: Journal, rules: StateRules, tasks: int) -> None:
+        """`tasks`: how many write tasks a new plan is for."""
+        self._storage = opened.storage
+        self._journal = journal
+        self._rules = rules
+        self._tasks = tasks
+        self._covered = CoveredTable(opened.storage, report_duplicates=rules.report_duplicates)
+        self._planned: PlannedFileIds | None = None
+        self._planned_on: frozenset[str] | None = None
+        """The completed instants that the plan knows; None: another attempt made it."""
+
+    @property
+    def file_ids(self) -> PlannedFileIds:
+        """The plan of the micro-batch that is written now."""
+        assert self._planned is not None, "a micro-batch is planned before its tasks start"
+        return self._planned
+
+    @property
+    def fingerprint(self) -> str:
+        """A plan is repeated word for word, so it is no part of what must be equal."""
+        return "state"
+
+    @property
+    def rules(self) -> str:
+        """There are none."""
+        return ""
+
+    def prepare(self) -> None:
+        """Load what the state lacks. Raises DuplicateKeys, and what reading the table's files does."""
+        if self._planned is not None:  # its instant did not complete: perhaps as a task could not get the state
+            self._covered.repair()
+        self._planned = None
+        timeline = Timeline.load(self._storage)
+        self._covered.fold_in(timeline, replaced_file_groups(self._storage, timeline))
+        self._covered.keep()
+
+    def fold_in(self, timeline: Timeline, written: Sequence[Group], replaced: Collection[Group]) -> None:  # noqa: ARG002
+        """Load what others wrote. Raises as `prepare`."""
+        self._covered.fold_in(timeline, replaced)
+
+    def plan(self, instant: str, sequence: int) -> str:
+        """Record the plan; its digest."""
+        covered, store = self._covered, self._covered.index.store
+        manifest = covered.index.manifest
+        plan = AssignmentPlan.of(
+            covered.profile,
+            InsertRules("base", self._rules.target_bytes, self._tasks),
+            table=store.table_id.hex(),
+            instant=instant,
+            sequence=sequence,
+            seed=store.hasher.seed,
+            runs=manifest.runs,
+            generations=manifest.generations,
+            view=covered.view,
+        )
+        content = plan.encode(store.table_id)
+        digest = digest_of(content)
+        self._journal.put_plan(instant, digest, content)
+        self._planned, self._planned_on = PlannedFileIds(plan, store.table_id), covered.folded
+        return digest
+
+    def resume(self, instant: str, started: Intent) -> bool:
+        """Take the recorded plan, if it is whole and the state that it names is there."""
+        if self._planned is not None and self._planned.plan.instant == instant:
+            return self._planned.fingerprint == started.plan
+        content = None if started.plan is None else self._journal.plan(instant, started.plan)
+        if content is None or digest_of(content) != started.plan:
+            return False
+        table_id = self._covered.index.store.table_id
+        try:
+            planned = PlannedFileIds(AssignmentPlan.decode(content, table_id, source=f"plan of {instant}"), table_id)
+        except StateError as error:
+            log.warning("plan cannot be repeated", extra={"instant": instant, "reason": str(error)})
+            return False
+        if not self._covered.has_runs(planned.plan.runs):
+            return False
+        self._planned, self._planned_on = planned, None
+        return True
+
+    def refusal(self, timeline: Timeline, instant: str, entries: Sequence[LedgerEntry]) -> str | None:
+        """Whether a file group is being clustered or is gone, or a key that is new here has another one by now."""
+        statuses = [each for entry in entries for each in entry.statuses if each.file_id]
+        clustered = self._clustered(timeline)
+        for each in statuses:
+            if (name := clustered.get((each.partition_path, each.file_id))) is not None:
+                place = f"{each.file_id} of partition {each.partition_path!r}"
+                return f"file group {place} is in the pending clustering {name}; run it, or roll it back"
+        same_plan = self._planned is not None and self._planned.plan.instant == instant
+        if same_plan and self._planned_on == self._covered.folded:
+            return None
+        return next(filter(None, map(self._refusal, statuses)), None)
+
+    def wrote(self, written: Collection[Group]) -> None:  # noqa: ARG002
+        """The next `fold_in` reads what the instant wrote, as it does with every writer's."""
+        self._planned = None
+
+    def _clustered(self, timeline: Timeline) -> dict[Group, str]:
+        pending = (each for each in timeline.pending if each.action in (CLUSTERING, REPLACE_COMMIT))
+        return {
+            group: instant.request_time
+            for instant in pending
+            for group in clustered_file_groups(self._storage, instant)
+        }
+
+    def _refusal(self, status: WriteStatus) -> str | None:
+        path, file_id = status.partition_path, status.file_id
+        name = BaseFileName.try_parse(status.file_name)
+        if name is None:
+            known = self._covered.index.manifest.partitions.get(path)
+            if known is None or file_id not in known.covered:
+                return f"another writer removed file group {file_id} of partition {path!r} meanwhile"
+            return None
+        look_up = self._covered.index.look_up(path)
+        if look_up is None:
+            return None
+        file = DataFile(join(path, status.file_name), status.size_bytes, name)
+        for keys in keys_of_rows(self._storage, FileSlice(name.instant, file, ())):
+            found = look_up.find(self._covered.index.store.hasher.hash(keys))
+            if (found != UNKNOWN).any():
+                other = look_up.groups[int(found[found != UNKNOWN][0])]
+                return (
+                    f"another writer inserted keys of file group {file_id} into {other} of partition {path!r} meanwhile"
+                )
+        return None

@@ -1,0 +1,172 @@
+"""A new file group in one micro-batch: its first rows become a base file, where Hudi's BLOOM and SIMPLE indexes find
+their keys; they do not look into log files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketingest.hudi.base.base_file import BaseFileWriter
+from bucketingest.hudi.naming import BaseFileName
+from bucketingest.hudi.table.schema import META_COLUMNS, avro_to_arrow
+from bucketingest.index.placing import Place
+from bucketingest.write.plan import DELETE_COLUMN, WritePlan
+from bucketingest.write.rows.merging import surviving_rows
+
+_ROW_GROUP_ROWS: Final = 1 << 20
+_ROW_GROUP_SHARE: Final = 1 / 8
+"""Share of the task's budget that the rows of a row group take before they are encoded."""
+
+
+class BaseHandle:
+    """Collects the rows of a new file group. Not shared between threads.
+
+    Readers do not merge inside a base file, so of rows with one key only the winner is written: that with the greatest
+    ordering value, of equal ones the latest. If it is a delete, nothing is, as there is nothing to delete. To find the
+    winners, the keys and ordering values of the group are in memory together when it is closed; its rows are not.
+    """
+
+    def __init__(self, plan: WritePlan, place: Place, *, first_row: int) -> None:
+        """`first_row`: number of the handle's first row within its task, for the commit sequence number."""
+        self.place = place
+        self.partition_path = place.partition_path
+        self.file_name = BaseFileName(place.file_id, plan.instant_time)
+        self.rows_received = self.upserts = self.deletes = self.dropped = self.blocks = self.size_bytes = 0
+        self._plan = plan
+        self._sequence_prefix = f"{plan.instant_time}_{place.task}_"
+        self._next_row = first_row
+        self._rows: list[pa.RecordBatch] = []
+        self._buffered_bytes = 0
+        self._spilled: list[pathlib.Path] = []
+        self._result: pathlib.Path | None = None
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of Arrow buffers not yet on scratch disk."""
+        return self._buffered_bytes
+
+    def append(self, rows: pa.RecordBatch, size_bytes: int) -> None:
+        """Take rows of the plan's schema, in arrival order, and the bytes of memory they hold."""
+        self._rows.append(rows)
+        self._buffered_bytes += size_bytes
+        self.rows_received += rows.num_rows
+
+    def flush(self) -> None:
+        """Move the buffered rows to scratch disk: the budget needs the memory."""
+        if not self._rows:
+            return
+        path = _scratch_file(".arrow")
+        self._spilled.append(path)
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, self._plan.schema) as writer:
+            for rows in self._rows:
+                writer.write_batch(rows)
+        self._rows.clear()
+        self._buffered_bytes = 0
+
+    def close(self) -> pathlib.Path | None:
+        """The base file on scratch disk, which the caller deletes; None if no row is left."""
+        winners = self._winners()
+        self.upserts = int(winners.sum())
+        if self.upserts:
+            self._result = _scratch_file(".parquet")
+            self._write(winners, self._result)
+            self.size_bytes, self.blocks = self._result.stat().st_size, 1
+        self._forget_rows()
+        return self._result
+
+    def discard(self) -> None:
+        """Drop everything, after a failure."""
+        self._forget_rows()
+        if self._result is not None:
+            self._result.unlink(missing_ok=True)
+
+    def _forget_rows(self) -> None:
+        for path in self._spilled:
+            path.unlink(missing_ok=True)
+        self._spilled.clear()
+        self._rows.clear()
+        self._buffered_bytes = 0
+
+    def _winners(self) -> npt.NDArray[np.bool_]:
+        """Which rows are written, in arrival order; counts those that are not as there is nothing to delete."""
+        ordering_field = self._plan.rules.ordering_field
+        keys, ordering, deleted = [], [], []
+        for rows in self._batches():
+            keys.append(self._keys(rows))
+            if ordering_field is not None:
+                ordering.append(rows.column(ordering_field))
+            if self._plan.has_deletes:
+                deleted.append(rows.column(DELETE_COLUMN).fill_null(False))  # noqa: FBT003 - Arrow's signature
+        survivors = surviving_rows(pa.concat_arrays(keys), pa.concat_arrays(ordering) if ordering else None)
+        won = np.ones(self.rows_received, np.bool_)
+        if survivors is not None:
+            won[:] = False
+            won[survivors] = True
+        if deleted:
+            is_delete = pa.concat_arrays(deleted).to_numpy(zero_copy_only=False)
+            self.dropped = int((won & is_delete).sum())
+            won &= ~is_delete
+        return won
+
+    def _write(self, winners: npt.NDArray[np.bool_], to: pathlib.Path) -> None:
+        schema = avro_to_arrow(json.loads(self._plan.block_schema_json))
+        start = 0
+        with BaseFileWriter(
+            to,
+            schema,
+            str(self.file_name),
+            row_group_rows=_ROW_GROUP_ROWS,
+            row_group_bytes=int(self._plan.memory_bytes * _ROW_GROUP_SHARE),
+            filtered_keys=self.upserts,
+        ) as out:
+            for batch in self._batches():
+                won = winners[start : start + batch.num_rows]
+                start += batch.num_rows
+                rows = batch if won.all() else batch.filter(pa.array(won))
+                if self._plan.has_deletes:
+                    rows = rows.drop_columns([DELETE_COLUMN])
+                out.write(self._with_meta_columns(rows))
+            out.finish({})
+
+    def _with_meta_columns(self, rows: pa.RecordBatch) -> pa.Table:
+        count = rows.num_rows
+        numbers = pa.array(np.arange(self._next_row, self._next_row + count)).cast(pa.string())
+        self._next_row += count
+        meta = [
+            _constant(self._plan.instant_time, count),
+            pc.binary_join_element_wise(self._sequence_prefix, numbers, ""),
+            self._keys(rows),
+            _constant(self.partition_path, count),
+        ]
+        return pa.Table.from_arrays([*meta, *rows.columns], names=[*META_COLUMNS[:4], *rows.schema.names])
+
+    def _keys(self, rows: pa.RecordBatch) -> pa.Array:
+        return self._plan.rules.record_key.columns(rows).record_key
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for path in self._spilled:
+            with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+                for number in range(reader.num_record_batches):
+                    yield reader.get_batch(number)
+        yield from self._rows
+
+
+def _scratch_file(suffix: str) -> pathlib.Path:
+    descriptor, name = tempfile.mkstemp(prefix="bucketingest-", suffix=suffix)
+    os.close(descriptor)
+    return pathlib.Path(name)
+
+
+def _constant(text: str, count: int) -> pa.DictionaryArray:
+    """The same text `count` times, without writing it `count` times."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))

@@ -1,0 +1,71 @@
+"""Tables with an index with a state: what is in them, and what another writer puts there, as Hudi's SIMPLE index
+does.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bucketingest.hudi.naming import BaseFileName, join
+from bucketingest.hudi.table.file_view import load_file_view
+from bucketingest.hudi.table.partition import ensure_partition_metadata
+from bucketingest.hudi.table.schema import META_COLUMNS
+from bucketingest.hudi.table.table import StateRules
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
+from bucketingest.hudi.timeline.write_stat import WriteStat
+from bucketingest.index.state.key_columns import keys_of_rows
+from support.tables.other_writers import next_time
+from support.tables.services.snapshot import snapshot
+from support.tables.table_runs import Rows, TestTable
+from support.tables.write_plans import SCHEMA, definition
+
+THEIRS = "7a6b5c4d-0000-4000-8000-000000000001-0"
+"""A file group of the other writer."""
+
+
+def state_table(*, report_duplicates: bool = False) -> TestTable:
+    """A new table; `support.tables.write_plans.row` makes its rows."""
+    return TestTable(definition(state=StateRules(report_duplicates=report_duplicates)))
+
+
+def amounts(table: TestTable) -> dict[str, int]:
+    """Record key -> amount, of the rows that a reader shows. Fails for a key that is in two file groups."""
+    return {key: each["amount"] for key, each in snapshot(table.storage).items()}
+
+
+def groups_of_keys(table: TestTable) -> Mapping[str, set[str]]:
+    """Record key -> the file ids that have it."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for group in load_file_view(table.storage, table.timeline()).groups:
+        for keys in keys_of_rows(table.storage, group.latest) if group.latest is not None else ():
+            for key in keys.to_pylist():
+                found[key].add(group.file_id)
+    return found
+
+
+def insert_by_another(table: TestTable, rows: Rows, *, region: str = "eu", file_id: str = THEIRS) -> str:
+    """A commit of another writer: the rows as the base file of a new file group; its request time."""
+    time = next_time(table)
+    create_requested(table.storage, time)
+    create_inflight(table.storage, time)
+    name = BaseFileName(file_id, time, "1-1-1")
+    meta = [[time], [f"{time}_0_0"], None, [region], [str(name)]]
+    keys = [each["id"] for each in rows]
+    columns = {
+        column: pa.array(keys if value is None else value * len(keys))
+        for column, value in zip(META_COLUMNS, meta, strict=True)
+    }
+    data = pa.Table.from_pylist(list(rows), schema=SCHEMA)
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns | {field: data[field] for field in data.column_names}), sink)
+    ensure_partition_metadata(table.storage, region, time)
+    table.storage.create(join(region, str(name)), sink.getvalue())
+    stat = WriteStat.of_base_file(region, name, size=len(sink.getvalue()), inserts=len(keys))
+    complete(table.storage, time, next_time(table), CommitMetadata({region: [stat]}).encode())
+    return time

@@ -1,0 +1,199 @@
+"""Instants of a table whose keys are looked up in a state: each key stays in one file group, whoever else writes, and
+whenever an attempt ends.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.timeline import path_of
+from bucketingest.index.assignment import planned_file_ids
+from bucketingest.index.errors import DuplicateKeys
+from bucketingest.index.state.store import STATE_DIRECTORY, forget_state
+from bucketingest.write.errors import InstantAborted
+from support.storage.crashing_storage import Crash, CrashingStorage
+from support.tables.services.compactions import compact
+from support.tables.state_tables import THEIRS, amounts, groups_of_keys, insert_by_another, state_table
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import WITH_DELETES, row
+
+FIRST = [row(f"k{number}", region=("eu", "us")[number % 2], amount=number, at=1) for number in range(6)]
+SECOND = [row(f"k{number}", region=("eu", "us")[number % 2], amount=10 + number, at=2) for number in range(3, 9)]
+BOTH = {f"k{number}": number for number in range(3)} | {f"k{number}": 10 + number for number in range(3, 9)}
+
+
+@pytest.fixture
+def table(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> TestTable:
+    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    return state_table()
+
+
+def _emptied(_: bytes) -> bytes:
+    return b""
+
+
+def _with_another_bit(content: bytes) -> bytes:
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+def check(table: TestTable, expected: dict[str, int]) -> None:
+    assert amounts(table) == expected
+    assert {key: len(found) for key, found in groups_of_keys(table).items() if len(found) > 1} == {}
+    assert table.timeline().pending == ()
+
+
+def test_new_keys_go_to_base_files_and_known_ones_to_logs(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(0, 6), FIRST)
+    assert {path.rpartition(".")[2] for path in data_files(table)} == {"parquet"}
+    attempt.run(offsets(6, 12), SECOND)
+
+    check(table, BOTH)
+    metadata = [CommitMetadata.decode(table.storage.get(path_of(i)), "") for i in table.timeline().completed_commits]
+    stats = [stat for each in metadata for of_path in each.write_stats.values() for stat in of_path]
+    assert sum(stat.num_inserts for stat in stats) == 9
+    assert sum(stat.num_update_writes for stat in stats) == 3
+    assert {stat.prev_commit for stat in stats if stat.num_inserts} == {"null"}
+
+
+def data_files(table: TestTable) -> list[str]:
+    paths = (info.path for region in ("eu", "us") for info in table.storage.list(region))
+    return [path for path in paths if "partition_metadata" not in path]
+
+
+@pytest.mark.parametrize("lose", ["nothing", "all", "runs", "manifests", "a bit"])
+def test_a_restart_finds_the_keys_whatever_is_left_of_the_state(
+    table: TestTable, lose: str, tmp_path: pathlib.Path
+) -> None:
+    table.attempt().run(offsets(0, 6), FIRST)
+    attempt = table.attempt()
+    attempt.run(offsets(6, 7), [row("k0", amount=0, at=1)])
+    objects = [info.path for info in table.storage.list(STATE_DIRECTORY)]
+    if lose == "all":
+        forget_state(table.storage)
+    elif lose == "a bit":
+        path = next(path for path in objects if "/run/" in path)
+        content = bytearray(table.storage.get(path))
+        content[70] ^= 1
+        table.storage.put(path, bytes(content))
+    else:
+        table.storage.delete_many([path for path in objects if f"/{lose.removesuffix('s')}/" in path])
+    planned_file_ids._opened.cache_clear()
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            file.unlink()
+
+    table.attempt().run(offsets(7, 13), SECOND)
+    check(table, BOTH)
+
+
+def test_keys_that_another_writer_inserts_are_updated(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(0, 6), FIRST)
+    insert_by_another(table, [row("new", amount=1, at=1)])
+    attempt.run(offsets(6, 7), [row("new", amount=2, at=2)])
+
+    check(table, {f"k{number}": number for number in range(6)} | {"new": 2})
+    assert groups_of_keys(table)["new"] == {THEIRS}
+
+
+def test_keys_that_another_writer_inserts_before_the_commit_abort_it(table: TestTable) -> None:
+    attempt = table.attempt()
+    with pytest.raises(InstantAborted, match=f"into {THEIRS} of partition 'eu' meanwhile"):
+        attempt.run(offsets(0, 1), [row("new", amount=2, at=2)], lambda: insert_by_another(table, [row("new", at=1)]))
+    attempt.run(offsets(0, 1), [row("new", amount=2, at=2)])
+    check(table, {"new": 2})
+
+
+def test_keys_that_another_writer_put_into_two_file_groups_are_refused(table: TestTable) -> None:
+    table.attempt().run(offsets(0, 6), FIRST)
+    insert_by_another(table, [row("k0", at=1)])
+    with pytest.raises(DuplicateKeys, match="'k0' in"):
+        table.attempt().run(offsets(6, 12), SECOND)
+
+
+def test_or_only_reported(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    table = state_table(report_duplicates=True)
+    table.attempt().run(offsets(0, 6), FIRST)
+    insert_by_another(table, [row("k0", at=1)])
+    table.attempt().run(offsets(6, 7), [row("k0", amount=5, at=2)])
+    written = [path for path in data_files(table) if ".log." in path]
+    assert [THEIRS in path for path in written] == [True]
+
+
+def test_a_key_that_a_compaction_removed_goes_to_a_base_file_again(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(0, 6), FIRST)
+    before = groups_of_keys(table)["k0"]
+    gone = [row("k0", at=2, deleted=True), row("never", at=2, deleted=True)]
+    outcome = attempt.run(offsets(6, 8), gone, schema=WITH_DELETES)
+    assert (outcome.deletes, outcome.upserts) == (1, 0)
+    assert "never" not in groups_of_keys(table)
+    assert compact(table.storage)
+    attempt.run(offsets(8, 9), [row("k0", amount=9, at=3)])
+
+    check(table, {f"k{number}": number for number in range(1, 6)} | {"k0": 9})
+    assert groups_of_keys(table)["k0"] != before
+
+
+@settings(max_examples=25, deadline=None)
+@given(dies_at=st.integers(0, 60), after_effect=st.booleans(), forgets=st.booleans())
+def test_an_attempt_may_end_at_any_step(
+    tmp_path_factory: pytest.TempPathFactory, dies_at: int, after_effect: bool, forgets: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planned_file_ids, "local_folder", lambda table_id: folder / table_id.hex())
+        table = state_table()
+        batches = ((offsets(0, 6), FIRST), (offsets(6, 12), SECOND))
+        storage = CrashingStorage(table.storage, dies_at, after_effect=after_effect)
+        try:
+            table.attempt(storage).go_on(*batches)
+        except Crash:
+            if forgets:
+                forget_state(table.storage)
+        table.attempt().go_on(*batches)
+        table.attempt()
+        check(table, BOTH)
+        assert table.leftovers() == []
+
+
+def test_a_started_micro_batch_is_repeated_by_its_plan(table: TestTable) -> None:
+    """The state that the next attempt finds has more keys: without the plan it would place rows elsewhere."""
+
+    def fail() -> None:
+        raise Crash
+
+    attempt = table.attempt()
+    with pytest.raises(Crash):
+        attempt.run(offsets(0, 6), FIRST, fail)
+    files = data_files(table)
+    resumed = table.attempt()
+    assert resumed.start.verdict.value == "resumed"
+    resumed.run(offsets(0, 6), FIRST)
+    assert sorted(data_files(table)) == sorted(files)
+    check(table, {f"k{number}": number for number in range(6)})
+
+
+@pytest.mark.parametrize("damage", [_emptied, _with_another_bit], ids=["emptied", "another bit"])
+def test_without_its_plan_it_is_aborted_and_written_in_a_new_instant(
+    table: TestTable, damage: Callable[[bytes], bytes]
+) -> None:
+    def fail() -> None:
+        raise Crash
+
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(0, 6), FIRST, fail)
+    files = data_files(table)
+    (plan,) = [info.path for info in table.storage.list(".hoodie/.bucketingest") if "/assign/" in info.path]
+    table.storage.put(plan, damage(table.storage.get(plan)))
+    table.attempt().run(offsets(0, 6), FIRST)
+    assert not set(data_files(table)) & set(files)
+    check(table, {f"k{number}": number for number in range(6)})
