@@ -20,6 +20,7 @@ from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
+from bucketingest.services.compaction.records import End
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
@@ -89,7 +90,7 @@ def test_hudis_writers_and_ours_in_turn(hudi: HudiOracle, tmp_path: Path, seed: 
         return write
 
     def compacted(_: int) -> None:
-        compact(storage)
+        assert compact(storage) == [End.COMPLETED]
         expected.compact()
 
     def restarted(step: int) -> None:

@@ -18,6 +18,8 @@ from bucketingest.index.errors import DuplicateKeys
 from bucketingest.index.state.store import STATE_DIRECTORY, forget_state
 from bucketingest.write.errors import InstantAborted
 from support.storage.crashing_storage import Crash, CrashingStorage
+from support.tables.clusterings import request_clustering
+from support.tables.other_writers import next_time
 from support.tables.services.compactions import compact
 from support.tables.state_tables import THEIRS, amounts, groups_of_keys, insert_by_another, state_table
 from support.tables.table_runs import TestTable, offsets
@@ -141,6 +143,18 @@ def test_a_key_that_a_compaction_removed_goes_to_a_base_file_again(table: TestTa
 
     check(table, {f"k{number}": number for number in range(1, 6)} | {"k0": 9})
     assert groups_of_keys(table)["k0"] != before
+
+
+def test_a_file_group_that_is_being_clustered_takes_no_rows(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(0, 6), FIRST)
+    (group,) = groups_of_keys(table)["k0"]
+    time = next_time(table)
+    request_clustering(table.storage, time, [("eu", group)])
+    with pytest.raises(InstantAborted, match=f"{group} of partition 'eu' is in the pending clustering {time}"):
+        attempt.run(offsets(6, 7), [row("k0", amount=9, at=2)])
+    attempt.run(offsets(6, 7), [row("other", region="us", amount=6)])
+    assert amounts(table)["other"] == 6
 
 
 @settings(max_examples=25, deadline=None)
