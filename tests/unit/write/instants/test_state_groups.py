@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -143,6 +144,14 @@ def test_a_key_that_a_compaction_removed_goes_to_a_base_file_again(table: TestTa
 
     check(table, {f"k{number}": number for number in range(1, 6)} | {"k0": 9})
     assert groups_of_keys(table)["k0"] != before
+
+
+def test_each_micro_batch_is_an_instant_whatever_the_commit_interval(table: TestTable) -> None:
+    attempt = table.attempt(commit_interval=timedelta(hours=1))
+    attempt.run(offsets(0, 6), FIRST)
+    attempt.run(offsets(6, 12), SECOND)
+    check(table, BOTH)
+    assert len(table.timeline().completed_commits) == 2
 
 
 def test_a_file_group_that_is_being_clustered_takes_no_rows(table: TestTable) -> None:
