@@ -18,8 +18,10 @@ from bucketingest.hudi.base.bloom_filter import FOOTER_KEY
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
+from bucketingest.services.compaction.records import End
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
@@ -37,6 +39,11 @@ SCHEMA: Final = pa.schema(
 )
 DEFINITION: Final = TableDefinition("shared", ("id",), ("region",), "at", state=StateRules())
 KEYS: Final = [f"k{number}-ä" if number % 5 == 0 else f"k{number}" for number in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def local_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
 
 
 def theirs(index: str) -> HudiWriter:
@@ -89,7 +96,7 @@ def test_hudis_writers_and_ours_in_turn(hudi: HudiOracle, tmp_path: Path, seed: 
         return write
 
     def compacted(_: int) -> None:
-        compact(storage)
+        assert compact(storage) == [End.COMPLETED]
         expected.compact()
 
     def restarted(step: int) -> None:

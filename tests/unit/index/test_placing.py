@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -44,14 +45,14 @@ def planned(storage: Storage, disk: pathlib.Path, **changes: Any) -> PlannedFile
     """A plan that knows the keys a and b of partition eu."""
     run = make_run(disk, {"eu": {KNOWN: ["a", "b"]}})
     StateStore(storage, HASHER, TABLE_ID).put_run(run.digest, disk / run.digest)
-    standard = {"instant": "1", "sequence": 1, "runs": (run.digest,), "generations": {"eu": 0}}
+    standard: dict[str, Any] = {"instant": "1", "sequence": 1, "runs": (run.digest,), "generations": {"eu": 0}}
     plan = AssignmentPlan.of(
         WriteProfile({}, 0), InsertRules("base", 1 << 20, TASKS), table="t", seed=HASHER.seed, **(standard | changes)
     )
     return PlannedFileIds(plan, TABLE_ID)
 
 
-def places(storage: Storage, ids: PlannedFileIds, keys: list[str | None], region: str = "eu") -> list[Place]:
+def places(storage: Storage, ids: PlannedFileIds, keys: Sequence[str | None], region: str = "eu") -> list[Place]:
     rows = pa.record_batch({"id": pa.array(keys, pa.string()), "region": [region] * len(keys)})
     placing = StatePlacing(ids.assigner(storage), PartitionNumbers.of(["eu"]), TASKS)
     kept = pa.array([number for number, key in enumerate(keys) if key is not None]).to_numpy()

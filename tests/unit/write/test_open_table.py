@@ -11,6 +11,7 @@ import pytest
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import PROPERTIES_PATH, LogFileName
 from bucketingest.hudi.table import properties as java_properties
+from bucketingest.hudi.table.table import StateRules, load_table
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.index.errors import BucketOutOfRange, DuplicateFileGroup, InvalidKeyRule
 from bucketingest.storage import Storage, open_storage
@@ -232,3 +233,30 @@ def test_files_of_an_instant_that_did_not_complete_are_not_in_the_index(storage:
     create_requested(storage, "20261121080000000")
     storage.create(log_file("00000003-a21b-4b6d-a4ef-90dafdb1c65e-0"), b"")
     assert opened(storage).index.known == {}
+
+
+def test_a_table_with_a_state_has_no_bucket_properties_and_keeps_its_index() -> None:
+    storage = new_storage()
+    opened(storage, state=StateRules())
+    properties = load_table(storage).properties
+    assert [key for key in properties if "bucket." in key] == []
+    assert properties["bucketingest.index.type"] == "state"
+    with pytest.raises(UnsupportedTable, match="made with an index of type state, the spec has"):
+        opened(storage)
+
+
+def test_a_table_with_buckets_gets_no_state() -> None:
+    storage = new_storage()
+    opened(storage)
+    with pytest.raises(UnsupportedTable, match="made with an index of type bucket, the spec has"):
+        opened(storage, state=StateRules())
+
+
+def test_a_table_of_hudis_bucket_index_gets_no_state() -> None:
+    table = TestTable()
+    table.attempt().run(offsets(0, 2), [row("a"), row("b")])
+    properties = load_table(table.storage).properties
+    kept = {key: value for key, value in properties.items() if not key.startswith("bucketingest.")}
+    table.storage.put(PROPERTIES_PATH, java_properties.serialise(kept, ()).encode())
+    with pytest.raises(UnsupportedTable, match="have the ids of buckets"):
+        opened(table.storage, state=StateRules())

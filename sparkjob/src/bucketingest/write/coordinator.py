@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import stamina
@@ -52,6 +53,8 @@ class InstantCoordinator:
 
     def __init__(self, opened: OpenTable, settings: CoordinatorSettings) -> None:
         self._storage = opened.storage
+        if opened.definition.state is not None:  # the state does not know keys of an instant that is open
+            settings = replace(settings, commit_interval=None)
         self._settings = settings
         self._journal = Journal(self._storage, settings.pipeline)
         self._position: SourceRange | None = None

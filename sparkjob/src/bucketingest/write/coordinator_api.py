@@ -32,7 +32,7 @@ class CoordinatorSettings:
     dead_letters: Storage | None
     """Where rejected rows go; None: a rejected row fails the micro-batch."""
     commit_interval: timedelta | None = None
-    """Age at which an instant is committed; None: after each micro-batch."""
+    """Age at which an instant is committed; None: after each micro-batch, as always with an index with a state."""
     max_files: int = 100_000
     """Files of an instant at which it is committed before its age, so that a commit and its metadata stay bounded."""
     lock: Lock = nullcontext

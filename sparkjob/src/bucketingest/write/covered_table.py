@@ -24,7 +24,6 @@ from bucketingest.index.assignment.planned_file_ids import local_runs
 from bucketingest.index.assignment.profile import PartitionProfile, WriteProfile
 from bucketingest.index.errors import StateDamaged, StateError
 from bucketingest.index.state.coverage import CoveredSlice, PartitionState
-from bucketingest.index.state.loading import Loaded
 from bucketingest.index.state.manifest import Manifest
 from bucketingest.index.state.state_index import StateIndex
 from bucketingest.index.state.store import StateStore, forget_state
@@ -57,8 +56,6 @@ class CoveredTable:
         """File names of the completed write instants that the state knows; None: it was not compared with the table."""
         self.view = ""
         """The newest of their completion times."""
-        self.duplicates = 0
-        """Keys in two file groups that were found and reported."""
         self._first_active: str | None = None
         self._recent: deque[tuple[Counter[str], int]] = deque(maxlen=_PROFILED)
         self._kept: Manifest | None = self.index.manifest
@@ -107,7 +104,7 @@ class CoveredTable:
         if self._manifests % _SWEPT_EVERY == 1:
             self.index.store.sweep(utc_now(), keep_runs=self.index.manifest.runs)
 
-    def has_runs(self, digests: Iterable[str]) -> bool:
+    def has_runs(self, digests: Sequence[str]) -> bool:
         """Whether these runs are here or in storage, and whole."""
         try:
             for digest in digests:
@@ -193,11 +190,7 @@ class CoveredTable:
         loaded = self.index.cover(path, groups, report_duplicates=self._report_duplicates)
         if loaded.runs:
             log.info("keys loaded", extra={"partition": path, "keys": loaded.entries})
-        self._report(path, loaded)
-
-    def _report(self, path: str, loaded: Loaded) -> None:
         if loaded.duplicates:
-            self.duplicates += loaded.duplicates
             extra = {"partition": path, "keys": loaded.duplicates, "sample": loaded.sample}
             log.error("keys are in two file groups; the newer one is written to", extra=extra)
 

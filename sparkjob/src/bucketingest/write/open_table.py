@@ -103,22 +103,21 @@ def open_table(
     except TableNotFound:
         table, created = create_table(storage, definition, schema_json(avro)), True
     check_table(table, definition, metadata_table=drop_metadata_table is not None)
+    has_buckets = definition.state is None
+    bucket_rules = load_rules(storage, definition.buckets) if has_buckets else TableRules(BucketCounts(1))
     timeline = Timeline.load(storage)
     avro = _merged_schema(table, timeline, avro)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
-    if definition.state is None:
-        bucket_rules = load_rules(storage, definition.buckets)
-        index = BucketIndex.bootstrap(_committed_files(view, replaced), bucket_rules.counts).avoiding(replaced)
-        if table.bucket_count is None:  # made by Hudi, which does not record how it hashed
-            _verify_layout(sample_record_keys(storage, view, replaced), rules, bucket_rules.counts)
-    else:
+    files = _committed_files(view, replaced) if has_buckets else ()
+    index = BucketIndex.bootstrap(files, bucket_rules.counts).avoiding(replaced if has_buckets else ())
+    if not has_buckets:
         _refuse_buckets(storage, view, replaced)
-        bucket_rules = TableRules(BucketCounts(1))
-        index = BucketIndex.bootstrap((), bucket_rules.counts)
+    elif table.bucket_count is None:  # made by Hudi, which does not record how it hashed
+        _verify_layout(sample_record_keys(storage, view, replaced), rules, bucket_rules.counts)
     if drop_metadata_table is not None:
         drop_metadata_table()
-    if definition.state is None:
+    if has_buckets:
         bucket_rules = settle_rules(storage, definition, lock, check_lease)
     return OpenTable(
         table=table,

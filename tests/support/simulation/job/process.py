@@ -116,7 +116,7 @@ class Process:
             limits.write_tasks,
             limits.max_retries,
             View(around.letters[spec.dead_letters], self._world, actor),
-            commit_interval=None if around.definition.state else limits.commit_interval,
+            commit_interval=limits.commit_interval,
             lock=self._lock_of(actor),
             check_lease=lambda: around.check_lease(spec.pipeline),
             clock=self._clock,

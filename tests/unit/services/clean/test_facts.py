@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from datetime import timedelta
-from typing import Any
 
-import fastavro
 import pytest
 
 from bucketingest.hudi.errors import InvalidTable
@@ -19,46 +16,10 @@ from bucketingest.hudi.timeline.timeline import complete, create_inflight, creat
 from bucketingest.services.clean.execute import choose_now, clean_table
 from bucketingest.services.clean.facts import CleanFacts, PendingPlan, Superseder, load_clean_facts
 from bucketingest.storage import open_storage
+from support.tables.clusterings import request_clustering
 from support.tables.fixtures import unpack_fixture
 from support.tables.services.named_slices import FILE_ID, GROUP, HOUR, NOW, NamedTable, ago
 from support.tables.services.stored_slices import StoredTable
-
-SLICE: dict[str, Any] = {
-    "type": "record",
-    "name": "HoodieSliceInfo",
-    "fields": [{"name": "fileId", "type": ["null", "string"]}, {"name": "partitionPath", "type": ["null", "string"]}],
-}
-CLUSTERING: dict[str, Any] = {
-    "type": "record",
-    "name": "HoodieRequestedReplaceMetadata",
-    "namespace": "org.apache.hudi.avro.model",
-    "fields": [
-        {
-            "name": "clusteringPlan",
-            "type": [
-                {
-                    "type": "record",
-                    "name": "HoodieClusteringPlan",
-                    "fields": [
-                        {
-                            "name": "inputGroups",
-                            "type": {
-                                "type": "array",
-                                "items": {
-                                    "type": "record",
-                                    "name": "HoodieClusteringGroup",
-                                    "fields": [{"name": "slices", "type": {"type": "array", "items": SLICE}}],
-                                },
-                            },
-                        }
-                    ],
-                },
-                "null",
-            ],
-            "default": None,  # of the second branch: not allowed, and so in Hudi's own schema
-        }
-    ],
-}
 
 
 def stored() -> StoredTable:
@@ -154,10 +115,7 @@ def test_of_two_pending_plans_the_one_that_reads_more_counts() -> None:
 @pytest.mark.parametrize("action", ["clustering", "replacecommit"])
 def test_pending_clusterings_need_all_of_their_groups(action: str) -> None:
     table = stored()
-    plan = {"clusteringPlan": {"inputGroups": [{"slices": [{"fileId": FILE_ID, "partitionPath": "eu"}]}]}}
-    sink = io.BytesIO()
-    fastavro.writer(sink, fastavro.parse_schema(CLUSTERING, _ignore_default_error=True), [plan])
-    create_requested(table.storage, ago(5), action, sink.getvalue())
+    request_clustering(table.storage, ago(5), [("eu", FILE_ID)], action)
     create_requested(table.storage, ago(4), action, b"")  # insert_overwrite
     create_inflight(table.storage, ago(3), action)
     assert facts(table).pending == {GROUP: PendingPlan(f"{action} {ago(5)}")}

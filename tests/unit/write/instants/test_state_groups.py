@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,8 @@ from bucketingest.index.errors import DuplicateKeys
 from bucketingest.index.state.store import STATE_DIRECTORY, forget_state
 from bucketingest.write.errors import InstantAborted
 from support.storage.crashing_storage import Crash, CrashingStorage
+from support.tables.clusterings import request_clustering
+from support.tables.other_writers import next_time
 from support.tables.services.compactions import compact
 from support.tables.state_tables import THEIRS, amounts, groups_of_keys, insert_by_another, state_table
 from support.tables.table_runs import TestTable, offsets
@@ -141,6 +144,26 @@ def test_a_key_that_a_compaction_removed_goes_to_a_base_file_again(table: TestTa
 
     check(table, {f"k{number}": number for number in range(1, 6)} | {"k0": 9})
     assert groups_of_keys(table)["k0"] != before
+
+
+def test_each_micro_batch_is_an_instant_whatever_the_commit_interval(table: TestTable) -> None:
+    attempt = table.attempt(commit_interval=timedelta(hours=1))
+    attempt.run(offsets(0, 6), FIRST)
+    attempt.run(offsets(6, 12), SECOND)
+    check(table, BOTH)
+    assert len(table.timeline().completed_commits) == 2
+
+
+def test_a_file_group_that_is_being_clustered_takes_no_rows(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(0, 6), FIRST)
+    (group,) = groups_of_keys(table)["k0"]
+    time = next_time(table)
+    request_clustering(table.storage, time, [("eu", group)])
+    with pytest.raises(InstantAborted, match=f"{group} of partition 'eu' is in the pending clustering {time}"):
+        attempt.run(offsets(6, 7), [row("k0", amount=9, at=2)])
+    attempt.run(offsets(6, 7), [row("other", region="us", amount=6)])
+    assert amounts(table)["other"] == 6
 
 
 @settings(max_examples=25, deadline=None)

@@ -79,6 +79,7 @@ def _properties(snapshot: TableSnapshot) -> Properties:
         ),
         merge_mode=found.get("hoodie.record.merge.mode"),
         buckets=table.bucket_count,
+        has_state=snapshot.has_state,
         bucket_rules=tuple(f"{rule.pattern} {rule.buckets}" for rule in rules.wanted) if rules is not None else (),
         hash=found.get(BUCKET_HASH),
         hash_fields=_fields(found.get(BUCKET_HASH_FIELDS)),

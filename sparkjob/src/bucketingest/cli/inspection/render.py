@@ -74,7 +74,7 @@ def _show_properties(properties: Properties, console: Console) -> None:
         ("partitioned by", ", ".join(properties.partition_fields) or "-"),
         ("ordering field", ", ".join(properties.ordering_fields) or "-"),
         ("merge mode", properties.merge_mode or "-"),
-        ("buckets", buckets),
+        ("index", "state: each key is looked up") if properties.has_state else ("buckets", buckets),
         *rules,
         ("metadata table", properties.metadata_table or "off"),
     ):

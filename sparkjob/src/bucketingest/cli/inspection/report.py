@@ -18,6 +18,8 @@ class Properties:
     merge_mode: str | None
     buckets: int | None
     """None: another writer made the table, and Hudi does not record it."""
+    has_state: bool
+    """Whether keys are looked up in a state: then there are no buckets."""
     bucket_rules: tuple[str, ...]
     """Rules for partitions to come, as `<pattern> <count>`, the first that is found wins; empty: there are none."""
     hash: str | None

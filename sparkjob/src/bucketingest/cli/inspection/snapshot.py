@@ -19,6 +19,7 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.index.state.store import keeps_state
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import ROOT
 from bucketingest.write.pipeline_names import NOT_PIPELINES, PIPELINE, pipeline_of
@@ -57,6 +58,8 @@ class TableSnapshot:
     coordinated: tuple[Coordinated, ...] = ()
     facts: Mapping[str, Facts] = field(default_factory=dict)
     """Request time -> what is known of it, of pending instants."""
+    has_state: bool = False
+    """Whether keys are looked up in a state."""
     bucket_rules: HashingConfig | None = None
     """The rules that count."""
     unreadable_rules: str | None = None
@@ -97,6 +100,7 @@ def read_snapshot(storage: Storage, *, instants: int) -> TableSnapshot:
         },
         coordinated=coordinated,
         facts=_facts(storage, timeline, coordinated),
+        has_state=keeps_state(table),
         bucket_rules=bucket_rules,
         unreadable_rules=unreadable_rules,
         zone_offset=offset_from_utc(listing) or timedelta(),

@@ -121,8 +121,9 @@ def load_file_view(
     The timeline must be loaded before the listing: then no file can count as committed too early.
     """
     objects = list(list_data(storage, partitions))
-    listed = {info.path for info in objects}
-    objects += _there(storage, sorted(set(named) - listed))
+    if missing := set(named):
+        missing -= {info.path for info in objects}
+        objects += _there(storage, sorted(missing))
     archived = {name.instant for name in _names(objects) if timeline.is_archived(name.instant)}
     # Only the history says when an archived instant completed, and only beside base files does it matter.
     has_bases = any(isinstance(name, BaseFileName) for name in _names(objects))

@@ -153,7 +153,9 @@ class StateStore:
 
 def keeps_state(table: HoodieTable) -> bool:
     """Whether keys of the table are looked up in a state: by what it was made with, or because there is one."""
-    return table.has_state or table.storage.exists(f"{STATE_DIRECTORY}/format")
+    if table.has_state or table.bucket_count is not None:
+        return table.has_state
+    return table.storage.exists(f"{STATE_DIRECTORY}/format")
 
 
 def forget_state(storage: Storage) -> None:

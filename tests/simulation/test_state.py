@@ -1,0 +1,39 @@
+"""Schedules with an index with a state: no key has two file groups. `make simulate STATE=1` runs many more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.write.covered_table import CoveredTable
+from support.simulation.runs import run_quietly
+
+AT_ONCE = 10
+SCHEDULES_MAX = 40
+
+
+def found(*signs: str) -> bool:
+    """Whether one of the first schedules is judged wrong for one of these reasons."""
+    verdicts = (run_quietly(seed, state=True) for seed in range(SCHEDULES_MAX))
+    return any(sign in violation for verdict in verdicts for violation in verdict.violations for sign in signs)
+
+
+@pytest.mark.parametrize("first", range(0, 40, AT_ONCE))
+def test_no_schedule_loses_doubles_or_misplaces_a_key(first: int) -> None:
+    verdicts = [run_quietly(seed, state=True) for seed in range(first, first + AT_ONCE)]
+    wrong = [verdict.report for verdict in verdicts if verdict.violations]
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_a_state_that_misses_an_instant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = CoveredTable.fold_in
+
+    def fold_in(self: CoveredTable, timeline: Timeline, replaced: Collection[Any]) -> None:
+        if self.folded is None:
+            original(self, timeline, replaced)
+
+    monkeypatch.setattr(CoveredTable, "fold_in", fold_in)
+    assert found("has several file ids")

@@ -1,0 +1,142 @@
+"""The state follows what completed instants did, whoever they are of, and reads no more files than it must."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.hudi.plans.replaced import replaced_file_groups
+from bucketingest.hudi.table.file_view import FileSlice
+from bucketingest.index.assignment import planned_file_ids
+from bucketingest.index.state import loading
+from bucketingest.index.state.key_columns import keys_of_rows
+from bucketingest.storage import Storage
+from bucketingest.storage.interface import Level, ObjectInfo
+from bucketingest.write.covered_table import CoveredTable
+from support.storage.passing_storage import PassingStorage
+from support.tables.abandoned import Killed, die, open_instant
+from support.tables.other_writers import replace_file_groups
+from support.tables.services.compactions import compact
+from support.tables.state_tables import THEIRS, insert_by_another, state_table
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import row
+
+ROWS = [row("a", amount=1, at=1), row("b", amount=1, at=1)]
+
+
+@pytest.fixture
+def table(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> TestTable:
+    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    table = state_table()
+    table.attempt().run(offsets(0, 2), ROWS)
+    return table
+
+
+def fold(covered: CoveredTable, table: TestTable) -> None:
+    timeline = table.timeline()
+    covered.fold_in(timeline, replaced_file_groups(table.storage, timeline))
+
+
+def group_of(covered: CoveredTable, key: str, partition: str = "eu") -> str | None:
+    known = covered.index.look_up(partition)
+    if known is None:
+        return None
+    number = int(known.find(covered.index.store.hasher.hash(pa.array([key])))[0])
+    return None if number < 0 else known.groups[number]
+
+
+@pytest.fixture
+def read() -> Iterator[list[str]]:
+    """File ids of the slices whose keys are read."""
+    found: list[str] = []
+
+    def keys(storage: Storage, files: FileSlice) -> object:
+        found.append((files.base_file or files.log_files[0]).name.file_id)
+        return keys_of_rows(storage, files)
+
+    with patch.object(loading, "keys_of_rows", keys):
+        yield found
+
+
+def test_updates_of_ours_are_covered_without_being_read(table: TestTable, read: list[str]) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(2, 4), [row("a", amount=2, at=2), row("c", at=2)])
+    read.clear()
+    attempt.run(offsets(4, 5), [row("b", amount=2, at=3)])
+    assert len(read) == 1, "only the new file group of c"
+
+
+def test_what_it_knows_is_not_read_again(table: TestTable, read: list[str]) -> None:
+    covered = CoveredTable(table.storage, report_duplicates=False)
+    fold(covered, table)
+    covered.keep()
+    read.clear()
+    fold(covered, table)
+    fold(CoveredTable(table.storage, report_duplicates=False), table)
+    assert read == []
+
+
+def test_an_instant_of_ours_that_is_not_complete_is_not_covered(table: TestTable) -> None:
+    attempt = table.attempt()
+    with pytest.raises(Killed):
+        attempt.run(offsets(2, 3), [row("late", at=1)], die)
+    covered = CoveredTable(table.storage, report_duplicates=False)
+    fold(covered, table)
+    assert group_of(covered, "late") is None
+
+    assert open_instant(table)
+    table.attempt().run(offsets(2, 3), [row("late", at=1)])
+    fold(covered, table)
+    assert group_of(covered, "late") is not None
+
+
+class ForgetfulStorage(PassingStorage):
+    """Lists no file of one file group."""
+
+    def list_level(self, prefix: str = "") -> Level:
+        level = super().list_level(prefix)
+        return Level(level.directories, [each for each in level.objects if THEIRS not in each.path])
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return (each for each in super().list(prefix) if THEIRS not in each.path)
+
+
+def test_files_that_a_listing_leaves_out_are_found_by_their_commit(table: TestTable) -> None:
+    covered = CoveredTable(ForgetfulStorage(table.storage), report_duplicates=False)
+    fold(covered, table)
+    insert_by_another(table, [row("new", at=1)])
+    fold(covered, table)
+    assert group_of(covered, "new") == THEIRS
+
+
+def test_replaced_file_groups_are_forgotten(table: TestTable) -> None:
+    covered = CoveredTable(table.storage, report_duplicates=False)
+    fold(covered, table)
+    found = group_of(covered, "a")
+    assert found is not None
+    replace_file_groups(table, {"eu": [found]})
+    fold(covered, table)
+    assert group_of(covered, "a") is None
+
+
+def test_keys_stay_where_they_are_after_a_compaction(table: TestTable) -> None:
+    covered = CoveredTable(table.storage, report_duplicates=False)
+    table.attempt().run(offsets(2, 3), [row("a", amount=2, at=2)])
+    fold(covered, table)
+    before = group_of(covered, "a")
+    assert compact(table.storage)
+    fold(covered, table)
+    assert group_of(covered, "a") == before is not None
+
+
+def test_a_lost_run_is_stored_again(table: TestTable) -> None:
+    covered = CoveredTable(table.storage, report_duplicates=False)
+    fold(covered, table)
+    (digest, *_) = covered.index.manifest.runs
+    table.storage.delete(f".hoodie/.bucketingest/state/run/{digest}")
+    covered.repair()
+    assert covered.has_runs(covered.index.manifest.runs)
