@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from bucketingest.cli.error_exit_codes import ExitCode
+from bucketingest.decode.way import way_of
 from bucketingest.spec.errors import SpecError, format_problem
 from bucketingest.spec.reading.load import load_file
 
@@ -26,6 +27,7 @@ def validate_files(files: Sequence[Path]) -> None:
             table = resource.spec.table
             rules = "".join(f", {each.pattern} {each.buckets}" for each in table.index.partition_buckets or ())
             valid = f"{file}: valid: pipeline {resource.pipeline}, table {table.path}, {table.index.buckets} buckets"
-            typer.echo(f"{valid}{rules}")
+            decoding = f", {way_of(resource)}" if resource.spec.format is not None else ""
+            typer.echo(f"{valid}{rules}{decoding}")
     if wrong:
         raise typer.Exit(ExitCode.BAD_INPUT)
