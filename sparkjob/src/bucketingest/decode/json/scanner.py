@@ -109,7 +109,10 @@ def read_number(text: str, at: int) -> tuple[str, bool, int]:
             raise unexpected(text, at, "a number")
         return found[0], False, found.end()
     whole, fraction, exponent = found.groups()
-    if len(whole) + len(fraction or "") + len(exponent or "") > NUMBER_DIGITS_MAX:
+    # Behind a leading zero, Jackson counts a part that is not there as -1.
+    absent = -1 if whole == "0" else 0
+    digits = len(whole) + sum(absent if part is None else len(part) for part in (fraction, exponent))
+    if digits > NUMBER_DIGITS_MAX:
         raise Undecodable(at, f"a number of more than {NUMBER_DIGITS_MAX} digits")
     return found[0], fraction is None and exponent is None, found.end()
 
