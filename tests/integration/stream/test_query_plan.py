@@ -78,7 +78,7 @@ def test_json_without_sql_crosses_to_python_as_the_bytes_that_it_is(
 
     progress = run.once(wanted)
 
-    assert (progress.rows, progress.rejected) == (2, 1)
+    assert (progress.rows, progress.rejected) == (3, 1)
     assert [each["value"] for each in lake.letters()] == [b"no json"]
     assert len(plans) == 3, "rows, write tasks, and the one message that is no row"
     assert not any("from_json" in plan for plan in plans)

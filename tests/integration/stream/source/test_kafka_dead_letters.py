@@ -79,7 +79,7 @@ def test_each_undecodable_message_is_one_dead_letter_with_its_place_in_the_topic
     assert found == expected
     details = {each["value"]: each["detail"] for each in letters}
     assert details[UNDECODABLE["text for a number"]] == (
-        f"{CANNOT_DECODE}: field quantity, character 57: a number (INT) is expected, not text"
+        f"{CANNOT_DECODE}: field quantity, character 58: a number (INT) is expected, not text"
     )
     assert details[UNDECODABLE["nothing"]] == f"{CANNOT_DECODE}: character 1: the message is empty"
     assert len(letters) == len(expected) == progress.rejected
