@@ -270,7 +270,8 @@ class JsonMessages:
         if self._random.random() < oddity:
             members.append(self._member(1))
         row = f"{{{self._space(oddity)}{(',' + self._space(oddity)).join(members)}}}"
-        return f"{self._space(oddity)}{row}{self._space(oddity)}"
+        around = ("", "") if self._random.random() > oddity else (self._space(oddity), self._space(oddity))
+        return f"{around[0]}{row}{around[1]}"
 
     def _space(self, oddity: float) -> str:
         return self._random.choice(_SPACES) if self._random.random() < oddity else self._random.choice(("", " "))

@@ -21,6 +21,8 @@ from support.jobs.stream_runs import Lake
 
 BLOCKS = (1, 2, 3, 5, 8, 13, 40, 200, 1000)
 """Numbers of messages decoded together, in turns: large blocks of odd messages are decoded one by one."""
+GOOD_BLOCK = 25
+"""Of messages that are rows, so that many of them are decoded together."""
 PORTION = 20_000
 SHOWN = 20
 
@@ -78,7 +80,7 @@ def as_texts(values: pa.Array) -> list[str]:
 def test_every_verdict_and_every_value_is_sparks(spark: SparkSession, lake: Lake, count: int) -> None:
     source = JsonMessages(int(os.environ.get("FUZZED_SEED", "1")))
     differing: list[str] = []
-    taken = refused = 0
+    taken = refused = in_bulk = 0
     for start in range(0, count, PORTION):
         messages = source.take(min(PORTION, count - start))
         bad, rows = of_spark(spark, lake, messages)
@@ -91,7 +93,14 @@ def test_every_verdict_and_every_value_is_sparks(spark: SparkSession, lake: Lake
             part = slice(at, at + size)
             differing += differences(decoder, values[part], bad[part], rows[part])
             at += size
+        good = pa.array([number for number, is_bad in enumerate(bad) if not is_bad])
+        for start_of_part in range(0, len(good), GOOD_BLOCK):
+            part_of_good = good[start_of_part : start_of_part + GOOD_BLOCK]
+            together = values.take(part_of_good)
+            differing += differences(decoder, together, [False] * len(together), rows.take(part_of_good))
+            in_bulk += len(together) - decoder.decode(together).one_by_one
         taken, refused = taken + len(bad) - sum(bad), refused + sum(bad)
     assert not differing, f"{len(differing)} of {count}:\n" + "\n".join(differing[:SHOWN])
     assert taken > count // 10, "the messages are too odd: nearly none is a row"
     assert refused > count // 10, "the messages are not odd enough"
+    assert in_bulk > count // 10, "Arrow's reader has not been compared"

@@ -68,6 +68,17 @@ def test_good_messages_are_decoded_in_one_read_with_every_value() -> None:
     ]
 
 
+def test_white_space_of_all_kinds_stays_in_bulk_and_odd_space_does_not() -> None:
+    decoded = decode(
+        b' {"n": 1}\r\n', b'\t{\n  "n": 2\n}\n', b'{"n": 3, "id": "a\nb"}', b'{"n":\x0b 4}', b'{"n": 5}' + b" " * 9
+    )
+    assert decoded.rows.column("n").to_pylist() == [1, 2, 5]
+    assert [each.number for each in decoded.refused] == [2, 3]
+    assert decoded.one_by_one == 5, "a small block that Arrow refuses is not taken apart"
+    assert decode(b' {"n": 1}\r\n', b'\t{\n  "n": 2\n}\n', *GOOD).one_by_one == 0
+    assert decode(b'{"n": 5}' + b" " * 9, *GOOD).one_by_one == 1
+
+
 @pytest.mark.parametrize(
     "odd",
     [

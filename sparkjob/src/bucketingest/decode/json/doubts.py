@@ -19,6 +19,9 @@ Mask = npt.NDArray[np.bool_]
 
 _SPACE: Final = 32
 _ALLOWED_BELOW_SPACE: Final = np.isin(np.arange(256), [9, 10, 13])
+_IS_SPACE: Final = np.isin(np.arange(256), [9, 10, 13, 32])
+_SPACES_MAX: Final = 3
+"""Characters of white space before and after a row that do not make it slow, such as a line's end."""
 _TO_TABS: Final = bytes.maketrans(b"\r\n", b"\t\t")
 _NOT_FINITE: Final = re.compile(rb"[:,\[\s-](?:NaN|Inf(?:inity)?)(?=[\s,}\]])")
 
@@ -59,10 +62,7 @@ class Block:
     def doubted(self) -> Mask:
         """True for each message that is to be decoded by itself."""
         lengths = self.ends - self.starts
-        doubted = lengths < len(b"{}")
-        # Each line begins as a row and ends as one, so that Arrow's reader cannot take two of them for one (`blocks`).
-        rest = np.flatnonzero(~doubted)
-        doubted[rest] = (self.bytes[self.starts[rest]] != ord("{")) | (self.bytes[self.ends[rest] - 1] != ord("}"))
+        doubted = self._without_braces()
         if self._has_controls:
             used = self.bytes[self._used]
             doubted[self._rows_at(np.flatnonzero((used < _SPACE) & ~_ALLOWED_BELOW_SPACE[used]))] = True
@@ -76,6 +76,19 @@ class Block:
         for long in np.flatnonzero((lengths >= min(_DEPTH, _DIGITS)) & ~doubted).tolist():
             doubted[long] = _may_exceed_limits(self.message(long))
         return doubted
+
+    def _without_braces(self) -> Mask:
+        """Messages that do not begin with `{` and end with `}`, but for a little white space (see `blocks`)."""
+        starts, lasts = self.starts.copy(), self.ends - 1
+        for _ in range(_SPACES_MAX):
+            inside = starts < lasts
+            starts += inside & _IS_SPACE[self._at(starts)]
+            lasts -= inside & _IS_SPACE[self._at(lasts)]
+        return (starts >= lasts) | (self._at(starts) != ord("{")) | (self._at(lasts) != ord("}"))
+
+    def _at(self, positions: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+        """The bytes there; positions of empty messages may be outside."""
+        return self.bytes.take(positions, mode="clip") if self.bytes.size else np.zeros(len(positions), np.uint8)
 
     def _rows_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return np.searchsorted(self.ends - self._used.start, positions, side="right")
