@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from bucketingest.stream import foreach_batch
+from bucketingest.stream import foreach_batch, micro_batch
 from bucketingest.stream.micro_batch import write_micro_batch
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
+from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.write_status import WriteStatus
 from support.jobs.stream_runs import Lake, NewTopic, Runner
@@ -53,6 +54,34 @@ def test_json_is_decoded_once_and_no_row_passes_through_python(
     ((plan, _),) = written
     assert plan.count("from_json(") == 1, plan
     assert "Python" not in plan, plan
+
+
+@pytest.mark.kafka
+def test_json_without_sql_crosses_to_python_as_the_bytes_that_it_is(
+    run: Runner, lake: Lake, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[str] = []
+
+    def recording(rows: DataFrame, stage: Stage, ddl: str) -> DataFrame:
+        mapped = map_in_arrow(rows, stage, ddl)
+        plans.append(mapped._jdf.queryExecution().executedPlan().toString())
+        return mapped
+
+    monkeypatch.setattr(micro_batch, "map_in_arrow", recording)
+    topic = new_topic()
+    topic.send([(None, b'{"id": "a", "quantity": 1}'), (None, b"no json"), (None, b'{"id": "b", "quantity": 2}')])
+    wanted = lake.resource(
+        topic.source(),
+        format={"type": "json", "schema": "id STRING, quantity INT"},
+        table={"recordKey": ["id"]},
+    )
+
+    progress = run.once(wanted)
+
+    assert (progress.rows, progress.rejected) == (3, 1)
+    assert [each["value"] for each in lake.letters()] == [b"no json"]
+    assert len(plans) == 3, "rows, write tasks, and the one message that is no row"
+    assert not any("from_json" in plan for plan in plans)
 
 
 def test_each_of_two_tasks_writes_half_of_the_file_groups(

@@ -16,6 +16,19 @@ def test_a_valid_file_is_summed_up(command: Command, resource_file: Path) -> Non
     assert ended.out == f"{resource_file}: valid: pipeline orders, table {resource_file.parent / 'orders'}, 4 buckets\n"
 
 
+def test_a_file_with_a_format_is_told_how_its_messages_are_decoded(command: Command, resource_file: Path) -> None:
+    text = resource_file.read_text()
+    source = text[text.index("  source:") : text.index("  table:")]
+    kafka = """  source:
+    kafka: {bootstrapServers: "kafka:9092", topics: [orders]}
+  format: {type: json, schema: "value BIGINT, timestamp TIMESTAMP"}
+"""
+    resource_file.write_text(text.replace(source, kafka))
+    ended = command("validate", resource_file)
+    assert ended.code == ExitCode.OK, ended.err
+    assert ended.out.endswith(", decoding on Arrow: JSON, all columns as they are\n")
+
+
 def test_every_problem_of_every_file_is_told_with_its_line(command: Command, resource_file: Path) -> None:
     wrong = resource_file.with_name("wrong.yaml")
     text = resource_file.read_text().replace("buckets: 4", "buckets: 0").replace("recordKey: [value]", "recordkey: [v]")

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from bucketingest.cli.error_exit_codes import ExitCode
+from bucketingest.decode.way import way_of
 from bucketingest.spec.errors import SpecError, format_problem
 from bucketingest.spec.reading.load import load_file
 
@@ -27,6 +28,7 @@ def validate_files(files: Sequence[Path]) -> None:
             index = table.index
             rules = "".join(f", {each.pattern} {each.buckets}" for each in index.partition_buckets or ())
             places = f"{index.buckets} buckets{rules}" if index.type == "bucket" else "index with a state"
-            typer.echo(f"{file}: valid: pipeline {resource.pipeline}, table {table.path}, {places}")
+            decoding = f", {way_of(resource)}" if resource.spec.format is not None else ""
+            typer.echo(f"{file}: valid: pipeline {resource.pipeline}, table {table.path}, {places}{decoding}")
     if wrong:
         raise typer.Exit(ExitCode.BAD_INPUT)

@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame, Observation
 from bucketingest.services.inline import InlineServices
 from bucketingest.storage import path_room
 from bucketingest.stream.checkpoint.positions import CheckpointPositions
-from bucketingest.stream.micro_batch import write_micro_batch, write_undecodable
+from bucketingest.stream.micro_batch import write_messages, write_micro_batch, write_refused, write_undecodable
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome
@@ -50,7 +51,9 @@ class MicroBatchFunction:
         *,
         tasks: int,
         services: InlineServices | None = None,
+        decoder: MessageDecoder | None = None,
     ) -> None:
+        self._decoder = decoder
         self._services = services
         self._pipeline = pipeline
         self._opened = opened
@@ -167,6 +170,11 @@ class MicroBatchFunction:
         return statuses
 
     def _written(self, rows: DataFrame, plan: WritePlan) -> Sequence[WriteStatus]:
+        if (decoder := self._decoder) is not None:
+            statuses = write_messages(rows, plan, decoder)
+            if any(status.undecoded for status in statuses):
+                statuses += write_refused(rows, plan, decoder)
+            return statuses
         decoded = self._shape.decoded(rows)
         if not decoded.can_fail:
             return write_micro_batch(self._shape.table_rows(decoded.good()), plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from bucketingest.decode.way import Way
 from bucketingest.hudi.lock.hudi_lock import HudiLock, open_lock
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
@@ -38,6 +40,8 @@ from bucketingest.stream.starter import QueryStarter
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import CoordinatorSettings
 from bucketingest.write.open_table import OpenTable, check_definition, open_table
+
+log = logging.getLogger(__name__)
 
 
 def ingest_resource(
@@ -108,12 +112,16 @@ def _start(
             lock=lambda: _lock_of(storage, pipeline, lease).held(),
             check_lease=lambda: lease.check(LEASE_MARGIN),
         )
-        work = _work(rows, pipeline)
+        way = shape.way(rows)
+        log.info("%s", way, extra={"pipeline": pipeline.name})
+        work = _work(rows, pipeline, way)
         held = _HeldTable.of(pipeline, opened, lease, board)
         coordinator = _coordinator(pipeline, opened, held, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows))
         lease.set_epoch(coordinator.epoch)
         services = _services(pipeline, held, lease, board)
-        function = MicroBatchFunction(pipeline, opened, shape, coordinator, board, tasks=tasks, services=services)
+        function = MicroBatchFunction(
+            pipeline, opened, shape, coordinator, board, tasks=tasks, services=services, decoder=shape.decoder(rows)
+        )
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
         starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)
         return RunningIngest(starter, lease)
@@ -148,7 +156,7 @@ def _recorded_sleep(record: Callable[[float], None]) -> Callable[[float], None]:
     return sleep
 
 
-def _work(rows: DataFrame, pipeline: Pipeline) -> str:
+def _work(rows: DataFrame, pipeline: Pipeline, way: Way) -> str:
     """All that decides which rows the tasks write under which names, and their bytes. With other map tasks rows come in
     another order, with other libraries the same rows have other bytes.
     """
@@ -161,6 +169,7 @@ def _work(rows: DataFrame, pipeline: Pipeline) -> str:
         context.defaultParallelism,
         context.version,
         pa.__version__,
+        way.name,
     )
     return "\n".join(map(str, parts))
 

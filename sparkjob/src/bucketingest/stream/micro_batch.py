@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from bucketingest.stream.source.messages import VALUE, MessageDecoder, pack_messages, refused_messages
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
@@ -20,14 +21,39 @@ from bucketingest.write.rows.write_status import STATUS_DDL, WriteStatus, status
 
 def write_micro_batch(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
     """Write the rows (the plan's columns) and return what every write task reports."""
-    packed = map_in_arrow(rows, _pack(plan), SHUFFLE_DDL)
-    shuffled = packed.repartitionById(plan.tasks, F.col("route")).sortWithinPartitions(*SHUFFLE_ORDER)
-    return _collect(map_in_arrow(shuffled, _write(plan), STATUS_DDL))
+    return _written(map_in_arrow(rows, _pack(plan), SHUFFLE_DDL), plan)
 
 
 def write_undecodable(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
     """Stage rows that could not be decoded (columns of the dead-letter table) and return what was written."""
     return _collect(map_in_arrow(rows, _write_dead_letters(plan), STATUS_DDL))
+
+
+def write_messages(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder) -> list[WriteStatus]:
+    """Decode the source's messages in the tasks that make the shuffle's, write the rows, and return what every write
+    task reports, and how many messages were no rows.
+    """
+    stage = _pack_messages(plan, decoder)
+    return _written(map_in_arrow(rows.select(VALUE), stage, SHUFFLE_DDL), plan)
+
+
+def write_refused(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder) -> list[WriteStatus]:
+    """Stage the messages that are no rows as dead letters and return what was written."""
+    columns = rows.select("topic", "partition", "offset", "timestamp", "key", VALUE)
+    return _collect(map_in_arrow(columns, _write_refused(plan, decoder), STATUS_DDL))
+
+
+def _written(packed: DataFrame, plan: WritePlan) -> list[WriteStatus]:
+    shuffled = packed.repartitionById(plan.tasks, F.col("route")).sortWithinPartitions(*SHUFFLE_ORDER)
+    return _collect(map_in_arrow(shuffled, _write(plan), STATUS_DDL))
+
+
+def _pack_messages(plan: WritePlan, decoder: MessageDecoder) -> Stage:
+    return lambda batches: pack_messages(batches, plan, decoder, _task())
+
+
+def _write_refused(plan: WritePlan, decoder: MessageDecoder) -> Stage:
+    return lambda batches: write_dead_letters(refused_messages(batches, decoder), plan, _task())
 
 
 def _pack(plan: WritePlan) -> Stage:

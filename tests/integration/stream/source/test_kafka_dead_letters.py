@@ -69,10 +69,19 @@ def test_each_undecodable_message_is_one_dead_letter_with_its_place_in_the_topic
     }
     letters = lake.letters()
     found = {
-        (each["topic"], each["partition"], each["offset"]): (each["key"], each["value"], each["detail"])
+        (each["topic"], each["partition"], each["offset"]): (
+            each["key"],
+            each["value"],
+            each["detail"].partition(":")[0],
+        )
         for each in letters
     }
     assert found == expected
+    details = {each["value"]: each["detail"] for each in letters}
+    assert details[UNDECODABLE["text for a number"]] == (
+        f"{CANNOT_DECODE}: field quantity, character 58: a number (INT) is expected, not text"
+    )
+    assert details[UNDECODABLE["nothing"]] == f"{CANNOT_DECODE}: character 1: the message is empty"
     assert len(letters) == len(expected) == progress.rejected
     assert {each["reason"] for each in letters} == {"decode"}
     assert {each["instant"] for each in letters} == set(lake.instants())
@@ -107,7 +116,8 @@ def test_a_micro_batch_of_nothing_but_bad_messages_is_committed_and_not_read_aga
     topic.send([(None, good(1))])
     run.once(wanted)
 
-    assert [(each["offset"], each["detail"]) for each in lake.letters()] == [(0, CANNOT_DECODE), (1, NO_VALUE)]
+    why = f"{CANNOT_DECODE}: character 1: a value is expected, not 'no json'"
+    assert [(each["offset"], each["detail"]) for each in lake.letters()] == [(0, why), (1, NO_VALUE)]
     assert lake.rows()["id"].to_pylist() == ["k1"]
 
 
@@ -125,7 +135,8 @@ def test_mode_fail_ends_the_run_with_the_first_bad_row_and_shows_nothing_of_the_
 
     assert str(caught.value) == (
         "1 rows cannot be written and spec.errors.mode is fail. The first: decode: the record cannot be decoded with "
-        "the schema: no json. Fix the source, or set spec.errors.mode to deadLetter"
+        "the schema: character 1: a value is expected, not 'no json': no json. "
+        "Fix the source, or set spec.errors.mode to deadLetter"
     )
     assert lake.rows()["id"].to_pylist() == ["k1"]
     assert len(lake.instants()) == 1

@@ -26,6 +26,9 @@ _DATA: Final = "_bucketingest_data"
 _BAD: Final = "_bucketingest_bad"
 _ROW: Final = "_bucketingest_row"
 _DECODED: Final = "_bucketingest_decoded"
+PROBLEM: Final = "the record cannot be decoded with the schema"
+NO_VALUE: Final = "the message has no value"
+"""Why a message is a dead letter."""
 _LENGTH_MAX: Final = 2**31 - 1
 _VIEW: Final = "source"
 
@@ -38,7 +41,7 @@ class Decoded:
     """The decoded columns (Kafka: in the struct `_DATA`), what the message was, and `_BAD`."""
     can_fail: bool
     """Whether there can be rows that could not be decoded."""
-    problem: str = "the record cannot be decoded with the schema"
+    problem: str = PROBLEM
     """Why rows could not be decoded, in words for the dead-letter table."""
 
     def observed(self, observation: Observation) -> Decoded:
@@ -64,7 +67,7 @@ class Decoded:
             return rows.select(
                 F.lit("decode").alias("reason"), detail.alias("detail"), F.col(CORRUPT).cast("binary").alias("value")
             )
-        detail = F.when(F.col("value").isNull(), F.lit("the message has no value")).otherwise(detail)
+        detail = F.when(F.col("value").isNull(), F.lit(NO_VALUE)).otherwise(detail)
         return rows.select(
             F.lit("decode").alias("reason"),
             detail.alias("detail"),

@@ -8,8 +8,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.json.exact import unsupported_type
+from bucketingest.decode.way import Way, way_of
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream.source.decoding import Decoded, decode, mark_deletes, transform
+from bucketingest.stream.source.decoding import NO_VALUE, PROBLEM, Decoded, decode, mark_deletes, transform
+from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.write.plan import DELETE_COLUMN
 
 
@@ -24,6 +28,25 @@ class RowShape:
     def decoded(self, rows: DataFrame) -> Decoded:
         """The rows, with the undecodable ones marked."""
         return Decoded(rows, can_fail=False) if self.resource is None else decode(rows, self.resource)
+
+    def way(self, rows: DataFrame) -> Way:
+        """Whether messages are decoded on Arrow or by Spark, and why. Nothing is read."""
+        if self.resource is None:
+            return Way("spark", "rows come from a query of the user's own")
+        way = way_of(self.resource)
+        if way.name == "arrow" and (other := unsupported_type(self._columns(rows))) is not None:
+            return Way("spark", f"Spark makes a {other} of spec.format.schema")
+        return way
+
+    def decoder(self, rows: DataFrame) -> MessageDecoder | None:
+        """What decodes messages on Arrow; None if Spark decodes."""
+        if self.way(rows).name == "spark":
+            return None
+        return MessageDecoder(JsonDecoder(self._columns(rows)), PROBLEM, NO_VALUE)
+
+    def _columns(self, rows: DataFrame) -> pa.Schema:
+        """Arrow schema of the decoded columns."""
+        return pa.schema(list(to_arrow_schema(self.decoded(rows).all().schema, timezone="UTC")))
 
     def table_rows(self, good: DataFrame) -> DataFrame:
         """The table's columns and, with a predicate, the delete column."""

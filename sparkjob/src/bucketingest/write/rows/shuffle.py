@@ -10,7 +10,7 @@ writes, is the same in each attempt.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +37,8 @@ SHUFFLE_SCHEMA: Final = pa.schema(
         ("message", pa.binary()),
     ]
 )
-"""Columns of the shuffle, a row per message. bucket is `DEAD_LETTERS` for rejected rows, see `Place` for others. number
-counts the messages of a map task in the order of their rows.
+"""Columns of the shuffle, a row per message. bucket is `DEAD_LETTERS` for rejected rows, `UNDECODED`, or see `Place`.
+number counts the messages of a map task in the order of their rows.
 """
 
 SHUFFLE_DDL: Final = (
@@ -47,6 +47,8 @@ SHUFFLE_DDL: Final = (
 )
 SHUFFLE_ORDER: Final = ("partition_path", "bucket", "file_id", "map_task", "number")
 DEAD_LETTERS: Final = -1
+UNDECODED: Final = -2
+"""As bucket: the message is empty, and its row_count says how many of the source's messages were no rows."""
 
 CHUNK_SHARE: Final = 1 / 8
 """Share of the budget that a chunk's rows take: sorting and serialising copy them, and Spark holds the batch before."""
@@ -77,6 +79,17 @@ def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> I
         yield messages.take()
     # The same worker process may run a write task next, which has a budget of its own.
     pa.default_memory_pool().release_unused()
+
+
+def undecoded(count: int, plan: WritePlan, map_task: int) -> pa.RecordBatch:
+    """A shuffle batch that says how many of a map task's source messages were no rows. The driver must not miss it, so
+    it goes the way that the rows go.
+    """
+    values: list[Any] = [map_task % plan.tasks, "", UNDECODED, "", map_task, 0, count, b""]
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], kind) for value, kind in zip(values, SHUFFLE_SCHEMA.types, strict=True)],
+        schema=SHUFFLE_SCHEMA,
+    )
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], plan: WritePlan, bytes_max: int) -> Iterator[pa.RecordBatch]:

@@ -45,6 +45,10 @@ class WriteStatus:
     """Deletes of keys that are in no file group of an index with a state: there is nothing to delete."""
     buffer_bytes: int = field(default=0, compare=False)
     """In a task's first status: the peak of its buffers. For metrics; the ledger does not keep it."""
+    undecoded: int = field(default=0, compare=False)
+    """In a task's first status: messages that are no rows and were left out before the shuffle. They are staged as dead
+    letters afterwards, and counted there; the ledger does not keep this number.
+    """
 
     @property
     def superseded(self) -> int:
@@ -70,7 +74,7 @@ class WriteStatus:
 _NAMES: Final = tuple(each.name for each in fields(WriteStatus))
 _DEFAULTS: Final = {each.name: each.default for each in fields(WriteStatus)}
 _values: Final = attrgetter(*_NAMES)
-_NOT_KEPT: Final = frozenset({"buffer_bytes"})
+_NOT_KEPT: Final = frozenset({"buffer_bytes", "undecoded"})
 """A job that is older than a field could not read a ledger that has it. `dropped` is kept if it is not 0, and so never
 in a table with buckets.
 """

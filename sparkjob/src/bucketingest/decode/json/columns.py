@@ -1,0 +1,176 @@
+"""Types that Arrow's JSON reader would read otherwise than Spark are read as text, and their text in bulk.
+
+What bulk cannot do exactly as Spark is a doubt about the row, which is then decoded by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketingest.decode.json.doubts import Mask
+
+_STAMP: Final = "yyyy-MM-ddTHH:mm:ss"
+_FRACTION_MAX: Final = len(".123456")
+_OFFSET: Final = r"^.{19}(?:\.[0-9]{1,6})?[+-](?:0[0-9]|1[0-7]):[0-5][0-9]$"
+_PARTS_MIN: Final = 64
+
+
+def read_type(wanted: pa.DataType) -> pa.DataType:
+    """The type that Arrow's reader is asked for."""
+    if pa.types.is_temporal(wanted):
+        return pa.string()
+    if pa.types.is_struct(wanted):
+        return pa.struct(
+            [wanted.field(at).with_type(read_type(wanted.field(at).type)) for at in range(wanted.num_fields)]
+        )
+    if pa.types.is_list(wanted):
+        return pa.list_(wanted.value_field.with_type(read_type(wanted.value_type)))
+    return wanted
+
+
+def converted(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Mask | None]:
+    """The array in the wanted type, and the rows that are doubtful (None: none), whose values do not count."""
+    if pa.types.is_timestamp(wanted):
+        return _timestamps(array, wanted)
+    if pa.types.is_date(wanted):
+        return _dates(array)
+    if pa.types.is_floating(wanted):
+        return array, _negative_zeros(array)
+    if pa.types.is_struct(wanted):
+        return _struct(array, wanted)
+    if pa.types.is_list(wanted):
+        return _list(array, wanted)
+    return array, None
+
+
+def _struct(array: pa.StructArray, wanted: pa.StructType) -> tuple[pa.Array, Mask | None]:
+    doubted: Mask | None = None
+    children = []
+    for at in range(wanted.num_fields):
+        child, doubts = converted(array.field(at), wanted.field(at).type)
+        children.append(child)
+        doubted = either(doubted, doubts)
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask), doubted
+
+
+def _list(array: pa.ListArray, wanted: pa.ListType) -> tuple[pa.Array, Mask | None]:
+    values, doubts = converted(array.flatten(), wanted.value_type)
+    lengths = pc.fill_null(array.value_lengths(), 0).to_numpy()
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    mask = array.is_null() if array.null_count else None
+    rebuilt = pa.ListArray.from_arrays(pa.array(offsets), values, type=wanted, mask=mask)
+    if doubts is None:
+        return rebuilt, None
+    doubted = np.zeros(len(array), np.bool_)
+    doubted[np.repeat(np.arange(len(array)), lengths)[doubts]] = True
+    return rebuilt, doubted
+
+
+def either(one: Mask | None, other: Mask | None) -> Mask | None:
+    """Doubts of both."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
+
+
+def _negative_zeros(array: pa.Array) -> Mask | None:
+    """Spark reads -0 as zero and -0.0 as less than zero; here both look the same. Infinities: too large a number."""
+    values = pc.fill_null(array, 1.0).to_numpy(zero_copy_only=False)
+    doubted = ((values == 0) & np.signbit(values)) | np.isinf(values)
+    return doubted if doubted.any() else None
+
+
+def _dates(array: pa.Array) -> tuple[pa.Array, Mask | None]:
+    text = _Text(array)
+    good = text.lengths == len("yyyy-MM-dd")
+    good[good] = text.is_at(good, 4, b"-") & text.is_at(good, 7, b"-")
+    return _cast(array, good, pa.date32())
+
+
+def _timestamps(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Mask | None]:
+    text = _Text(array)
+    good = text.lengths >= len(_STAMP)
+    good[good] = (
+        text.is_at(good, 10, b"T ")
+        & text.is_at(good, 13, b":")
+        & text.is_at(good, 16, b":")
+        & text.is_at(good, 4, b"-")
+    )
+    in_utc = good.copy()
+    in_utc[good] = text.is_last(good, b"Z")
+    plain = text.lengths - in_utc <= len(_STAMP) + _FRACTION_MAX
+    bare = good & ~in_utc
+    if bare.any():
+        offset = pc.fill_null(pc.match_substring_regex(array, _OFFSET), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+        if (bare & offset).any():
+            return _mixed(array, good & plain & ~offset, good & offset, wanted)
+    return _local(array, good & plain, wanted)
+
+
+def _local(array: pa.Array, good: Mask, wanted: pa.DataType) -> tuple[pa.Array, Mask | None]:
+    trimmed = pc.utf8_rtrim(array, "Z") if len(array) else array
+    values, doubted = _cast(trimmed, good, pa.timestamp("us"))
+    return values.view(wanted), doubted
+
+
+def _mixed(array: pa.Array, local: Mask, offset: Mask, wanted: pa.DataType) -> tuple[pa.Array, Mask | None]:
+    """Times of the block's own zone or of UTC, and times with an offset."""
+    of_local, _ = _local(array, local, wanted)
+    of_offset, _ = _cast(array, offset, wanted)
+    values = pc.coalesce(of_local, of_offset)
+    doubted = array.is_valid().to_numpy(zero_copy_only=False) & values.is_null().to_numpy(zero_copy_only=False)
+    return values, doubted if doubted.any() else None
+
+
+def _cast(array: pa.Array, good: Mask, wanted: pa.DataType) -> tuple[pa.Array, Mask | None]:
+    """The good rows in the wanted type, all others null; doubted are those that have a text and no value."""
+    has_text = array.is_valid().to_numpy(zero_copy_only=False)
+    if not (good | ~has_text).all():
+        array = pc.if_else(pa.array(good), array, None)
+    values = pa.concat_arrays(_cast_parts(array, wanted)) if len(array) else array.cast(wanted)
+    doubted = has_text & values.is_null().to_numpy(zero_copy_only=False)
+    return values, doubted if doubted.any() else None
+
+
+def _cast_parts(array: pa.Array, wanted: pa.DataType) -> list[pa.Array]:
+    """The cast, in parts: nulls where a small part has a value that cannot be cast, such as a 30 February."""
+    try:
+        return [array.cast(wanted)]
+    except pa.ArrowInvalid:
+        if len(array) <= _PARTS_MIN:
+            return [pa.nulls(len(array), wanted)]
+        middle = len(array) // 2
+        return [*_cast_parts(array.slice(0, middle), wanted), *_cast_parts(array.slice(middle), wanted)]
+
+
+class _Text:
+    """Bytes of strings, to look at single positions of all of them."""
+
+    def __init__(self, array: pa.Array) -> None:
+        buffers: list[Any] = array.buffers()
+        offsets = np.frombuffer(buffers[1], np.int32, len(array) + 1, array.offset * 4)
+        self._starts = offsets[:-1]
+        self._ends = offsets[1:]
+        self._bytes = np.frombuffer(buffers[2] if buffers[2] is not None else b"", np.uint8)
+        self.lengths: npt.NDArray[np.int32] = self._ends - self._starts
+
+    def is_at(self, rows: Mask, position: int, allowed: bytes) -> Mask:
+        """Of these rows, which have one of the allowed bytes at the position."""
+        return self._is(self._starts[rows] + position, allowed)
+
+    def is_last(self, rows: Mask, allowed: bytes) -> Mask:
+        """Of these rows, which end with one of the allowed bytes."""
+        return self._is(self._ends[rows] - 1, allowed)
+
+    def _is(self, at: npt.NDArray[np.int32], allowed: bytes) -> Mask:
+        found = self._bytes[at]
+        matches = found == allowed[0]
+        for byte in allowed[1:]:
+            matches |= found == byte
+        return matches

@@ -1,0 +1,113 @@
+"""Kafka's messages in the tasks' Python processes: decoded there, in blocks, and handed on to the write path. Spark
+sends the message's bytes.
+
+This module imports nothing of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from bucketingest.decode.json.decoder import JsonDecoder, Refused
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.shuffle import pack, undecoded
+
+VALUE: Final = "value"
+"""Column of a message's bytes."""
+BLOCK_ROWS: Final = 8192
+BLOCK_BYTES: Final = 4 * 1024**2
+"""A block has at most so many messages and, but for a single larger message, at most so many bytes of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDecoder:
+    """How messages become rows. Picklable."""
+
+    json: JsonDecoder
+    problem: str
+    """Beginning of the detail of a dead letter, as Spark's way has it."""
+    no_value: str
+    """Detail of a dead letter that has no value."""
+
+    def detail(self, refused: Refused) -> str:
+        """Why a message is no row, in words for the dead-letter table."""
+        return f"{self.problem}: {refused.why}" if refused.why else self.no_value
+
+
+def pack_messages(
+    batches: Iterable[pa.RecordBatch], plan: WritePlan, decoder: MessageDecoder, map_task: int
+) -> Iterator[pa.RecordBatch]:
+    """Decode messages (column `VALUE`) and turn the rows into shuffle batches, the last of which says how many messages
+    were no rows, if there were any.
+    """
+    refused = 0
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal refused
+        for block in blocks(batches):
+            decoded = decoder.json.decode(block.column(VALUE))
+            refused += len(decoded.refused)
+            yield decoded.rows
+
+    yield from pack(rows(), plan, map_task)
+    if refused:
+        yield undecoded(refused, plan, map_task)
+
+
+def refused_messages(batches: Iterable[pa.RecordBatch], decoder: MessageDecoder) -> Iterator[pa.RecordBatch]:
+    """The messages that are no rows, as the dead-letter table's columns from `reason` on."""
+    for block in blocks(batches):
+        refused = decoder.json.decode(block.column(VALUE)).refused
+        if not refused:
+            continue
+        messages = block.take(pa.array([each.number for each in refused]))
+        columns: dict[str, pa.Array] = {
+            "reason": pa.array(["decode"] * len(refused)),
+            "detail": pa.array([decoder.detail(each) for each in refused]),
+        }
+        columns |= dict(zip(messages.schema.names, messages.columns, strict=True))
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The messages in blocks that are worth Arrow's reader's effort, within the limits on rows and bytes."""
+    pending: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        for part in _parts(batch):
+            if pending and (rows + part.num_rows > BLOCK_ROWS or size + part.nbytes > BLOCK_BYTES):
+                yield _joined(pending)
+                pending, rows, size = [], 0, 0
+            pending.append(part)
+            rows, size = rows + part.num_rows, size + part.nbytes
+    if pending:
+        yield _joined(pending)
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in parts of a block's size."""
+    if batch.num_rows <= BLOCK_ROWS and batch.nbytes <= BLOCK_BYTES:
+        if batch.num_rows:
+            yield batch
+        return
+    values = batch.column(VALUE)
+    ends = np.frombuffer(values.buffers()[1], np.int32, batch.num_rows + 1, values.offset * 4)[1:].astype(np.int64)
+    start = 0
+    while start < batch.num_rows:
+        begin = int(ends[start - 1]) if start else int(ends[0] - len(values[0].as_py() or b""))
+        end = int(np.searchsorted(ends, begin + BLOCK_BYTES, side="right"))
+        end = min(max(end, start + 1), start + BLOCK_ROWS, batch.num_rows)
+        yield batch.slice(start, end - start)
+        start = end
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined

@@ -1,0 +1,174 @@
+"""Blocks of JSON messages become rows and verdicts, each message one of both, however odd its neighbours are."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.decode.json.decoder import Decoded, JsonDecoder
+from support.decoding.json_messages import JsonMessages
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("n", pa.int32()),
+        ("x", pa.float64()),
+        ("amount", pa.decimal128(5, 2)),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("lines", pa.list_(pa.struct([("sku", pa.string()), ("at", pa.timestamp("us", "UTC"))]))),
+    ]
+)
+
+
+def decode(*messages: bytes | None) -> Decoded:
+    return JsonDecoder(SCHEMA).decode(pa.array(messages, pa.binary()))
+
+
+def row(message: bytes) -> dict[str, Any]:
+    decoded = decode(message)
+    assert decoded.refused == [], message
+    (found,) = decoded.rows.to_pylist()
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def why(message: bytes | None) -> str:
+    decoded = decode(message)
+    assert decoded.rows.num_rows == 0
+    (refused,) = decoded.refused
+    return refused.why
+
+
+GOOD = [b'{"id": "k%d", "n": %d}' % (number, number) for number in range(500)]
+
+
+def test_good_messages_are_decoded_in_one_read_with_every_value() -> None:
+    message = (
+        b'{"id":"\\ud83e\\udd94","n":-7,"x":1e-3,"amount":1.5,"day":"2024-02-29","at":"2026-03-29T00:59:59.123456Z",'
+        b'"lines":[{"sku":"a","at":"2026-01-01 00:00:00"},null],"other":[{"n":"x"}]}'
+    )
+    decoded = decode(*GOOD, message)
+    assert (decoded.one_by_one, decoded.refused) == (0, [])
+    assert decoded.rows.column("n").to_pylist() == [*range(500), -7]
+    assert decoded.rows.slice(500).to_pylist() == [
+        {
+            "id": "🦔",
+            "n": -7,
+            "x": 0.001,
+            "amount": Decimal("1.50"),
+            "day": dt.date(2024, 2, 29),
+            "at": dt.datetime(2026, 3, 29, 0, 59, 59, 123456, dt.UTC),
+            "lines": [{"sku": "a", "at": dt.datetime(2026, 1, 1, tzinfo=dt.UTC)}, None],
+        }
+    ]
+
+
+def test_white_space_of_all_kinds_stays_in_bulk_and_odd_space_does_not() -> None:
+    decoded = decode(
+        b' {"n": 1}\r\n', b'\t{\n  "n": 2\n}\n', b'{"n": 3, "id": "a\nb"}', b'{"n":\x0b 4}', b'{"n": 5}' + b" " * 9
+    )
+    assert decoded.rows.column("n").to_pylist() == [1, 2, 5]
+    assert [each.number for each in decoded.refused] == [2, 3]
+    assert decoded.one_by_one == 5, "a small block that Arrow refuses is not taken apart"
+    assert decode(b' {"n": 1}\r\n', b'\t{\n  "n": 2\n}\n', *GOOD).one_by_one == 0
+    assert decode(b'{"n": 5}' + b" " * 9, *GOOD).one_by_one == 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        [GOOD[1] + GOOD[2], b""],  # as many rows as messages, but not theirs
+        [GOOD[1] + b" " + GOOD[2]],
+        [GOOD[1] + b"\n" + GOOD[2], b"  "],
+        [b'{"id": "x", "n": "1"}'],
+        [b'{"id": "x"', b'"n": 3}'],
+        [b'{"id": "x}\n{"n":1}'],
+        [b"\xff", b'{"id": "\xff"}', b"[", b"{}}", b'{"lines": [}'],
+        [None, None],
+    ],
+)
+@pytest.mark.parametrize("at", [0, 250, 500])
+def test_odd_messages_never_shift_or_take_the_rows_of_their_neighbours(odd: list[bytes | None], at: int) -> None:
+    decoded = decode(*GOOD[:at], *odd, *GOOD[at:])
+    refused = {each.number for each in decoded.refused}
+    kept = [each for number, each in enumerate([*GOOD[:at], *odd, *GOOD[at:]]) if number not in refused]
+    assert refused <= set(range(at, at + len(odd)))
+    assert decoded.rows.num_rows == len(kept)
+    numbers = decoded.rows.column("n").to_pylist()
+    assert [each for each in numbers if each is not None] == list(range(500))
+
+
+def test_one_bad_row_costs_a_few_reads_and_many_bad_rows_a_bounded_number() -> None:
+    one = decode(*GOOD[:100], b'{"n": true}', *GOOD[100:])
+    assert ([each.number for each in one.refused], one.one_by_one) == ([100], 1)
+    many = decode(*(b'{"n": 99999999999}' if number % 2 else each for number, each in enumerate(GOOD)))
+    assert len(many.refused) == 250
+    assert many.rows.column("n").to_pylist() == list(range(0, 500, 2))
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (b'{"lines": [{"sku": 1}, {"at": "soon"}]}', "field lines[1].at, character 31: 'soon' is no TIMESTAMP"),
+        (b'{"amount": 999.995}', "field amount, character 12: 999.995 does not fit into DECIMAL(5,2)"),
+        (b'{"n": 1.0}', "field n, character 7: a whole number (INT) is expected, not 1.0"),
+        (b'{"n": 2147483648}', "field n, character 7: 2147483648 does not fit into INT"),
+        (b'{"id": "\xff"}', "character 9: a byte that is not UTF-8"),
+        (b"null", "character 1: null instead of a row"),
+        (b"[]", "character 1: an object is expected, not array"),
+        (b"", "character 1: the message is empty"),
+        (b'{"id": "x', "field id, character 10: the end inside a string"),
+        (None, ""),
+    ],
+)
+def test_a_refused_message_is_told_field_and_position(message: bytes | None, reason: str) -> None:
+    assert why(message) == reason
+
+
+def test_what_only_jackson_reads_is_read() -> None:
+    assert row(b"{'id': 'it\\'s', 'x': NaN}")["id"] == "it's"
+    assert row(b'{"id": 1.50, "x": "-INF", "amount": "1,2.345"}') == {
+        "id": "1.5",
+        "x": float("-inf"),
+        "amount": Decimal("12.35"),
+    }
+    assert row(b'{"id": {"a" : [1E5, "\xf0\x9f\xa6\x94"]}}')["id"] == '{"a":[100000.0,"\\uD83E\\uDD94"]}'
+    assert row(b'{"id": "a", "id": "b"}')["id"] == "b"
+    assert row(b'{"id": "a"}} and more')["id"] == "a"
+    assert row(b'{"at": 17, "day": "-5"}')["at"] == dt.datetime(1970, 1, 1, 0, 0, 17, tzinfo=dt.UTC)
+
+
+def test_a_number_with_millions_of_digits_is_refused_at_once() -> None:
+    """Spark needs minutes for each."""
+    assert why(b'{"amount": 1e123456789}') == "field amount, character 12: 1e123456789 does not fit into DECIMAL(5,2)"
+
+
+def test_deep_nesting_neither_ends_the_process_nor_passes() -> None:
+    for levels in (10, 997, 998, 999, 100_000):
+        decoded = decode(b'{"other":' + b"[" * levels + b"]" * levels + b"}")
+        assert decoded.rows.num_rows == (levels <= 998)
+
+
+def test_however_messages_are_put_into_blocks_rows_and_verdicts_are_the_same() -> None:
+    messages = JsonMessages(seed=1).take(3000)
+    decoder = pickle.loads(pickle.dumps(JsonDecoder(SCHEMA)))
+    together = decode(*messages)
+    rows, refused = [], []
+    for start in range(0, len(messages), 7):
+        part = decoder.decode(pa.array(messages[start : start + 7], pa.binary()))
+        rows.append(part.rows)
+        refused += [(start + each.number, each.why) for each in part.refused]
+    assert refused == [(each.number, each.why) for each in together.refused]
+    assert values(pa.Table.from_batches(rows)) == values(pa.Table.from_batches([together.rows]))
+
+
+def values(rows: pa.Table) -> str:
+    """As text, in which NaN is itself; days and microseconds as numbers, as Python has no such years."""
+    lines = pa.list_(pa.struct([("sku", pa.string()), ("at", pa.int64())]))
+    types = {"day": pa.int32(), "at": pa.int64(), "lines": lines}
+    return repr(rows.cast(pa.schema([each.with_type(types.get(each.name, each.type)) for each in SCHEMA])).to_pylist())

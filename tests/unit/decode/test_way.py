@@ -1,0 +1,61 @@
+"""Which way messages are decoded, said before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bucketingest.decode.way import way_of
+from support.jobs.stream_runs import Lake
+
+KAFKA = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}
+
+
+def way(schema: str = "id STRING", kind: str = "json", **spec: Any) -> str:
+    table = {"recordKey": ["id"], **spec.pop("table", {})}
+    resource = Lake(Path("/lake")).resource(KAFKA, format={"type": kind, "schema": schema}, table=table, **spec)
+    return str(way_of(resource))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "id STRING, amount DECIMAL(10,2), n int, at timestamp",
+        "id STRING NOT NULL COMMENT 'the, key', d DECIMAL, e decimal( 38 , 18 )",
+        "id STRING, address STRUCT<city: STRING, zip INT NOT NULL>, l ARRAY<STRUCT<sku: STRING, t ARRAY<ARRAY<DATE>>>>",
+        "`id` STRING, `a b` BIGINT",
+    ],
+)
+def test_json_as_it_is_is_decoded_on_arrow(schema: str) -> None:
+    assert way(schema) == "decoding on Arrow: JSON, all columns as they are"
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ("id STRING, m MAP<STRING, INT>", "spec.format.schema has the type MAP"),
+        ("id STRING, b STRUCT<x: ARRAY<BINARY>>", "spec.format.schema has the type BINARY"),
+        ("id STRING, b TINYINT", "spec.format.schema has the type TINYINT"),
+        ("id STRING, c VARCHAR(3)", "spec.format.schema has the type VARCHAR"),
+        ("id STRING, ID INT", "spec.format.schema is more than names and types"),
+        ("id STRING, x INT DEFAULT 3", "spec.format.schema is more than names and types"),
+        ("id STRING, s STRING COLLATE UTF8_LCASE", "spec.format.schema is more than names and types"),
+    ],
+)
+def test_a_schema_that_needs_spark_is_named(schema: str, why: str) -> None:
+    assert way(schema) == f"decoding in Spark: {why}"
+
+
+def test_sql_deletes_and_settings_of_json_need_spark() -> None:
+    assert way(transform={"sql": "SELECT *, 1 AS one FROM source"}) == (
+        "decoding in Spark: spec.transform.sql is Spark's"
+    )
+    assert way(transform={"sql": "select  *\nfrom SOURCE"}).startswith("decoding on Arrow")
+    assert way(table={"deleteWhen": "id = 'x'"}) == "decoding in Spark: spec.table.deleteWhen is Spark's"
+    conf = {"spark.sql.json.enablePartialResults": "false"}
+    assert way(spark={"conf": conf}) == "decoding in Spark: spec.spark.conf sets spark.sql.json.enablePartialResults"
+    assert way('{"type": "record", "name": "r", "fields": []}', "avro") == (
+        "decoding in Spark: spec.format.type is avro"
+    )
