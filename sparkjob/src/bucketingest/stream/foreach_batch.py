@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Observation
 from bucketingest.services.inline import InlineServices
 from bucketingest.storage import path_room
 from bucketingest.stream.checkpoint.positions import CheckpointPositions
-from bucketingest.stream.micro_batch import write_messages, write_micro_batch, write_refused, write_undecodable
+from bucketingest.stream.micro_batch import write_micro_batch, write_refused, write_undecodable
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.source.messages import MessageDecoder
@@ -171,7 +171,7 @@ class MicroBatchFunction:
 
     def _written(self, rows: DataFrame, plan: WritePlan) -> Sequence[WriteStatus]:
         if (decoder := self._decoder) is not None:
-            statuses = write_messages(rows, plan, decoder)
+            statuses = write_micro_batch(rows, plan, decoder)
             if any(status.undecoded for status in statuses):
                 statuses += write_refused(rows, plan, decoder)
             return statuses

@@ -19,9 +19,18 @@ from bucketingest.write.rows.shuffle import SHUFFLE_DDL, SHUFFLE_ORDER, pack
 from bucketingest.write.rows.write_status import STATUS_DDL, WriteStatus, statuses_from_arrow
 
 
-def write_micro_batch(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
-    """Write the rows (the plan's columns) and return what every write task reports."""
-    return _written(map_in_arrow(rows, _pack(plan), SHUFFLE_DDL), plan)
+def write_micro_batch(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder | None = None) -> list[WriteStatus]:
+    """Write the rows (the plan's columns) and return what every write task reports.
+
+    With a decoder the rows are the source's messages. They are decoded in the tasks that make the shuffle's, and the
+    tasks also report how many of them were no rows.
+    """
+    if decoder is None:
+        packed = map_in_arrow(rows, _pack(plan), SHUFFLE_DDL)
+    else:
+        packed = map_in_arrow(rows.select(VALUE), _pack_messages(plan, decoder), SHUFFLE_DDL)
+    shuffled = packed.repartitionById(plan.tasks, F.col("route")).sortWithinPartitions(*SHUFFLE_ORDER)
+    return _collect(map_in_arrow(shuffled, _write(plan), STATUS_DDL))
 
 
 def write_undecodable(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
@@ -29,23 +38,10 @@ def write_undecodable(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
     return _collect(map_in_arrow(rows, _write_dead_letters(plan), STATUS_DDL))
 
 
-def write_messages(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder) -> list[WriteStatus]:
-    """Decode the source's messages in the tasks that make the shuffle's, write the rows, and return what every write
-    task reports, and how many messages were no rows.
-    """
-    stage = _pack_messages(plan, decoder)
-    return _written(map_in_arrow(rows.select(VALUE), stage, SHUFFLE_DDL), plan)
-
-
 def write_refused(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder) -> list[WriteStatus]:
     """Stage the messages that are no rows as dead letters and return what was written."""
     columns = rows.select("topic", "partition", "offset", "timestamp", "key", VALUE)
     return _collect(map_in_arrow(columns, _write_refused(plan, decoder), STATUS_DDL))
-
-
-def _written(packed: DataFrame, plan: WritePlan) -> list[WriteStatus]:
-    shuffled = packed.repartitionById(plan.tasks, F.col("route")).sortWithinPartitions(*SHUFFLE_ORDER)
-    return _collect(map_in_arrow(shuffled, _write(plan), STATUS_DDL))
 
 
 def _pack_messages(plan: WritePlan, decoder: MessageDecoder) -> Stage:
