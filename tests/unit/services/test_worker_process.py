@@ -55,6 +55,13 @@ def test_a_killed_one_says_how(tmp_path: Path) -> None:
         ended(worker).answer()
 
 
+def test_ctrl_c_in_a_terminal_does_not_reach_it(tmp_path: Path) -> None:
+    """It is for the job's process group. The job ends its process, whose traceback nobody needs."""
+    worker = WorkerProcess(Propose(open_storage(str(tmp_path)), ALL))
+    assert os.getpgid(worker.pid) != os.getpgid(0)
+    worker.stop()
+
+
 def test_it_ends_with_its_job(tmp_path: Path) -> None:
     """Its work would take for ever: the table's properties are a pipe that nobody writes."""
     properties = tmp_path / ".hoodie" / "hoodie.properties"

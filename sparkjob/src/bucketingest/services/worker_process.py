@@ -32,7 +32,10 @@ class WorkerProcess:
         command = [sys.executable, "-m", "bucketingest.services.worker"]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                process_group=0,  # Ctrl-C in a terminal is for the job, which ends this process when it is done with it
             )
             assert self._process.stdin is not None
             self._process.stdin.write(pickle.dumps(request))

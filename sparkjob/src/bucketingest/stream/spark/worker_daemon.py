@@ -6,6 +6,12 @@ Run by Spark (`spark.python.daemon.module`), never by hand.
 
 from __future__ import annotations
 
+import os
+
+if __name__ == "__main__":
+    # As PySpark's manager does, but before the imports, which take a second: Ctrl-C is for the job's process group.
+    os.setpgid(0, 0)
+
 import pyspark.worker  # noqa: F401 - what a worker runs
 from pyspark.daemon import manager
 
