@@ -71,7 +71,7 @@ async def _measure(resources: int, steady: float) -> list[Case]:
             await _ensure(api, Kind("", "v1", "namespaces"), {"metadata": {"name": f"bench-{number}"}})
         with tempfile.TemporaryDirectory() as folder:
             operator = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "bucketingest_operator", "--listen", "127.0.0.1:19810"),
+                *(sys.executable, "-m", "bucketingest_operator.main", "--listen", "127.0.0.1:19810"),
                 *("--leader-election-namespace", "default"),
                 stderr=(Path(folder) / "log").open("wb"),
             )

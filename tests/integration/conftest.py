@@ -1,5 +1,6 @@
 """Real servers, one of each per test process, started when a test first asks for it; the marker of every test here."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
 
 HERE = Path(__file__).parent
+
+# Each of these JVMs lives for seconds: the second compiler would take more time than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 LONGEST = ("cli/test_contract.py", "soak/test_soak.py", "cli/test_run.py", "docsite/test_laptop.py")
 """Files that take minutes. They come first (with --no-loadscope-reorder), so that no worker waits for the last one."""

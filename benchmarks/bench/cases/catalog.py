@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from bench.cases.commit import commit_file_groups_cases, commit_rows_case
-from bench.cases.comparison import Options, Pair, Sources, alternate, make_input, upsert_pair
+from bench.cases.comparison import Options, Pair, alternate, upsert_pair
+from bench.cases.inputs import TOPIC_PARTITIONS, in_kafka, make_inputs
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
 from bench.cases.services.compaction import compaction_cases
@@ -20,15 +20,12 @@ from bench.cases.services.flat import services_flat_cases
 from bench.cases.services.scale import services_scale_cases
 from bench.cases.services.tidy import services_tidy_cases
 from bench.cases.state import state_cases
-from bench.data import NUMBERS, ORDERS, TEXTS, Dataset, json_messages
+from bench.data import NUMBERS, ORDERS, TEXTS, Dataset
 from bench.results_format import Case, this_machine
 from bench.sides.client import Run
-from bench.sides.start import BUCKETS, HEAP, MASTER, Source, Target, start_hudi, start_ours, versions
-from devservers.kafka import KafkaBroker
-from devservers.produce import produce
+from bench.sides.start import BUCKETS, HEAP, MASTER, Target, start_hudi, start_ours, versions
 
 HUDI: Final = "Hudi 1.2.0 on Spark 3.5"
-_TOPIC_PARTITIONS: Final = 4
 
 _FILES_INTERVAL: Final = (
     "Measured: ours from the call that starts the pipeline (open the table, recovery, query start, listing of the "
@@ -56,7 +53,7 @@ class Upsert:
         """Measure."""
         folder = options.scratch / self.name
         shutil.rmtree(folder, ignore_errors=True)
-        sources, bytes_per_row = _inputs(self.dataset, options)
+        sources, bytes_per_row = make_inputs(self.dataset, options)
         with contextlib.ExitStack() as running:
             if self.source == "kafka":
                 sources = running.enter_context(in_kafka(self.dataset, sources, options))
@@ -73,7 +70,7 @@ class Upsert:
     def _what(self, rows: int, bytes_per_row: float) -> str:
         partitions = 4 if self.dataset.partition_by else 1
         origin = (
-            "Parquet files" if self.source == "files" else f"JSON messages in a topic of {_TOPIC_PARTITIONS} partitions"
+            "Parquet files" if self.source == "files" else f"JSON messages in a topic of {TOPIC_PARTITIONS} partitions"
         )
         return (
             f"Upsert of {rows:,} rows ({self.dataset.name}, {bytes_per_row:.0f} B a row in Arrow's form) from {origin} "
@@ -94,7 +91,7 @@ class Ceiling:
         """Measure."""
         folder = options.scratch / self.name
         shutil.rmtree(folder, ignore_errors=True)
-        sources, _ = _inputs(ORDERS, options)
+        sources, _ = make_inputs(ORDERS, options)
         target = Target(folder, ORDERS)
         source = sources.measured
         folder.mkdir(parents=True)
@@ -263,37 +260,6 @@ CASES: Final[Mapping[str, Benchmark]] = {
         ServicesTidy(),
     )
 }
-
-
-@contextlib.contextmanager
-def in_kafka(dataset: Dataset, sources: Sources, options: Options) -> Iterator[Sources]:
-    """The inputs (warm-up, measured, wake-up) as JSON in topics of their own broker."""
-    folder = options.scratch / "kafka"
-    shutil.rmtree(folder, ignore_errors=True)
-    with KafkaBroker(folder, heap="1g") as broker:
-
-        def topic(name: str, source: Source) -> Source:
-            broker.create_topic(name, partitions=_TOPIC_PARTITIONS)
-            produce(broker.bootstrap_servers, name, json_messages(Path(source.path), dataset))
-            return Source("kafka", bootstrap=broker.bootstrap_servers, topic=name)
-
-        yield Sources(
-            sources.load,
-            topic("warm-up", sources.warm_up),
-            topic("rows", sources.measured),
-            topic("wake-up", sources.wake_up),
-        )
-    shutil.rmtree(folder)
-
-
-def _inputs(dataset: Dataset, options: Options) -> tuple[Sources, float]:
-    """Inputs with the same keys and other values, and the bytes of a row in Arrow's form."""
-    counts = (options.rows, options.rows, options.rows, max(1, options.rows // 10))
-    folders = [options.scratch / "input" / f"{dataset.name}-{rows}-{seed}" for seed, rows in enumerate(counts)]
-    sizes = [
-        make_input(dataset, folder, rows, seed) for seed, (folder, rows) in enumerate(zip(folders, counts, strict=True))
-    ]
-    return Sources(*(Source("files", path=str(folder / "rows")) for folder in folders)), sizes[2]
 
 
 def _case(name: str, what: str, options: Options, pair: Pair, *, peer: str, ran: Mapping[str, str]) -> Case:

@@ -112,3 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _run(options: Options) -> None:
     await Operator(options).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,7 +10,7 @@ import pytest
 from soak.plan import plan
 from soak.run import Settings, soak
 
-KILLS = 10
+KILLS = 6
 SEED = 101
 """The same faults each time, as far as faults can be: `make soak` draws others."""
 

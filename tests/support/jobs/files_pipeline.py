@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import open_storage
 
-FILES = 12
+FILES = 8
 ROWS_PER_FILE = 200
 KEYS = 500
 FIRST_WRITTEN = 1_700_000_000

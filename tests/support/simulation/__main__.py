@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from support.simulation.runs import run_all, run_quietly
-from support.simulation.schedule import Verdict
+from support.simulation.verdict import Verdict
 
 _REPORTS_MAX = 3
 _LINE_MAX = 200

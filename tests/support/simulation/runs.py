@@ -8,7 +8,8 @@ from functools import partial
 
 import stamina
 
-from support.simulation.schedule import Verdict, run_schedule
+from support.simulation.schedule import run_schedule
+from support.simulation.verdict import Verdict
 
 _SEEDS_AT_ONCE = 25
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -20,6 +20,7 @@ from support.simulation.judge.watch import TableWatch
 from support.simulation.source import DEFINITION, STATE_DEFINITION, draw_rows
 from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
+from support.simulation.verdict import COUNTED, Verdict
 from support.simulation.visitors import Visitors
 from support.simulation.world import Actor, Chances, World
 
@@ -44,65 +45,6 @@ _KINDS: Final = {
     "everything": Chances(crash=0.006, unavailable=0.006, late=0.006, stall=0.006, switch=0.05, stale_list=0.1,
                           torn_list=0.1),
 }  # fmt: skip
-
-_COUNTED: Final = (
-    "crash at",
-    "unavailable at",
-    "late",
-    "stalls",
-    "stale list",
-    "pages of a list",
-    "position lost",
-    "leaps",
-    "edits",
-    "schedules",
-    "requests",
-    "ends",
-    "compacts",
-    "cleans",
-    "archives",
-    "deletes",
-    "adds a column",
-    "compactions completed",
-    "compactions gone",
-    "compactions void",
-    "cleans of its own",
-    "archived by itself",
-    "takes off again",
-    "aimed fault",
-    "savepoints",
-    "gives savepoints up",
-    "restores",
-    "undoes",
-    "rounds",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The result of a schedule."""
-
-    seed: int
-    kind: str
-    violations: list[str]
-    steps: list[str]
-    counts: Counter[str]
-    """How often each event happened."""
-    state: bool = False
-    """Whether the table had an index with a state."""
-
-    @property
-    def report(self) -> str:
-        """For a person: what is wrong, the steps before it, how to reproduce it."""
-        return "\n".join(
-            [
-                f"seed {self.seed} ({self.kind}): {len(self.violations)} violations",
-                *(f"  ! {violation}" for violation in self.violations[:12]),
-                "last steps:",
-                *(f"  {step}" for step in self.steps),
-                f"again: make simulate SEED={self.seed}{' STATE=1' if self.state else ''}",
-            ]
-        )
 
 
 def run_schedule(seed: int, *, steps_shown: int = 60, state: bool = False) -> Verdict:
@@ -181,18 +123,11 @@ class Schedule:
             finally:
                 world.end()
         steps = [f"{step:6} {actor:28} {what:14} {detail}" for step, actor, what, detail in world.log]
-        return Verdict(
-            self.seed,
-            self._kind,
-            world.violations,
-            steps[-steps_shown:],
-            self._counts(),
-            self._state,
-        )
+        return Verdict(self.seed, self._kind, world.violations, steps[-steps_shown:], self._counts(), self._state)
 
     def _counts(self) -> Counter[str]:
         instants = read(self._table.contents).instants
-        counts = Counter({what: self._world.counts[what] for what in _COUNTED})
+        counts = Counter({what: self._world.counts[what] for what in COUNTED})
         counts.update(
             {
                 "processes": len(self._processes),

@@ -7,7 +7,16 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import Storage
-from support.tables.three_instants import DONE, DONE_AT, DONE_FILE, FAILED, FAILED_FILES, LIVE, LIVE_FILE, StorageOf
+from support.tables.instants.three_instants import (
+    DONE,
+    DONE_AT,
+    DONE_FILE,
+    FAILED,
+    FAILED_FILES,
+    LIVE,
+    LIVE_FILE,
+    StorageOf,
+)
 
 
 @pytest.fixture

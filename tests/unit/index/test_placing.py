@@ -22,7 +22,7 @@ from bucketingest.index.row_rules import row_rules
 from bucketingest.index.state.store import StateStore
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.storage import NotFound, Storage, open_storage
-from support.tables.state_runs import HASHER, TABLE_ID, make_run
+from support.tables.state.runs import HASHER, TABLE_ID, make_run
 
 KNOWN = "11111111-2222-4333-8444-555555555555-0"
 RULES = row_rules(TableDefinition("t", ("id",), ("region",)))

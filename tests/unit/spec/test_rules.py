@@ -185,27 +185,6 @@ def test_a_broken_rule_is_reported_in_these_words(problems: Find, changes: dict[
     assert problems(changes) == [message]
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("subscribe", "use topics"),
-        ("kafka.bootstrap.servers", "use bootstrapServers"),
-        ("startingoffsets", "use startingOffsets of the source"),
-        ("KAFKA.ENABLE.AUTO.COMMIT", "offsets are kept in the table's timeline"),
-    ],
-)
-def test_kafka_options_that_we_set_are_refused_in_any_spelling(problems: Find, name: str, why: str) -> None:
-    field = f"options.{name}" if "." not in name else f'options["{name}"]'
-    assert problems({"spec.source.kafka.options": {name: "x"}}) == [
-        f"spec.source.kafka.{field}: cannot be set here: {why}"
-    ]
-
-
-def test_other_kafka_options_pass(problems: Find) -> None:
-    options = {"failOnDataLoss": "false", "kafka.security.protocol": "SSL", "kafka.group.id": "x", "minPartitions": "8"}
-    assert problems({"spec.source.kafka.options": options}) == []
-
-
 @pytest.mark.parametrize("name", ["hoodie.table.name", "hoodie.metadata.enable", "hoodie.record.merge.mode"])
 def test_table_properties_that_we_decide_are_refused(problems: Find, name: str) -> None:
     assert problems({"spec.table.properties": {name: "x"}}) == [
@@ -224,28 +203,6 @@ def test_spark_settings_that_other_fields_set_are_refused(problems: Find) -> Non
     assert problems({"spec.spark.conf": {"spark.executor.memory": "1g", "x": "1", "spark.ui.enabled": "false"}}) == [
         'spec.spark.conf["spark.executor.memory"]: cannot be set here: use spark.executor.memory of the spec',
         "spec.spark.conf.x: is not a Spark setting; allowed: names that start with spark.",
-    ]
-
-
-@pytest.mark.parametrize("text", ["earliest", "latest", '{"orders":{"0":23,"1":-2}}', ' {"a":{"0":0}} '])
-def test_starting_offsets_may_be_words_or_json(problems: Find, text: str) -> None:
-    assert problems({"spec.source.kafka.startingOffsets": text}) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("{orders: 1}", "is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        ('{"orders": 5}', "has no partitions for the topic orders"),
-        ('{"orders": {"x": 5}}', "names 'x' as a partition of the topic orders"),
-        ('{"orders": {"0": -3}}', "has the offset -3 for orders partition 0"),
-        ('{"orders": {"0": true}}', "has the offset True for orders partition 0"),
-    ],
-)
-def test_starting_offsets_that_spark_would_not_take_are_reported(problems: Find, text: str, wrong: str) -> None:
-    allowed = 'JSON text {"TOPIC":{"PARTITION":OFFSET}} with offsets from 0, or -1 for latest, -2 for earliest'
-    assert problems({"spec.source.kafka.startingOffsets": text}) == [
-        f"spec.source.kafka.startingOffsets: {wrong}; allowed: {allowed}"
     ]
 
 

@@ -18,10 +18,10 @@ from bucketingest.storage import Storage
 from bucketingest.storage.interface import Level, ObjectInfo
 from bucketingest.write.covered_table import CoveredTable
 from support.storage.passing_storage import PassingStorage
-from support.tables.abandoned import Killed, die, open_instant
+from support.tables.instants.abandoned import Killed, die, open_instant
 from support.tables.other_writers import replace_file_groups
 from support.tables.services.compactions import compact
-from support.tables.state_tables import THEIRS, insert_by_another, state_table
+from support.tables.state.tables import THEIRS, insert_by_another, state_table
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 

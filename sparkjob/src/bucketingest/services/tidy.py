@@ -29,7 +29,8 @@ from bucketingest.services.clean.execute import Cleaned, CleanOptions, clean_tab
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.storage import NotFound, Storage
-from bucketingest.write.instants.journal import Journal, pipelines
+from bucketingest.write.instants.journal import Journal
+from bucketingest.write.pipeline_names import pipelines
 
 log = logging.getLogger(__name__)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from bucketingest.hudi.naming import OWN_DIRECTORY
+from bucketingest.storage import Storage
+
 PIPELINE: Final = "bucketingest.pipeline"
 """Key of the pipeline in the extra metadata of its instants."""
 
@@ -20,3 +23,9 @@ def pipeline_of(directory: str) -> str:
     """The pipeline whose `directory_name` this is."""
     name = directory.removesuffix("~")
     return name if name in NOT_PIPELINES else directory.replace("~", "/")
+
+
+def pipelines(storage: Storage) -> tuple[str, ...]:
+    """Names of the pipelines that have ever written to the table."""
+    names = (path.rpartition("/")[2] for path in storage.list_level(OWN_DIRECTORY).directories)
+    return tuple(sorted(pipeline_of(name) for name in names if name not in NOT_PIPELINES))

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.stream.source.decoding import decode
 from bucketingest.stream.spark.session import prepared
-from support.decoding.json_messages import SCHEMA, JsonMessages
+from support.decoding.json_messages import JsonMessages
+from support.decoding.json_values import SCHEMA
 from support.jobs.stream_runs import Lake
 
 BLOCKS = (1, 2, 3, 5, 8, 13, 40, 200, 1000)

@@ -13,7 +13,7 @@ from bucketingest.hudi.timeline.ocf import write_record
 from bucketingest.hudi.timeline.timeline import Timeline, create_requested
 from bucketingest.storage.interface import Storage
 from support.storage.crashing_storage import Crash, CrashingStorage
-from support.tables.three_instants import FAILED, FAILED_FILES, LIVE, LIVE_FILE, NOW, OPTIONS, StorageOf, paths
+from support.tables.instants.three_instants import FAILED, FAILED_FILES, LIVE, LIVE_FILE, NOW, OPTIONS, StorageOf, paths
 
 
 def test_a_pending_rollback_of_hudis_is_resumed(table: Storage) -> None:

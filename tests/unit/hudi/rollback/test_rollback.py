@@ -16,7 +16,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, complete, create_reque
 from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import Data, Storage
 from support.storage.crashing_storage import Crash, CrashingStorage
-from support.tables.three_instants import (
+from support.tables.instants.three_instants import (
     DONE,
     DONE_AT,
     DONE_FILE,

@@ -22,7 +22,7 @@ from bucketingest.index.errors import StateDamaged, StateForeign
 from bucketingest.index.state.envelope import sealed
 from bucketingest.index.state.runs.look_up import PartitionLookUp
 from bucketingest.index.state.runs.run_file import Run
-from support.tables.state_runs import HASHER, TABLE_ID, make_run
+from support.tables.state.runs import HASHER, TABLE_ID, make_run
 
 KNOWN = {"p": {"f1": ["a", "b"], "f2": ["c"]}, "q": {"f1": ["a"]}}
 Rows = list[tuple[str, str]]

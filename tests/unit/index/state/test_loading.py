@@ -23,7 +23,7 @@ from bucketingest.index.state.runs.run_file import Run
 from bucketingest.storage import open_storage
 from support.tables.fixtures import unpack_fixture
 from support.tables.partition_files import PartitionFiles, avro, deletes, parquet
-from support.tables.state_runs import HASHER, TABLE_ID, hashed
+from support.tables.state.runs import HASHER, TABLE_ID, hashed
 
 
 class Partition(PartitionFiles):

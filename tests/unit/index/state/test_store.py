@@ -18,7 +18,7 @@ from bucketingest.index.state.store import STATE_DIRECTORY, StateStore, forget_s
 from bucketingest.storage import NotFound, open_storage
 from bucketingest.storage.interface import Storage
 from support.storage.dated_storage import DatedStorage
-from support.tables.state_runs import entries
+from support.tables.state.runs import entries
 
 FORMAT = f"{STATE_DIRECTORY}/format"
 MANIFEST = (

@@ -19,7 +19,7 @@ from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import Intent
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
-from support.tables.decided_commits import is_completed_file
+from support.tables.instants.decided_commits import is_completed_file
 from support.tables.other_writers import schedule_compaction
 from support.tables.services.compactions import (
     ALL,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.errors import FencedOut, WriteError
-from bucketingest.write.instants.journal import KEPT_EPOCHS, ROOT, Journal, pipelines
+from bucketingest.write.instants.journal import KEPT_EPOCHS, ROOT, Journal
 from bucketingest.write.instants.records import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
 from bucketingest.write.instants.source_range import SourceRange
-from bucketingest.write.pipeline_names import directory_name, pipeline_of
+from bucketingest.write.pipeline_names import directory_name, pipeline_of, pipelines
 from bucketingest.write.rows.write_status import WriteStatus
 from support.storage.crashing_storage import Crash, CrashingStorage
 

@@ -22,7 +22,7 @@ from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.clusterings import request_clustering
 from support.tables.other_writers import next_time
 from support.tables.services.compactions import compact
-from support.tables.state_tables import THEIRS, amounts, groups_of_keys, insert_by_another, state_table
+from support.tables.state.tables import THEIRS, amounts, groups_of_keys, insert_by_another, state_table
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import WITH_DELETES, row
 

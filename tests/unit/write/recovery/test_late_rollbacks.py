@@ -9,7 +9,7 @@ from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import read_position
-from support.tables.abandoned import plan_of
+from support.tables.instants.abandoned import plan_of
 from support.tables.other_writers import archive, commit, roll_back_completed
 from support.tables.table_runs import PIPELINE, Attempt, TestTable, offsets
 from support.tables.write_plans import row

@@ -18,14 +18,15 @@ from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import AccessDenied
 from bucketingest.storage.interface import Data, Level
 from bucketingest.write.errors import FencedOut
-from bucketingest.write.instants.journal import Journal, pipelines
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision, CommitDecision
+from bucketingest.write.pipeline_names import pipelines
 from bucketingest.write.recovery.command import RollbackExecutor
 from bucketingest.write.recovery.decide import Left, Step, choose
 from bucketingest.write.recovery.survey import survey
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
-from support.tables.abandoned import (
+from support.tables.instants.abandoned import (
     FIRST,
     LONG_AFTER,
     NEVER,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from support.storage.crashing_storage import Crash, CrashingStorage
-from support.tables.abandoned import (
+from support.tables.instants.abandoned import (
     NEVER,
     go_on,
     instant_gone_and_rollback_not_completed,

@@ -12,11 +12,12 @@ from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.instant import ROLLBACK, Instant, State, format_time
 from bucketingest.hudi.timeline.timeline import create_inflight, create_requested, path_of
-from bucketingest.write.instants.journal import Journal, pipelines
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision
+from bucketingest.write.pipeline_names import pipelines
 from bucketingest.write.recovery.decide import Left, Step, choose
 from bucketingest.write.recovery.survey import survey
-from support.tables.abandoned import (
+from support.tables.instants.abandoned import (
     FIRST,
     go_on,
     instant_gone_and_rollback_not_completed,

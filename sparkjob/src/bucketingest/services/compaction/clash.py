@@ -11,7 +11,8 @@ from bucketingest.hudi.timeline.instant import CLUSTERING, COMMIT, COMPACTION, L
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.records import PlanRecord
 from bucketingest.storage import Storage
-from bucketingest.write.instants.journal import Journal, pipelines
+from bucketingest.write.instants.journal import Journal
+from bucketingest.write.pipeline_names import pipelines
 
 
 def clash(storage: Storage, timeline: Timeline, record: PlanRecord) -> str | None:

@@ -23,9 +23,10 @@ from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import OURS, Decided, PlanRecord
 from bucketingest.storage import Storage
-from bucketingest.write.instants.journal import Journal, pipelines
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.open_table import stored_schema
+from bucketingest.write.pipeline_names import pipelines
 
 _OPERATION_TYPE = "COMPACT"
 _READERS: Final = 16

@@ -31,8 +31,9 @@ from bucketingest.services.compaction.records import OURS, PlanRecord
 from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.services.merge.merge_rules import merge_rules
 from bucketingest.storage import Storage
-from bucketingest.write.instants.journal import Journal, pipelines
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.open_table import stored_schema
+from bucketingest.write.pipeline_names import pipelines
 
 _BEHIND: Final = timedelta(seconds=60)
 """A compaction is requested so far in the past: a writer whose clock is behind may still complete before it."""

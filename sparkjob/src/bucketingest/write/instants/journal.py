@@ -47,7 +47,7 @@ from bucketingest.write.instants.records import (
     ledger_bytes,
     ledger_of,
 )
-from bucketingest.write.pipeline_names import NOT_PIPELINES, directory_name, pipeline_of
+from bucketingest.write.pipeline_names import directory_name
 
 ROOT: Final = OWN_DIRECTORY
 KEPT_INSTANTS: Final = 10
@@ -298,9 +298,3 @@ class Journal:
             existing = self._storage.get(path)
             return None if existing == content else existing
         return None
-
-
-def pipelines(storage: Storage) -> tuple[str, ...]:
-    """Names of the pipelines that have ever written to the table."""
-    names = (path.rpartition("/")[2] for path in storage.list_level(ROOT).directories)
-    return tuple(sorted(pipeline_of(name) for name in names if name not in NOT_PIPELINES))

@@ -14,13 +14,14 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 from bucketingest.write.coordinator_api import Start, StartVerdict
 from bucketingest.write.errors import InstantAborted, PositionLost, RangeConflict
-from bucketingest.write.instants.journal import Journal, pipelines
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.lifecycle import InstantWriter
 from bucketingest.write.instants.open_instant import OpenInstant
 from bucketingest.write.instants.position import read_position
 from bucketingest.write.instants.records import AbortDecision
 from bucketingest.write.instants.source_range import Relation, SourceRange, before, begins_after, relate
 from bucketingest.write.instants.writer_identity import WriterIdentity
+from bucketingest.write.pipeline_names import pipelines
 from bucketingest.write.recovery.decide import Choice, Policy, Step, decide
 from bucketingest.write.recovery.execute import InstantExecutor
 from bucketingest.write.recovery.facts import FactReader, Facts

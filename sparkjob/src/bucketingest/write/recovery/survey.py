@@ -20,8 +20,9 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.lease.objects import age_of, newest_lease
 from bucketingest.lease.record import COMMAND_OWNERS, why_free
 from bucketingest.storage import AccessDenied, Storage
-from bucketingest.write.instants.journal import Journal, pipelines
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision
+from bucketingest.write.pipeline_names import pipelines
 from bucketingest.write.recovery.facts import FactReader, Facts
 
 

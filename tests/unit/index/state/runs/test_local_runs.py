@@ -10,7 +10,7 @@ import pytest
 
 from bucketingest.index.errors import StateDamaged
 from bucketingest.index.state.runs.local_runs import LocalRuns
-from support.tables.state_runs import TABLE_ID, make_run
+from support.tables.state.runs import TABLE_ID, make_run
 
 
 class Stored:

@@ -11,7 +11,7 @@ from bucketingest.index.state.hashing import KeyHashes
 from bucketingest.index.state.runs.entries import NO_GROUP
 from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
 from bucketingest.index.state.runs.run_file import Run
-from support.tables.state_runs import entries, hashed, make_run, make_run_of
+from support.tables.state.runs import entries, hashed, make_run, make_run_of
 
 KEYS = [f"key-{number}" for number in range(1000)]
 

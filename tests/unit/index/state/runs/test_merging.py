@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bucketingest.index.state.runs.entries import NO_GROUP, Conflicts, Entries, one_for_each_key, sorted_order
 from bucketingest.index.state.runs.merging import RUN_ENTRIES_MAX, TIER, RunMerger, runs_to_merge
 from bucketingest.index.state.runs.run_file import Run
-from support.tables.state_runs import TABLE_ID, entries, make_run, make_run_of
+from support.tables.state.runs import TABLE_ID, entries, make_run, make_run_of
 
 
 def merged(

@@ -8,7 +8,7 @@ import pytest
 
 from bucketingest.index.errors import StateDamaged, StateError, StateForeign, StateTooNew
 from bucketingest.index.state.runs.run_file import Run, RunWriter
-from support.tables.state_runs import TABLE_ID, Contents, entries, hashed, make_run
+from support.tables.state.runs import TABLE_ID, Contents, entries, hashed, make_run
 
 CONTENTS: Contents = {"b": {"f1": ["k1", "k2"], "f2": ["k3"]}, "a": {"f1": ["k1"]}, "é": {"f3": []}}
 

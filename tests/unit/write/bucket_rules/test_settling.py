@@ -19,68 +19,22 @@ from bucketingest.hudi.bucket_rules.hashing_config import (
     FIRST_INSTANT,
     HashingConfig,
     instants_in,
-    load_rules,
     path_of_config,
 )
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.naming import bucket_of_file_id
 from bucketingest.hudi.timeline.instant import COMPACTION, DELTA_COMMIT, REPLACE_COMMIT
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
-from bucketingest.index.bucket_hash import bucket_of_hash
-from bucketingest.index.errors import BucketLayoutMismatch
-from bucketingest.index.layout_check import hashes_of_record_keys
 from bucketingest.spec.partition_pattern import literal_pattern
-from bucketingest.storage import Storage
 from bucketingest.write import bucket_rules as module
 from bucketingest.write.bucket_rules import rules_for, settle_rules
-from bucketingest.write.errors import InstantAborted, RulesConflict
-from bucketingest.write.instants.bucket_groups import BucketGroups
+from bucketingest.write.errors import RulesConflict
 from support.simulation.records import container
-from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.crashing_storage import Crash
 from support.storage.flaky_storage import FlakyStorage
 from support.storage.passing_storage import PassingStorage
-from support.tables.abandoned import Killed, die
+from support.tables.bucket_rules import ALL, DEFAULT, check, counts_of, places, rows, with_rules
 from support.tables.other_writers import next_time
-from support.tables.table_runs import Attempt, TestTable, offsets
-from support.tables.write_plans import row
-
-DEFAULT = 4
-ALL = BucketRule(".*", DEFAULT)
-NEVER = 10**9
-
-
-def rows(region: str, count: int = 20, start: int = 0) -> list[dict[str, Any]]:
-    return [row(f"{region}-{number}", region=region, amount=number) for number in range(start, start + count)]
-
-
-def with_rules(table: TestTable, *rules: tuple[str, int]) -> None:
-    """The user edits the spec."""
-    wanted = tuple(BucketRule(pattern, buckets) for pattern, buckets in rules)
-    table.definition = replace(table.definition, bucket_rules=wanted)
-
-
-def counts_of(table: TestTable) -> BucketCounts:
-    return load_rules(table.storage, DEFAULT).counts
-
-
-def places(table: TestTable) -> dict[str, set[int]]:
-    """Partition -> buckets of its rows."""
-    found: dict[str, set[int]] = {}
-    for each in table.visible_rows():
-        found.setdefault(each["region"], set()).add(bucket_of_file_id(each["_hoodie_file_name"]))
-    return found
-
-
-def check(table: TestTable, keys: int) -> None:
-    """Every key is there once, in the bucket of the rules in force, and nothing is left over."""
-    visible, counts = table.visible_rows(), counts_of(table)
-    rule = table.attempt().opened.rules.record_key
-    for each in visible:
-        hashed = hashes_of_record_keys([each["_hoodie_record_key"]], rule)
-        expected = int(bucket_of_hash(hashed, counts.of(each["region"]))[0])
-        assert bucket_of_file_id(each["_hoodie_file_name"]) == expected, each
-    assert len({each["_hoodie_record_key"] for each in visible}) == len(visible) == keys
-    assert table.leftovers() == []
+from support.tables.table_runs import TestTable, offsets
 
 
 def test_partitions_to_come_get_the_count_of_the_first_rule_and_existing_ones_keep_theirs(table: TestTable) -> None:
@@ -163,36 +117,6 @@ def test_rules_with_hudis_own_text_are_the_same(table: TestTable) -> None:
     with_rules(table, ("^us", 16))
     table.attempt()
     assert instants_in(table.storage) == [FIRST_INSTANT]
-
-
-def life(table: TestTable, storage: Storage) -> None:
-    """A process with edited rules, after one that left an instant open in a partition of its own."""
-    batches = [(offsets(20 * number, 20 * number + 20), rows(each)) for number, each in enumerate(("eu", "jp", "us"))]
-    table.attempt(storage).go_on(*batches)
-
-
-def half_done() -> TestTable:
-    table = TestTable()
-    table.attempt().run(offsets(0, 20), rows("eu"))
-    with pytest.raises(Killed):
-        table.attempt().run(offsets(20, 40), rows("jp"), die)
-    with_rules(table, ("", 16))
-    return table
-
-
-@pytest.mark.parametrize("after_effect", [False, True])
-def test_a_crash_at_any_change_leaves_the_old_rules_or_the_new_ones(after_effect: bool) -> None:
-    table = half_done()
-    counting = CrashingStorage(table.storage, NEVER, after_effect=False)
-    table.attempt(counting)
-    assert counts_of(table).of("us") == 16
-    for dies_at in range(counting.changes + 3):
-        table = half_done()
-        with pytest.raises(Crash):
-            life(table, CrashingStorage(table.storage, dies_at, after_effect=after_effect))
-        life(table, table.storage)
-        check(table, 60)
-        assert [counts_of(table).of(each) for each in ("eu", "jp", "us")] == [4, 4, 16]
 
 
 def test_an_answer_that_is_lost_is_no_conflict(table: TestTable) -> None:
@@ -307,68 +231,6 @@ def test_rules_are_not_given_the_time_of_an_instant_which_could_hide_them(table:
     create_requested(table.storage, "00000000000001", COMPACTION, container("HoodieCompactionPlan", {"operations": []}))
     settle_rules(table.storage, table.definition, nullcontext)
     assert instants_in(table.storage) == [FIRST_INSTANT, "00000000000002"]
-
-
-def rescale(table: TestTable, attempt: Attempt, partition: str, buckets: int, *, then: Any = None) -> None:
-    """What Hudi's rescale of a partition leaves on the timeline: its file groups replaced, and rules for it."""
-    time = next_time(table)
-    create_requested(table.storage, time, REPLACE_COMMIT, b"")
-    create_inflight(table.storage, time, REPLACE_COMMIT)
-    counts = BucketCounts(DEFAULT, (BucketRule(f"^{partition}$", buckets), *counts_of(table).rules))
-    config = HashingConfig(time, counts)
-    table.storage.create(config.path, config.encode())
-    if then is not None:
-        then()
-    groups = attempt.coordinator._writer.groups
-    assert isinstance(groups, BucketGroups)
-    replaced = {partition: list(groups.index.groups.get(partition, {}).values())}
-    record = {"partitionToWriteStats": {}, "partitionToReplaceFileIds": replaced}
-    content = container("HoodieReplaceCommitMetadata", record)
-    complete(table.storage, time, next_time(table), content, REPLACE_COMMIT)
-
-
-def test_a_running_job_follows_hudis_rescale_from_its_completion_on(table: TestTable) -> None:
-    attempt = table.attempt()
-    attempt.run(offsets(0, 20), rows("us"))
-    rescale(table, attempt, "us", 9, then=lambda: attempt.run(offsets(20, 40), rows("eu")))
-    attempt.run(offsets(40, 60), rows("us"))
-    assert max(places(table)["us"]) > 3
-    assert max(places(table)["eu"]) <= 3
-
-
-def test_rows_that_a_rescale_overtakes_are_placed_again(table: TestTable) -> None:
-    attempt = table.attempt()
-    attempt.run(offsets(0, 20), rows("eu"))
-    with pytest.raises(InstantAborted, match="changed the bucket count of partition 'us' meanwhile"):
-        attempt.run(offsets(20, 40), rows("us"), lambda: rescale(table, attempt, "us", 9))
-    attempt.run(offsets(20, 40), rows("us"))
-    check(table, 40)
-    assert max(places(table)["us"]) > 3
-
-
-def test_rows_of_an_attempt_that_ended_before_a_rescale_are_placed_again(table: TestTable) -> None:
-    hour = timedelta(hours=1)
-    first = table.attempt(commit_interval=hour)
-    first.run(offsets(0, 20), rows("us"))
-    rescale(table, first, "us", 9)
-    second = table.attempt(commit_interval=hour)
-    assert second.coordinator.position is None
-    table.attempt().go_on((offsets(0, 20), rows("us")))
-    check(table, 20)
-    assert max(places(table)["us"]) > 3
-
-
-def test_rules_that_change_a_filled_partition_without_rewriting_it_end_the_job_before_a_commit(
-    table: TestTable,
-) -> None:
-    attempt = table.attempt()
-    attempt.run(offsets(0, 20), rows("us"))
-    config = HashingConfig(FIRST_INSTANT, BucketCounts(DEFAULT, (BucketRule("^us", 16),)))
-    table.storage.create(config.path, config.encode())
-    before = table.completed()
-    with pytest.raises(BucketLayoutMismatch, match=r"partition 'us' has rows in 4 buckets, .* now give it 16"):
-        attempt.run(offsets(20, 40), rows("us", start=20))
-    assert table.completed() == before
 
 
 def test_rules_that_keep_all_counts_are_as_short_as_the_wish() -> None:

@@ -17,7 +17,7 @@ from bucketingest.write.recovery.command import RollbackExecutor
 from bucketingest.write.recovery.decide import Step, choose
 from bucketingest.write.recovery.survey import survey
 from support.storage.flaky_storage import FlakyStorage
-from support.tables.decided_commits import ALL, by_a_commit, by_a_compaction, leave_decided
+from support.tables.instants.decided_commits import ALL, by_a_commit, by_a_compaction, leave_decided
 from support.tables.other_writers import archive, commit, schedule_compaction
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row

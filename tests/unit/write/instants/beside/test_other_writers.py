@@ -17,7 +17,7 @@ from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import InstantAborted
 from support.storage.flaky_storage import FlakyStorage
-from support.tables.abandoned import Killed, die
+from support.tables.instants.abandoned import Killed, die
 from support.tables.other_writers import (
     KEYS,
     ROWS,

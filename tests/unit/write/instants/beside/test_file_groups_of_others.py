@@ -8,7 +8,7 @@ from bucketingest.index.errors import DuplicateFileGroup
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.errors import InstantAborted
 from support.storage.flaky_storage import FlakyStorage
-from support.tables.abandoned import Killed, die
+from support.tables.instants.abandoned import Killed, die
 from support.tables.other_writers import (
     KEYS,
     ROWS,

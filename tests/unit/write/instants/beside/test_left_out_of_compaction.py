@@ -14,7 +14,7 @@ from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal
 from support.storage.flaky_storage import FlakyStorage
-from support.tables.decided_commits import ALL, SECOND, is_completed_file
+from support.tables.instants.decided_commits import ALL, SECOND, is_completed_file
 from support.tables.other_writers import archive, commit, next_time, schedule_compaction
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row

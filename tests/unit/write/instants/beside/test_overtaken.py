@@ -21,7 +21,7 @@ from bucketingest.write.recovery.command import RollbackExecutor
 from bucketingest.write.recovery.decide import Step, choose
 from bucketingest.write.recovery.survey import survey
 from support.storage.flaky_storage import FlakyStorage
-from support.tables.decided_commits import (
+from support.tables.instants.decided_commits import (
     ALL,
     FIRST,
     SECOND,

@@ -1,0 +1,67 @@
+"""The result of a schedule: what is wrong, the steps before it, and how often each event happened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+COUNTED: Final = (
+    "crash at",
+    "unavailable at",
+    "late",
+    "stalls",
+    "stale list",
+    "pages of a list",
+    "position lost",
+    "leaps",
+    "edits",
+    "schedules",
+    "requests",
+    "ends",
+    "compacts",
+    "cleans",
+    "archives",
+    "deletes",
+    "adds a column",
+    "compactions completed",
+    "compactions gone",
+    "compactions void",
+    "cleans of its own",
+    "archived by itself",
+    "takes off again",
+    "aimed fault",
+    "savepoints",
+    "gives savepoints up",
+    "restores",
+    "undoes",
+    "rounds",
+)
+"""Events of the world that a verdict counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of a schedule."""
+
+    seed: int
+    kind: str
+    violations: list[str]
+    steps: list[str]
+    counts: Counter[str]
+    """How often each event happened."""
+    state: bool = False
+    """Whether the table had an index with a state."""
+
+    @property
+    def report(self) -> str:
+        """For a person: what is wrong, the steps before it, how to reproduce it."""
+        return "\n".join(
+            [
+                f"seed {self.seed} ({self.kind}): {len(self.violations)} violations",
+                *(f"  ! {violation}" for violation in self.violations[:12]),
+                "last steps:",
+                *(f"  {step}" for step in self.steps),
+                f"again: make simulate SEED={self.seed}{' STATE=1' if self.state else ''}",
+            ]
+        )
