@@ -11,10 +11,10 @@ from obstore.exceptions import GenericError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from bucketingest.storage import InvalidLocation, PathRoom, StorageError, open_storage, path_room
-from bucketingest.storage.failures import Secrets, translated
 from bucketingest.storage.limits import Use
 from bucketingest.storage.locations import CloudLocation
-from bucketingest.storage.object_storage import ObjectStorage
+from bucketingest.storage.remote.failures import Secrets, translated
+from bucketingest.storage.remote.object_storage import ObjectStorage
 from support.storage.scripted_s3 import scripted_s3
 
 SECRET = "wJalrXUtnFEMIsecret"

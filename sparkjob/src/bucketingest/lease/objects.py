@@ -10,7 +10,7 @@ from typing import Final
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.lease.record import KEPT, LeaseRecord
-from bucketingest.storage import AlreadyExists, NotFound, Storage, StorageError, StorageUnavailable
+from bucketingest.storage import NotFound, Storage, StorageError, StorageUnavailable, create_or_get
 
 LEASES: Final = f"{OWN_DIRECTORY}/lease"
 _LOOKS_MAX: Final = 10
@@ -46,13 +46,9 @@ def take(storage: Storage, step: Step) -> bool:
 def create(storage: Storage, number: int, content: bytes) -> bool:
     """Create the lease object; returns whether it holds our content now. A retried create finds its own object."""
     try:
-        storage.create(_path(number), content)
-    except AlreadyExists:
-        try:
-            return storage.get(_path(number)) == content
-        except NotFound:
-            return False
-    return True
+        return create_or_get(storage, _path(number), content) == content
+    except NotFound:
+        return False
 
 
 def newest_lease(storage: Storage) -> tuple[int, LeaseRecord | None]:

@@ -1,5 +1,6 @@
 """Object stores and file systems behind one small interface."""
 
+from bucketingest.storage.agreement import create_or_get, created, get_if_there
 from bucketingest.storage.errors import (
     AccessDenied,
     AlreadyExists,
@@ -35,6 +36,9 @@ __all__ = [
     "StorageError",
     "StorageUnavailable",
     "Version",
+    "create_or_get",
+    "created",
+    "get_if_there",
     "open_storage",
     "path_room",
     "verify_create_if_absent",

@@ -10,8 +10,8 @@ from bucketingest.storage.interface import Storage
 from bucketingest.storage.limits import FILE_NAME_BYTES_MAX, FILE_PATH_BYTES_MAX, KEY_BYTES_MAX, PathRoom
 from bucketingest.storage.local.storage import LocalStorage
 from bucketingest.storage.locations import CloudLocation, MemoryLocation
-from bucketingest.storage.object_storage import ObjectStorage
 from bucketingest.storage.paths import path_problem
+from bucketingest.storage.remote.object_storage import ObjectStorage
 
 SUPPORTED = "a local path, file://, memory://, s3://, s3a://, gs://, abfss://, abfs:// or az://"
 

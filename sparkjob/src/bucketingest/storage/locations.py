@@ -12,8 +12,8 @@ from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
 from bucketingest.storage import limits
 from bucketingest.storage.errors import InvalidLocation
-from bucketingest.storage.failures import OBSTORE_ERRORS, Secrets, translated
 from bucketingest.storage.limits import Use
+from bucketingest.storage.remote.failures import OBSTORE_ERRORS, Secrets, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable

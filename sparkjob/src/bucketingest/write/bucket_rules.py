@@ -37,7 +37,7 @@ from bucketingest.hudi.timeline.instant import (
 )
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.spec.partition_pattern import literal_pattern
-from bucketingest.storage import AlreadyExists, NotFound, Storage
+from bucketingest.storage import NotFound, Storage, created
 from bucketingest.write.errors import RulesConflict
 from bucketingest.write.pipeline_names import PIPELINE
 
@@ -67,9 +67,7 @@ def settle_rules(
             return current
         config = _next(storage, definition, current)
         check_lease()  # last: nothing slow happens between this and the file
-        try:
-            storage.create(config.path, config.encode())
-        except AlreadyExists:  # our own, whose answer was lost, or another writer's
+        if not created(storage, config.path, config.encode()):  # our own, whose answer was lost, or another writer's
             log.warning("bucket rules exist", extra={"config": config.path})
         changed = load_rules(storage, definition.buckets)
         if changed.config != config:

@@ -8,7 +8,7 @@ import pytest
 from bucketingest.hudi.errors import InvalidTable, LockLost
 from bucketingest.hudi.lock.storage_lock import CLOCK_DRIFT, LOCK_PATH, HeldStorageLock, LockContent, StorageLock
 from bucketingest.storage import ConditionalStorage, Data, StorageUnavailable, Version, open_storage
-from bucketingest.storage.object_storage import ObjectStorage
+from bucketingest.storage.remote.object_storage import ObjectStorage
 from support.locks.clocks import FakeClock
 
 VALIDITY = timedelta(seconds=30)

@@ -34,7 +34,7 @@ from bucketingest.hudi.timeline.instant import (
     Instant,
 )
 from bucketingest.hudi.timeline.timeline import path_of
-from bucketingest.storage import AlreadyExists, Changed, ConditionalStorage, NotFound, Storage
+from bucketingest.storage import Changed, ConditionalStorage, NotFound, Storage, create_or_get, created
 
 ROWS: Final = pa.schema(
     [
@@ -131,12 +131,8 @@ def create_file(storage: Storage, times: tuple[str, str], level: int, data: byte
     for more in range(_TRIES_MAX):
         name = f"{first}_{int(last) + more:0{len(last)}d}_{level}.parquet"
         path = f"{HISTORY_DIRECTORY}/{name}"
-        try:
-            storage.create(path, data)
-        except AlreadyExists:
-            if storage.get(path) != data:
-                continue
-        return ManifestEntry(name, len(data))
+        if create_or_get(storage, path, data) == data:
+            return ManifestEntry(name, len(data))
     raise TimelineError(
         f"{storage.url}/{HISTORY_DIRECTORY}: {_TRIES_MAX} files named {first}_{last}_{level}.parquet or later have "
         "other content: delete those that no manifest names"
@@ -159,11 +155,8 @@ def publish(storage: Storage, added: ManifestEntry, removed: Collection[str], ch
         check()
         if not storage.exists(f"{HISTORY_DIRECTORY}/{added.name}"):
             break
-        try:
-            storage.create(path, content)
-        except AlreadyExists:
-            if storage.get(path) != content:
-                continue
+        if create_or_get(storage, path, content) != content:
+            continue
         check()
         publish_version(storage, number)
         return
@@ -184,9 +177,7 @@ def publish_version(storage: Storage, number: int) -> None:
             if int(current) < number:
                 storage.replace(VERSION_PATH, content, version)
         except NotFound:
-            try:
-                storage.create(VERSION_PATH, content)
-            except AlreadyExists:
+            if not created(storage, VERSION_PATH, content):
                 continue
         except Changed:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bucketingest.hudi.naming import TEMP_DIRECTORY, join, split
-from bucketingest.storage.errors import AlreadyExists
+from bucketingest.storage.agreement import created
 from bucketingest.storage.interface import HasDirectories, Storage
 
 _SUFFIX = ".marker.CREATE"
@@ -29,10 +29,7 @@ def marker_path(instant_time: str, partition_path: str, file_name: str) -> str:
 
 def create_marker(storage: Storage, instant_time: str, partition_path: str, file_name: str) -> None:
     """Mark a data file before it is written. Marking it again is not an error."""
-    try:
-        storage.create(marker_path(instant_time, partition_path, file_name), b"")
-    except AlreadyExists:
-        return
+    created(storage, marker_path(instant_time, partition_path, file_name), b"")
 
 
 def marked_files(storage: Storage, instant_time: str) -> frozenset[str]:

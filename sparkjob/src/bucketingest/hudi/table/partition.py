@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bucketingest.hudi.naming import PARTITION_METADATA_NAME, join
 from bucketingest.hudi.timeline.instant import parse_time
-from bucketingest.storage.errors import AlreadyExists
+from bucketingest.storage.agreement import created
 from bucketingest.storage.interface import Storage
 
 
@@ -25,8 +25,4 @@ def partition_metadata(partition_path: str, instant_time: str) -> str:
 def ensure_partition_metadata(storage: Storage, partition_path: str, instant_time: str) -> bool:
     """Mark the partition unless it is marked. Returns whether this call did it. Safe for concurrent callers."""
     path = join(partition_path, PARTITION_METADATA_NAME)
-    try:
-        storage.create(path, partition_metadata(partition_path, instant_time).encode("ascii"))
-    except AlreadyExists:
-        return False
-    return True
+    return created(storage, path, partition_metadata(partition_path, instant_time).encode("ascii"))

@@ -18,6 +18,7 @@ from bucketingest.hudi.timeline.instant import (
     Instant,
     State,
 )
+from bucketingest.storage.agreement import create_or_get
 from bucketingest.storage.errors import AlreadyExists
 from bucketingest.storage.interface import Storage
 
@@ -176,12 +177,8 @@ def complete(
 
 def _create_or_adopt(storage: Storage, instant: Instant, content: bytes) -> None:
     path = path_of(instant)
-    try:
-        storage.create(path, content)
-    except AlreadyExists as error:
-        if storage.get(path) == content:
-            return
+    if create_or_get(storage, path, content) != content:
         raise InstantExists(
             f"{storage.url}: {path} exists with other content: another writer works on this instant; "
             "stop and reload the timeline"
-        ) from error
+        )

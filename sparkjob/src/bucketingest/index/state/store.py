@@ -18,7 +18,8 @@ from bucketingest.index.state.envelope import sealed, unsealed
 from bucketingest.index.state.hashing import SEED_BYTES, KeyHasher
 from bucketingest.index.state.manifest import Manifest
 from bucketingest.index.state.runs.run_file import DIGEST_BYTES, TABLE_ID_BYTES
-from bucketingest.storage.errors import AlreadyExists, NotFound
+from bucketingest.storage.agreement import create_or_get, created, get_if_there
+from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
 
 STATE_DIRECTORY: Final = f"{OWN_DIRECTORY}/state"
@@ -48,14 +49,10 @@ class StateStore:
         """
         path = f"{STATE_DIRECTORY}/format"
         seed = (new_seed or os.urandom(SEED_BYTES)).hex()
-        try:
-            data = storage.get(path)
-        except NotFound:
-            data = sealed("format", {"seed": seed, "identity": _IDENTITY}, _NO_TABLE)
-            try:
-                storage.create(path, data)
-            except AlreadyExists:  # another process was faster
-                data = storage.get(path)
+        data = get_if_there(storage, path)
+        if data is None:
+            wanted = sealed("format", {"seed": seed, "identity": _IDENTITY}, _NO_TABLE)
+            data = create_or_get(storage, path, wanted)
         source = f"{storage.url}/{path}"
         content = unsealed("format", data, _NO_TABLE, source=source)
         if content.get("identity") != _IDENTITY:
@@ -69,12 +66,9 @@ class StateStore:
 
     def put_run(self, digest: str, file: pathlib.Path) -> None:
         """Store a run. One of this name that is there already has the same content; a damaged one is replaced."""
-        try:
-            self.storage.create(_run_path(digest), file)
-        except AlreadyExists:
-            if not self._is_whole(digest):
-                log.warning("damaged run replaced", extra={"path": _run_path(digest)})
-                self.storage.put(_run_path(digest), file)
+        if not created(self.storage, _run_path(digest), file) and not self._is_whole(digest):
+            log.warning("damaged run replaced", extra={"path": _run_path(digest)})
+            self.storage.put(_run_path(digest), file)
 
     def get_run(self, digest: str, target: pathlib.Path) -> None:
         """Copy a run into a local file, which `Run.open` then checks. Raises NotFound."""
@@ -88,10 +82,7 @@ class StateStore:
 
     def put_manifest(self, instant: str, manifest: Manifest) -> None:
         """Store the state after this instant, unless another process was faster."""
-        try:
-            self.storage.create(_manifest_path(instant), sealed("manifest", manifest.as_json(), self.table_id))
-        except AlreadyExists:
-            return
+        created(self.storage, _manifest_path(instant), sealed("manifest", manifest.as_json(), self.table_id))
 
     def newest_manifest(self) -> Manifest:
         """The newest manifest that can be read; an empty one if there is none: then all keys are loaded again.

@@ -10,7 +10,7 @@ from typing import Final
 from bucketingest.hudi.errors import InvalidTable, TimelineError
 from bucketingest.hudi.history.writer import Check
 from bucketingest.hudi.naming import OWN_DIRECTORY
-from bucketingest.storage import AlreadyExists, NotFound, Storage
+from bucketingest.storage import NotFound, Storage, created
 
 HORIZONS: Final = f"{OWN_DIRECTORY}/services/archive"
 KEPT: Final = 3
@@ -34,9 +34,7 @@ def raise_horizon(storage: Storage, horizon: str, check: Check) -> None:
             return
         number = max(numbers, default=0) + 1
         check()
-        try:
-            storage.create(_path(number), json.dumps({"horizon": horizon}).encode())
-        except AlreadyExists:
+        if not created(storage, _path(number), json.dumps({"horizon": horizon}).encode()):
             continue
         storage.delete_many([_path(old) for old in numbers if old <= number - KEPT])
         return

@@ -9,13 +9,12 @@ Both are created if absent, where neither readers nor Hudi's writers look.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.hudi.timeline.instant import format_time
-from bucketingest.storage import AlreadyExists, NotFound, Storage
+from bucketingest.storage import Storage, create_or_get, created, get_if_there
 from bucketingest.write.instants.records import CommitDecision, decision_bytes, decision_of
 
 _ROOT: Final = f"{OWN_DIRECTORY}/services/clean"
@@ -51,24 +50,16 @@ class StoredDecisions:
 
     def decided(self, clean: str) -> CommitDecision | None:
         """What was decided; None until then."""
-        try:
-            return _commit_of(self._storage.get(_path(clean, "decision")))
-        except NotFound:
-            return None
+        content = get_if_there(self._storage, _path(clean, "decision"))
+        return None if content is None else _commit_of(content)
 
     def decide(self, clean: str, wanted: CommitDecision) -> CommitDecision:
         """Decide, or read what was decided before. The answer is final."""
-        path = _path(clean, "decision")
-        try:
-            self._storage.create(path, decision_bytes(wanted))
-        except AlreadyExists:
-            return _commit_of(self._storage.get(path))
-        return wanted
+        return _commit_of(create_or_get(self._storage, _path(clean, "decision"), decision_bytes(wanted)))
 
     def mark_done(self, clean: str) -> None:
         """Nothing is left to do for the clean. It may be repeated."""
-        with suppress(AlreadyExists):
-            self._storage.create(_path(clean, "done"), b"")
+        created(self._storage, _path(clean, "done"), b"")
 
     def forget(self, now: datetime) -> None:
         """Delete the objects of old cleans that are done; `done` last, as without it the clean would count as open."""

@@ -27,7 +27,7 @@ from bucketingest.services.compaction.records import (
     decode_results,
     encode_results,
 )
-from bucketingest.storage import AlreadyExists, NotFound, Storage
+from bucketingest.storage import Storage, create_or_get, get_if_there
 
 ROOT: Final = f"{OWN_DIRECTORY}/services/compaction"
 _START, _VOID = b"start", b"void"
@@ -47,27 +47,27 @@ class CompactionJournal:
     def put_plan(self, number: int, plan: PlanRecord) -> bool:
         """Record a plan; False if the number is taken by another one."""
         content = plan.encode()
-        return self._create(self.path(number, "plan"), content) == content
+        return create_or_get(self._storage, self.path(number, "plan"), content) == content
 
     def plan(self, number: int) -> PlanRecord | None:
         """The plan; None if there is none. Raises NewerFormat and InvalidTable."""
         path = self.path(number, "plan")
-        content = self._get(path)
+        content = get_if_there(self._storage, path)
         return None if content is None else PlanRecord.decode(content, path)
 
     def put_go(self, number: int, *, start: bool) -> bool:
         """Record whether the compaction may be carried out, unless that is recorded; returns what is."""
-        return self._create(self.path(number, "go"), _START if start else _VOID) == _START
+        return create_or_get(self._storage, self.path(number, "go"), _START if start else _VOID) == _START
 
     def go(self, number: int) -> bool | None:
         """Whether it may be carried out; None until that is recorded."""
-        content = self._get(self.path(number, "go"))
+        content = get_if_there(self._storage, self.path(number, "go"))
         return None if content is None else content == _START
 
     def open_round(self, number: int, round_number: int, opened: Round) -> Round:
         """Open a round, or read what another process opened under its number."""
         path = self._round(number, round_number, "opened")
-        return Round.decode(self._create(path, opened.encode()), path)
+        return Round.decode(create_or_get(self._storage, path, opened.encode()), path)
 
     def newest_round(self, number: int) -> tuple[int, Round | None]:
         """Number and content of the newest round; 0 and None before the first."""
@@ -81,7 +81,7 @@ class CompactionJournal:
 
     def put_results(self, number: int, round_number: int, chunk: int, results: Sequence[OperationResult]) -> None:
         """Record the results of a chunk, unless they are recorded."""
-        self._create(self._round(number, round_number, f"result/{chunk}"), encode_results(results))
+        create_or_get(self._storage, self._round(number, round_number, f"result/{chunk}"), encode_results(results))
 
     def result_chunks(self, number: int, round_number: int) -> set[int]:
         """The chunks that have results."""
@@ -96,21 +96,21 @@ class CompactionJournal:
     def decide(self, number: int, round_number: int, wanted: Decided) -> Decided:
         """End a round, or read how it was ended. The answer is final."""
         path = self._round(number, round_number, "decision")
-        return Decided.decode(self._create(path, wanted.encode()), path)
+        return Decided.decode(create_or_get(self._storage, path, wanted.encode()), path)
 
     def decision(self, number: int, round_number: int) -> Decided | None:
         """How a round ended; None until then."""
         path = self._round(number, round_number, "decision")
-        content = self._get(path)
+        content = get_if_there(self._storage, path)
         return None if content is None else Decided.decode(content, path)
 
     def mark_done(self, number: int, end: End) -> End:
         """Record how the compaction ended, unless that is recorded; returns what is."""
-        return End(self._create(self.path(number, "done"), end.encode()).decode())
+        return End(create_or_get(self._storage, self.path(number, "done"), end.encode()).decode())
 
     def done(self, number: int) -> End | None:
         """How it ended; None until then."""
-        content = self._get(self.path(number, "done"))
+        content = get_if_there(self._storage, self.path(number, "done"))
         return None if content is None else End(content.decode())
 
     def forget(self, number: int) -> None:
@@ -127,17 +127,3 @@ class CompactionJournal:
 
     def _round(self, number: int, round_number: int, name: str) -> str:
         return self.path(number, f"round/{round_number}/{name}")
-
-    def _get(self, path: str) -> bytes | None:
-        try:
-            return self._storage.get(path)
-        except NotFound:
-            return None
-
-    def _create(self, path: str, content: bytes) -> bytes:
-        """Create the object; returns what it holds now."""
-        try:
-            self._storage.create(path, content)
-        except AlreadyExists:
-            return self._storage.get(path)
-        return content

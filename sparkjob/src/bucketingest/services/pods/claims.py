@@ -21,7 +21,7 @@ from typing import Final
 
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.storage import AlreadyExists, NotFound, Storage, StorageError
+from bucketingest.storage import NotFound, Storage, StorageError, created
 
 log = logging.getLogger(__name__)
 
@@ -105,11 +105,8 @@ class Claims:
         for chunk in free:
             number = newest[chunk].number + 1 if chunk in newest else 1
             claim = _Claim(chunk, number, f"{self._root}/{chunk}/{number}")
-            try:
-                self._storage.create(claim.path, self._content(None))
-            except AlreadyExists:
-                continue
-            return claim
+            if created(self._storage, claim.path, self._content(None)):
+                return claim
         return None
 
     def _look(self) -> dict[int, _Claim]:

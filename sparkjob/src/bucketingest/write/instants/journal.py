@@ -33,7 +33,7 @@ from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import WrittenFile
 from bucketingest.hudi.timeline.instant import format_time
 from bucketingest.hudi.timeline.overtaking import Committed
-from bucketingest.storage import AlreadyExists, NotFound, Storage
+from bucketingest.storage import Storage, create_or_get, created, get_if_there
 from bucketingest.write.errors import FencedOut, PositionLost, WriteError
 from bucketingest.write.instants.records import (
     CommitDecision,
@@ -74,7 +74,7 @@ class Journal:
         epoch = max(self._epochs(), default=0) + 1
         claim = json.dumps({"claimant": claimant, "id": str(uuid.uuid4())}).encode()
         while True:
-            if self._create(self._epoch_path(epoch), claim) is None:
+            if create_or_get(self._storage, self._epoch_path(epoch), claim) == claim:
                 self._storage.delete_many(
                     [self._epoch_path(old) for old in self._epochs() if old <= epoch - KEPT_EPOCHS]
                 )
@@ -94,11 +94,11 @@ class Journal:
 
     def keep_beginning(self, digest: str, content: bytes) -> None:
         """Record where the first start of a source began; the first record counts. `digest`: of what was configured."""
-        self._create(f"{self._root}/beginning/{digest}", content)
+        created(self._storage, f"{self._root}/beginning/{digest}", content)
 
     def beginning(self, digest: str) -> bytes | None:
         """Where the first start began; None until it is recorded."""
-        return self._get(f"{self._root}/beginning/{digest}")
+        return get_if_there(self._storage, f"{self._root}/beginning/{digest}")
 
     def instants(self) -> list[str]:
         """Request times of the instants that have journal objects, ascending."""
@@ -111,19 +111,15 @@ class Journal:
 
         Two attempts that chose the same time must not both use it: one would roll back the other's instant.
         """
-        try:
-            self._storage.create(self._path(instant, "intent/1"), intent_bytes(intent))
-        except AlreadyExists:
-            return False
-        return True
+        return created(self._storage, self._path(instant, "intent/1"), intent_bytes(intent))
 
     def put_intent(self, instant: str, sequence: int, intent: Intent) -> None:
         """Record the rows of a further micro-batch of an instant, or of one that comes again, before any is written."""
         content = intent_bytes(intent)
-        existing = self._create(self._path(instant, f"intent/{sequence}"), content)
+        existing = create_or_get(self._storage, self._path(instant, f"intent/{sequence}"), content)
         if existing == _CLOSED:
             raise PositionLost(f"instant {instant} was closed for its commit before micro-batch {sequence} started")
-        if existing is not None and not intent_of(existing).same_files_as(intent):
+        if existing != content and not intent_of(existing).same_files_as(intent):
             raise WriteError(
                 f"instant {instant}, micro-batch {sequence} was started with other rows: {existing.decode()}, "
                 f"now {content.decode()}"
@@ -131,23 +127,22 @@ class Journal:
 
     def put_plan(self, instant: str, digest: str, content: bytes) -> None:
         """Record a plan of an index with a state, named by its content; an intent then selects it."""
-        self._create(self._path(instant, f"assign/{digest}"), content)
+        created(self._storage, self._path(instant, f"assign/{digest}"), content)
 
     def plan(self, instant: str, digest: str) -> bytes | None:
         """The plan of this name."""
-        return self._get(self._path(instant, f"assign/{digest}"))
+        return get_if_there(self._storage, self._path(instant, f"assign/{digest}"))
 
     def intent(self, instant: str, sequence: int) -> Intent | None:
         """The intent of a micro-batch that was started."""
-        content = self._get(self._path(instant, f"intent/{sequence}"))
+        content = get_if_there(self._storage, self._path(instant, f"intent/{sequence}"))
         return None if content is None or content == _CLOSED else intent_of(content)
 
     def close(self, instant: str, sequence: int) -> bool:
         """Take the name with which a further micro-batch would start, so that none can start once a commit is decided:
         its files would be visible by their names alone. False if one was started before.
         """
-        existing = self._create(self._path(instant, f"intent/{sequence}"), _CLOSED)
-        return existing is None or existing == _CLOSED
+        return create_or_get(self._storage, self._path(instant, f"intent/{sequence}"), _CLOSED) == _CLOSED
 
     def put_ledger(self, instant: str, sequence: int, entry: LedgerEntry) -> LedgerEntry:
         """Record that every row of the micro-batch is in storage; returns what is recorded.
@@ -155,12 +150,13 @@ class Journal:
         That is another entry if another attempt was first: it names the same data files, but its own dead letters, and
         only recorded dead letters may be published.
         """
-        existing = self._create(self._path(instant, f"ledger/{sequence}"), ledger_bytes(entry))
-        return entry if existing is None else ledger_of(existing)
+        content = ledger_bytes(entry)
+        existing = create_or_get(self._storage, self._path(instant, f"ledger/{sequence}"), content)
+        return entry if existing == content else ledger_of(existing)
 
     def ledger(self, instant: str, sequence: int) -> LedgerEntry | None:
         """What a micro-batch wrote, if it is complete."""
-        content = self._get(self._path(instant, f"ledger/{sequence}"))
+        content = get_if_there(self._storage, self._path(instant, f"ledger/{sequence}"))
         return None if content is None else ledger_of(content)
 
     def ledgers(self, instant: str) -> tuple[LedgerEntry, ...]:
@@ -174,12 +170,13 @@ class Journal:
 
     def decide(self, instant: str, wanted: Decision) -> Decision:
         """Decide the instant, or read what was decided before. The answer is final."""
-        existing = self._create(self._path(instant, "decision"), decision_bytes(wanted))
-        return wanted if existing is None else decision_of(existing)
+        content = decision_bytes(wanted)
+        existing = create_or_get(self._storage, self._path(instant, "decision"), content)
+        return wanted if existing == content else decision_of(existing)
 
     def decision(self, instant: str) -> Decision | None:
         """What was decided; None until then."""
-        content = self._get(self._path(instant, "decision"))
+        content = get_if_there(self._storage, self._path(instant, "decision"))
         return None if content is None else decision_of(content)
 
     def completion_time(self, instant: str) -> str | None:
@@ -192,8 +189,8 @@ class Journal:
     def mark_done(self, instant: str, *, aborted: bool = False) -> None:
         """Nothing is left to do for the instant, except to sweep it if it was aborted."""
         if aborted:
-            self._create(self._path(instant, "aborted"), b"")
-        self._create(self._path(instant, "done"), b"")
+            created(self._storage, self._path(instant, "aborted"), b"")
+        created(self._storage, self._path(instant, "done"), b"")
 
     def is_aborted(self, instant: str) -> bool:
         """Whether the instant was done by aborting it."""
@@ -204,11 +201,11 @@ class Journal:
         started at the missing rows.
         """
         newest = max(self.instants(), default=instant)
-        self._create(self._path(instant, "overtaken"), json.dumps({"why": why, "newest": newest}).encode())
+        created(self._storage, self._path(instant, "overtaken"), json.dumps({"why": why, "newest": newest}).encode())
 
     def newest_when_overtaken(self, instant: str) -> str:
         """The newest instant when this one was marked as overtaken."""
-        return str(json.loads(self._get(self._path(instant, "overtaken")) or b"{}").get("newest", ""))
+        return str(json.loads(get_if_there(self._storage, self._path(instant, "overtaken")) or b"{}").get("newest", ""))
 
     def is_overtaken(self, instant: str) -> bool:
         """Whether the instant's rows count as not in the table."""
@@ -233,7 +230,7 @@ class Journal:
     def mark_audited(self, compactions: Iterable[str], gone: Iterable[str]) -> None:
         """Record that the plans of compactions were audited, and delete the records of those off the timeline."""
         for compaction in compactions:
-            self._create(f"{self._root}/audited/{compaction}", b"")
+            created(self._storage, f"{self._root}/audited/{compaction}", b"")
         self._storage.delete_many([f"{self._root}/audited/{compaction}" for compaction in gone])
 
     def is_forgotten(self, instant: str) -> bool:
@@ -280,21 +277,3 @@ class Journal:
 
     def _path(self, instant: str, name: str) -> str:
         return f"{self._root}/instants/{instant}/{name}".rstrip("/")
-
-    def _get(self, path: str) -> bytes | None:
-        try:
-            return self._storage.get(path)
-        except NotFound:
-            return None
-
-    def _create(self, path: str, content: bytes) -> bytes | None:
-        """Create the object; None if it holds our content now, else what it holds.
-
-        A retried create whose answer was lost finds its own object: equal content is success.
-        """
-        try:
-            self._storage.create(path, content)
-        except AlreadyExists:
-            existing = self._storage.get(path)
-            return None if existing == content else existing
-        return None

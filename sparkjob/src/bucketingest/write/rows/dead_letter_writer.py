@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from bucketingest.storage import AlreadyExists, Storage, open_storage
+from bucketingest.storage import created, open_storage
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.dead_letter_files import staged_path
 from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA, dead_letter_file
@@ -71,7 +71,7 @@ class DeadLetterWriter:
             name = f"{self._plan.instant_time}_{self._plan.sequence}_{part}.parquet"
             storage = open_storage(self._plan.dead_letters_url, self._plan.storage_options)
             path = staged_path(self._plan.pipeline, self._plan.instant_time, name)
-            adopted, size = not _created(storage, path, content), len(content)
+            adopted, size = not created(storage, path, content), len(content)
         self._statuses.append(
             WriteStatus(
                 task=self._task,
@@ -83,14 +83,6 @@ class DeadLetterWriter:
                 adopted=adopted,
             )
         )
-
-
-def _created(storage: Storage, path: str, content: bytes) -> bool:
-    try:
-        storage.create(path, content)
-    except AlreadyExists:
-        return False
-    return True
 
 
 def _completed(batch: pa.RecordBatch, instant_time: str) -> pa.RecordBatch:

@@ -10,13 +10,13 @@ import obstore
 
 from bucketingest.storage import limits
 from bucketingest.storage.buffers import opened, total_size
-from bucketingest.storage.conditional_put import ConditionalPut
 from bucketingest.storage.errors import InvalidLocation, NotFound, ObjectTooLarge
-from bucketingest.storage.failures import OBSTORE_ERRORS, translated
 from bucketingest.storage.interface import Data, Level, ObjectInfo, Version
 from bucketingest.storage.limits import Use
 from bucketingest.storage.locations import Location
 from bucketingest.storage.paths import check_path, check_prefix
+from bucketingest.storage.remote.conditional_put import ConditionalPut
+from bucketingest.storage.remote.failures import OBSTORE_ERRORS, translated
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

@@ -17,8 +17,8 @@ import obstore
 
 from bucketingest.storage import limits
 from bucketingest.storage.errors import AlreadyExists, Changed, NotFound, StorageError, StorageUnavailable
-from bucketingest.storage.failures import OBSTORE_ERRORS, Secrets, translated
 from bucketingest.storage.interface import Version
+from bucketingest.storage.remote.failures import OBSTORE_ERRORS, Secrets, translated
 
 if TYPE_CHECKING:
     from obstore import PutResult, UpdateVersion
