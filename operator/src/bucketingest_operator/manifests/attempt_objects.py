@@ -11,6 +11,7 @@ import yaml
 from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND, BucketIngest
 from bucketingest_operator.manifests.names import Names
+from bucketingest_operator.manifests.pod_section import settings_of_pod
 from bucketingest_operator.manifests.pod_specs import (
     HTTP_PORT,
     SPARK_DEFAULTS_FILE,
@@ -90,7 +91,7 @@ class Manifests:
         self.wanted = wanted
         self.namespace = namespace
         self.uid = uid
-        self.settings = settings
+        self.settings = settings_of_pod(settings, wanted.spec.pod, {UID_LABEL: uid})
         self.names = Names(wanted.metadata.name, uid)
 
     def attempt(self, number: int, attempt_input: AttemptInput) -> list[Manifest]:

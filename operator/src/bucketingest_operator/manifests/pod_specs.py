@@ -196,6 +196,8 @@ def _pod(account: str, settings: JobSettings) -> dict[str, Any]:
         spec["nodeSelector"] = dict(settings.node_selector)
     if settings.tolerations:
         spec["tolerations"] = [dict(each) for each in settings.tolerations]
+    if settings.topology_spread:
+        spec["topologySpreadConstraints"] = [dict(each) for each in settings.topology_spread]
     if settings.priority_class is not None:
         spec["priorityClassName"] = settings.priority_class
     return spec
@@ -227,7 +229,15 @@ def _volumes(settings: JobSettings) -> tuple[list[dict[str, Any]], list[dict[str
 
 def _env(variables: Mapping[str, str], settings: JobSettings) -> list[dict[str, Any]]:
     """Environment variables of a container; those of the operator win."""
-    return [{"name": name, "value": value} for name, value in {**settings.env, **variables}.items()]
+    plain = {**settings.env, **variables}
+    references = {name: key for name, key in settings.env_secret_keys.items() if name not in variables}
+    return [
+        *({"name": name, "value": value} for name, value in plain.items() if name not in references),
+        *(
+            {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+            for name, (secret, key) in references.items()
+        ),
+    ]
 
 
 def _probe(path: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ class JobSettings:
         grace: Time for a driver to commit and end; its pod gets some seconds more.
         run_as_user: User and group of all processes.
         env: Environment variables of all jobs, such as a region or an endpoint. No secrets: pods show them.
+        env_secret_keys: Environment variables of one resource: name -> name and key of a Secret.
         env_from_secrets: Names of Secrets in the job's namespace whose keys become environment variables, such as
             credentials for storage. One that does not exist is ignored.
         volumes: Kubernetes volumes of driver, executors and rollback Job, such as a claim for tables at `file` paths.
@@ -28,6 +29,7 @@ class JobSettings:
         pod_annotations: Additional annotations of all pods.
         node_selector: Labels of the nodes that pods may run on.
         tolerations: Kubernetes tolerations.
+        topology_spread: Kubernetes topology spread constraints, with their selectors.
         priority_class: Name of the pods' PriorityClass.
         master: Spark's name of the API server.
         cluster_domain: Suffix of a Service's DNS name after its name and namespace.
@@ -39,6 +41,7 @@ class JobSettings:
     grace: timedelta = timedelta(seconds=60)
     run_as_user: int = 10001
     env: Mapping[str, str] = field(default_factory=dict)
+    env_secret_keys: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     env_from_secrets: tuple[str, ...] = ()
     volumes: tuple[Mapping[str, Any], ...] = ()
     volume_mounts: tuple[Mapping[str, Any], ...] = ()
@@ -47,6 +50,7 @@ class JobSettings:
     pod_annotations: Mapping[str, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
+    topology_spread: tuple[Mapping[str, Any], ...] = ()
     priority_class: str | None = None
     master: str = "k8s://https://kubernetes.default.svc:443"
     cluster_domain: str = "svc"

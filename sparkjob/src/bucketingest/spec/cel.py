@@ -178,6 +178,18 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     ),
     "errors.deadLetterPath": (_PLAIN_PATH,),
     "checkpoint.path": (_PLAIN_PATH,),
+    "pod.env": (
+        CelRule(
+            "self.all(each, has(each.value) != has(each.secretKeyRef))", "must each have one of value and secretKeyRef"
+        ),
+    ),
+    "pod.volumes": (
+        CelRule(
+            "self.all(each, [has(each.secret), has(each.configMap), has(each.persistentVolumeClaim)]"
+            ".filter(given, given).size() == 1)",
+            "must each have exactly one of secret, configMap, persistentVolumeClaim",
+        ),
+    ),
     "spark.conf": (
         CelRule("self.all(name, name.startsWith('spark.'))", "must have names that start with spark."),
         _refuses(SPARK_SETTINGS, "use the fields of the spec"),

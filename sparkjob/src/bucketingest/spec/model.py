@@ -10,6 +10,7 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bucketingest.spec.base import SpecModel
+from bucketingest.spec.fields.pod import Pod
 from bucketingest.spec.fields.runtime import Checkpoint, Commit, Errors, Health, Restart, Slo
 from bucketingest.spec.fields.schema import inlined_schema, with_defaults
 from bucketingest.spec.fields.services import Services
@@ -100,6 +101,7 @@ class BucketIngestSpec(SpecModel):
     restart: Restart = Field(default=Restart(), description="When the operator gives up restarting.")
     slo: Slo = Field(default=Slo(), description="What the pipeline promises to readers.")
     spark: Spark = Field(default=Spark(), description="The Spark application that runs the pipeline.")
+    pod: Pod = Field(default=Pod(), description="The pods of the pipeline on a cluster.")
 
     @model_validator(mode="wrap")
     @classmethod
@@ -218,6 +220,7 @@ __all__ = [
     "Index",
     "KafkaSource",
     "Metadata",
+    "Pod",
     "RateSource",
     "Restart",
     "SecretReference",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bucketingest.spec.fields.options import FILES_OPTIONS, KAFKA_OPTIONS, SPARK_SETTINGS, TABLE_PROPERTIES
+from bucketingest.spec.fields.pod_rules import POD_RULES
 from bucketingest.spec.fields.table import DEFAULT_BUCKETS
 from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
 from bucketingest.spec.quantity import format_duration, parse_cores
@@ -238,6 +239,12 @@ def _times(view: View) -> Iterator[Broken]:
             yield Broken(tuple(path.split(".")), f"is {format_duration(limit)}", allowed)
 
 
+def _pod(view: View) -> Iterator[Broken]:
+    for rule in POD_RULES:
+        for finding in rule(view):
+            yield Broken(*finding)
+
+
 def _cpu_limit(view: View) -> Iterator[Broken]:
     cores, limit = view.text("spark.driver.cores"), view.text("spark.driver.cpuLimit")
     try:
@@ -269,4 +276,5 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _dead_letter_mode,
     _times,
     _cpu_limit,
+    _pod,
 )

@@ -1,0 +1,151 @@
+"""What a user may choose about the pods of a pipeline: a closed list, so that nothing of a pod's security is in it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from bucketingest.spec.base import SpecModel
+from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue, SmallText, Whole
+
+MOUNT_ROOT: Final = "/mnt/"
+"""Volumes of a user are mounted below it, and nothing else is."""
+_VOLUME_NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_MOUNT_PATH: Final = r"^/mnt(/[A-Za-z0-9][A-Za-z0-9._-]*)+$"
+_VARIABLE: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_KEY: Final = r"^[A-Za-z0-9._-]+$"
+
+
+ObjectName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+        max_length=253,
+        json_schema_extra={ALLOWED_KEY: "the name of a Kubernetes object: lower-case letters, digits, '-' and '.'"},
+    ),
+]
+
+
+class Toleration(SpecModel):
+    """A taint of nodes that the pods tolerate."""
+
+    key: SmallText | None = Field(default=None, description="Key of the taint; every key when absent.")
+    operator: Literal["Equal", "Exists"] = Field(default="Equal", description="How key and value are compared.")
+    value: OptionValue | None = Field(default=None, description="Value of the taint, for operator Equal.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        default=None, description="Effect of the taint; every effect when absent."
+    )
+    toleration_seconds: Whole | None = Field(
+        default=None,
+        alias="tolerationSeconds",
+        description="How long a pod stays on a node with a NoExecute taint.",
+        ge=0,
+        le=86_400,
+    )
+
+
+class TopologySpread(SpecModel):
+    """Spreads the pods of the pipeline over nodes or zones. The selector is the operator's: the pipeline's own pods."""
+
+    topology_key: SmallText = Field(
+        alias="topologyKey", description="Label of nodes that names the place, such as topology.kubernetes.io/zone."
+    )
+    max_skew: Whole = Field(
+        default=1, alias="maxSkew", description="Most pods that a place may have more than another.", ge=1, le=1000
+    )
+    when_unsatisfiable: Literal["ScheduleAnyway", "DoNotSchedule"] = Field(
+        default="ScheduleAnyway", alias="whenUnsatisfiable", description="What happens to a pod that fits nowhere."
+    )
+
+
+class SecretKey(SpecModel):
+    """One key of a Secret."""
+
+    name: ObjectName = Field(description="Name of a Secret in the namespace of the BucketIngest.")
+    key: SmallText = Field(description="The key in it.", pattern=_KEY)
+
+
+class EnvVariable(SpecModel):
+    """An environment variable: of exactly one of value and secretKeyRef."""
+
+    name: SmallText = Field(
+        description="Its name. Those of Spark, Kubernetes and the job itself are refused.",
+        pattern=_VARIABLE,
+        json_schema_extra={ALLOWED_KEY: "letters, digits and _, not starting with a digit"},
+    )
+    value: OptionValue | None = Field(default=None, description="Its value. No secret: whoever reads pods sees it.")
+    secret_key_ref: SecretKey | None = Field(
+        default=None,
+        alias="secretKeyRef",
+        description="Key of a Secret that has the value. A pod reads it once, at its start.",
+    )
+
+
+class Volume(SpecModel):
+    """Files for the pods: of exactly one of secret, configMap and persistentVolumeClaim."""
+
+    name: str = Field(
+        description="Its name.",
+        min_length=1,
+        max_length=50,
+        pattern=_VOLUME_NAME,
+        json_schema_extra={ALLOWED_KEY: "lower-case letters, digits and '-', at most 50 characters"},
+    )
+    mount_path: str = Field(
+        alias="mountPath",
+        description="Where it is mounted in all pods, such as /mnt/kafka-certs.",
+        max_length=253,
+        pattern=_MOUNT_PATH,
+        json_schema_extra={ALLOWED_KEY: f"a folder below {MOUNT_ROOT}"},
+    )
+    read_only: Flag = Field(default=True, alias="readOnly", description="Whether the pods may only read it.")
+    secret: ObjectName | None = Field(default=None, description="Name of a Secret; each key becomes a file.")
+    config_map: ObjectName | None = Field(
+        default=None, alias="configMap", description="Name of a ConfigMap; each key becomes a file."
+    )
+    persistent_volume_claim: ObjectName | None = Field(
+        default=None, alias="persistentVolumeClaim", description="Name of a claim, such as for tables at file paths."
+    )
+
+
+class Pod(SpecModel):
+    """The pods of the pipeline (driver, executors, rollback, compaction), in addition to the settings of the operator.
+
+    On one machine it has no effect.
+    """
+
+    labels: dict[str, OptionValue] = Field(
+        default={},
+        description="Labels of the pods. Those of Kubernetes, Spark and bucketingest are refused.",
+        max_length=64,
+    )
+    annotations: dict[str, OptionValue] = Field(
+        default={},
+        description="Annotations of the pods. Those of Kubernetes and bucketingest are refused.",
+        max_length=64,
+    )
+    node_selector: dict[str, OptionValue] = Field(
+        default={}, alias="nodeSelector", description="Labels that a node must have to run the pods.", max_length=64
+    )
+    tolerations: tuple[Toleration, ...] = Field(
+        default=(), description="Taints of nodes that the pods tolerate.", max_length=32
+    )
+    topology_spread: tuple[TopologySpread, ...] = Field(
+        default=(), alias="topologySpread", description="How the pods are spread over nodes and zones.", max_length=8
+    )
+    priority_class_name: ObjectName | None = Field(
+        default=None,
+        alias="priorityClassName",
+        description="Their PriorityClass; else that of the operator's settings.",
+    )
+    image_pull_secrets: tuple[ObjectName, ...] = Field(
+        default=(),
+        alias="imagePullSecrets",
+        description="Names of Secrets for pulling spark.image, in the namespace of the BucketIngest.",
+        max_length=16,
+    )
+    env: tuple[EnvVariable, ...] = Field(
+        default=(), description="Environment variables of all containers, such as a region.", max_length=64
+    )
+    volumes: tuple[Volume, ...] = Field(default=(), description="Files for all containers.", max_length=16)

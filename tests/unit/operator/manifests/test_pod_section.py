@@ -1,0 +1,113 @@
+"""The pod section of a resource is in all its pods, and changes nothing of their security and identity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from bucketingest.spec.job_report import CompactionWork
+from bucketingest_operator.manifests.attempt_objects import UID_LABEL, Manifests
+from bucketingest_operator.manifests.settings import JobSettings
+from support.operator.observations import UID, bucket_ingest, input_of
+
+WORK = CompactionWork(compaction="20261121115000000", number=12, round=3, chunks=64, size=10**10)
+SETTINGS = JobSettings(
+    image="job:1",
+    env={"AWS_REGION": "us-east-1", "TOKEN": "of all jobs"},
+    pull_secrets=("of-all",),
+    node_selector={"disk": "hdd", "arch": "amd64"},
+    priority_class="of-all",
+    pod_labels={"team": "platform"},
+)
+POD = {
+    "labels": {"team": "lake"},
+    "annotations": {"example.com/note": "text"},
+    "nodeSelector": {"disk": "nvme"},
+    "tolerations": [{"key": "dedicated", "value": "spark", "effect": "NoSchedule"}],
+    "topologySpread": [{"topologyKey": "zone", "maxSkew": 2}],
+    "priorityClassName": "batch",
+    "imagePullSecrets": ["mine", "of-all"],
+    "env": [
+        {"name": "AWS_REGION", "value": "eu-central-1"},
+        {"name": "TOKEN", "secretKeyRef": {"name": "api", "key": "token"}},
+    ],
+    "volumes": [
+        {"name": "config", "mountPath": "/mnt/certs", "secret": "kafka-certs"},
+        {"name": "rules", "mountPath": "/mnt/rules", "configMap": "rules"},
+        {"name": "tables", "mountPath": "/mnt/tables", "persistentVolumeClaim": "tables", "readOnly": False},
+    ],
+}
+
+
+def pods(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Role -> pod, with metadata."""
+    made = Manifests(bucket_ingest(spec), "ingest", UID, SETTINGS)
+    config = made.config_map(3, input_of(made.wanted))
+    return {
+        "driver": made.driver_pod(3, input_of(made.wanted)),
+        "executor": yaml.safe_load(config["data"]["executor.yaml"]),
+        "rollback": made.rollback_job(3)["spec"]["template"],
+        "compaction": made.compaction_job(WORK, "digest")["spec"]["template"],
+    }
+
+
+def test_it_is_in_all_pods_and_wins_over_the_settings_of_all_jobs() -> None:
+    for role, pod in pods({"pod": POD}).items():
+        spec, metadata = pod["spec"], pod["metadata"]
+        assert metadata["labels"]["team"] == "lake", role
+        assert metadata["annotations"]["example.com/note"] == "text"
+        assert spec["nodeSelector"] == {"disk": "nvme", "arch": "amd64"}
+        assert spec["tolerations"] == [{"key": "dedicated", "value": "spark", "effect": "NoSchedule"}]
+        assert spec["topologySpreadConstraints"] == [
+            {
+                "maxSkew": 2,
+                "topologyKey": "zone",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {UID_LABEL: UID}},
+            }
+        ]
+        assert metadata["labels"][UID_LABEL] == UID
+        assert spec["priorityClassName"] == "batch"
+        assert spec["imagePullSecrets"] == [{"name": "of-all"}, {"name": "mine"}]
+
+
+def test_environment_variables_have_one_value_and_secrets_stay_references() -> None:
+    for role, pod in pods({"pod": POD}).items():
+        (container,) = pod["spec"]["containers"]
+        by_name: dict[str, list[dict[str, Any]]] = {}
+        for each in container["env"]:
+            by_name.setdefault(each["name"], []).append(each)
+        assert all(len(each) == 1 for each in by_name.values()), role
+        assert by_name["AWS_REGION"] == [{"name": "AWS_REGION", "value": "eu-central-1"}]
+        assert by_name["TOKEN"] == [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "api", "key": "token"}}}]
+
+
+def test_volumes_have_names_of_their_own_and_are_read_only_unless_asked() -> None:
+    for pod in pods({"pod": POD}).values():
+        (container,) = pod["spec"]["containers"]
+        names = [volume["name"] for volume in pod["spec"]["volumes"]]
+        assert len(set(names)) == len(names)
+        mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+        assert mounts["/mnt/certs"] == {"name": "pod-config", "mountPath": "/mnt/certs", "readOnly": True}
+        assert mounts["/mnt/tables"] == {"name": "pod-tables", "mountPath": "/mnt/tables"}
+        assert {"name": "pod-rules", "configMap": {"name": "rules"}} in pod["spec"]["volumes"]
+
+
+def test_security_identity_and_the_operators_own_labels_are_as_without_it() -> None:
+    without, with_it = pods({}), pods({"pod": POD})
+    for role, pod in with_it.items():
+        plain = without[role]
+        for name in ("securityContext", "serviceAccountName", "automountServiceAccountToken", "restartPolicy"):
+            assert pod["spec"].get(name) == plain["spec"].get(name), role
+        (container,), (before,) = pod["spec"]["containers"], plain["spec"]["containers"]
+        for name in ("securityContext", "image", "command", "args", "resources"):
+            assert container.get(name) == before.get(name), role
+        assert pod["metadata"]["labels"].items() >= (plain["metadata"]["labels"] | {"team": "lake"}).items()
+        assert not {"hostNetwork", "hostPID", "hostIPC", "nodeName"} & pod["spec"].keys()
+
+
+def test_without_it_pods_are_as_the_settings_say() -> None:
+    for pod in pods({}).values():
+        assert pod["spec"]["nodeSelector"] == SETTINGS.node_selector
+        assert "topologySpreadConstraints" not in pod["spec"]
