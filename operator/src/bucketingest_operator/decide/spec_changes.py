@@ -66,7 +66,9 @@ def compaction_digest(wanted: BucketIngest) -> str:
     """Short hash of everything that a compaction's Job is made from."""
     spec = wanted.spec
     job = spec.services.compaction.job.to_document()
-    return _hash({"job": job, "image": spec.spark.image, "table": spec.table.path})
+    pod = spec.pod.to_document(defaults=False)
+    # Without a pod section it is as before there was one: an upgrade replaces no running Job.
+    return _hash({"job": job, "image": spec.spark.image, "table": spec.table.path, **({"pod": pod} if pod else {})})
 
 
 def fixed_digest(wanted: BucketIngest) -> str:

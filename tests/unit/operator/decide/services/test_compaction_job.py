@@ -149,6 +149,12 @@ def test_the_size_of_the_job_does_not_restart_the_driver() -> None:
     assert compaction_digest(larger) != DIGEST
 
 
+def test_a_pod_section_gives_the_job_other_pods_and_without_one_it_is_as_in_older_versions() -> None:
+    placed = bucket_ingest({"services": {"mode": "job"}, "pod": {"nodeSelector": {"disk": "nvme"}}})
+    assert compaction_digest(placed) != compaction_digest(bucket_ingest({"services": {"mode": "job"}}))
+    assert compaction_digest(bucket_ingest({})) == "1af86171dc6acc87"
+
+
 def test_status_changes_only_with_a_compaction() -> None:
     first = reconcile(seen(WORK, job())).status
     found = first.services
