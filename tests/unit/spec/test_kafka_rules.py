@@ -49,3 +49,39 @@ def test_starting_offsets_that_spark_would_not_take_are_reported(problems: Find,
     assert problems({"spec.source.kafka.startingOffsets": text}) == [
         f"spec.source.kafka.startingOffsets: {wrong}; allowed: {allowed}"
     ]
+
+
+def from_secret(option: str, **reference: str) -> dict[str, Any]:
+    return {
+        "spec.source.kafka.optionsFrom": {option: {"secretKeyRef": {"name": "user", "key": "user.key", **reference}}}
+    }
+
+
+def test_options_may_come_from_single_keys_of_secrets(problems: Find) -> None:
+    assert problems(from_secret("kafka.ssl.keystore.key")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("subscribe", "cannot be set here: use topics"),
+        ("Kafka.Bootstrap.Servers", "cannot be set here: use bootstrapServers"),
+        ("../../etc/passwd", "is not a name of an option; allowed: letters, digits, '-', '_' and '.'"),
+        ("..data", "is not a name of an option; allowed: letters, digits, '-', '_' and '.'"),
+    ],
+)
+def test_keys_of_secrets_are_options_that_a_user_may_set(problems: Find, name: str, wrong: str) -> None:
+    (message,) = problems(from_secret(name))
+    assert message.endswith(f": {wrong}")
+
+
+def test_an_option_has_one_place(problems: Find) -> None:
+    plain = {"spec.source.kafka.options": {"KAFKA.ssl.keystore.key": "x"}}
+    assert problems({**plain, **from_secret("kafka.ssl.keystore.key")}) == [
+        'spec.source.kafka.optionsFrom["kafka.ssl.keystore.key"]: is set in options too; allowed: each option once'
+    ]
+
+
+def test_another_namespaces_secret_cannot_be_named(problems: Find) -> None:
+    assert problems(from_secret("kafka.ssl.keystore.key", namespace="kube-system"))
+    assert problems(from_secret("kafka.ssl.keystore.key", name="kube-system/x"))

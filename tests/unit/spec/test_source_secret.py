@@ -47,6 +47,20 @@ def test_without_a_secret_no_folder_is_read(tmp_path: Path) -> None:
     assert secret_options(None, {}) == {}
 
 
+def test_single_keys_of_secrets_are_read_from_the_same_folder(tmp_path: Path) -> None:
+    reference = {"secretKeyRef": {"name": "user", "key": "user.key"}}
+    document = {
+        "bootstrapServers": "kafka:9092",
+        "topics": ["orders"],
+        "optionsFrom": {"kafka.ssl.keystore.key": reference},
+    }
+    source = KafkaSource.model_validate(document)
+    folder = mounted(tmp_path / "s", kafka__ssl__keystore__key=b"key\n")
+    assert secret_options(source, {OPTIONS_VARIABLE: str(folder)}) == {"kafka.ssl.keystore.key": "key"}
+    with pytest.raises(SpecError, match=rf"optionsFrom: names keys of Secrets, and {OPTIONS_VARIABLE}"):
+        secret_options(source, {})
+
+
 @pytest.mark.parametrize("environment", [{}, {OPTIONS_VARIABLE: ""}])
 def test_a_secret_that_is_not_mounted_is_reported_with_what_to_do(environment: dict[str, str]) -> None:
     with pytest.raises(SpecError, match=rf"secretRef: names the Secret kafka-credentials, and {OPTIONS_VARIABLE}"):

@@ -62,8 +62,8 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
         "SPARK_CONF_DIR": CONFIG_FOLDER,
         "SPARK_LOCAL_DIRS": _SCRATCH[_LOCAL_DIRS],
     }
-    if secret := _source_secret(wanted):
-        volumes.append({"name": "source-options", "secret": {"secretName": secret, "defaultMode": 0o440}})
+    if secrets := _source_secrets(wanted):
+        volumes.append({"name": "source-options", "projected": {"sources": secrets, "defaultMode": 0o440}})
         mounts.append({"name": "source-options", "mountPath": OPTIONS_FOLDER, "readOnly": True})
         env[OPTIONS_VARIABLE] = OPTIONS_FOLDER
         # The operator cannot read Secrets: the driver notices a new one, and the operator starts the next attempt.
@@ -244,9 +244,16 @@ def _probe(path: str) -> dict[str, Any]:
     return {"httpGet": {"path": path, "port": HTTP_PORT}, "timeoutSeconds": 5}
 
 
-def _source_secret(wanted: BucketIngest) -> str | None:
+def _source_secrets(wanted: BucketIngest) -> list[dict[str, Any]]:
+    """Sources of the folder of options: a whole Secret, then single keys, which win: a later file replaces one."""
     kafka = wanted.spec.source.kafka
-    return kafka.secret_ref.name if kafka is not None and kafka.secret_ref is not None else None
+    if kafka is None:
+        return []
+    sources: list[dict[str, Any]] = [] if kafka.secret_ref is None else [{"secret": {"name": kafka.secret_ref.name}}]
+    for option, source in kafka.options_from.items():
+        reference = source.secret_key_ref
+        sources.append({"secret": {"name": reference.name, "items": [{"key": reference.key, "path": option}]}})
+    return sources
 
 
 __all__ = [

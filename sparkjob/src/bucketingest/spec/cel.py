@@ -111,6 +111,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     ),
     "source.kafka.topics": (_EACH_ONCE,),
     "source.kafka.options": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"),),
+    "source.kafka.optionsFrom": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"),),
     "source.files": (
         CelRule("self.format == 'parquet' || has(self.schema)", "schema is required for json and csv", ".schema"),
     ),

@@ -19,7 +19,6 @@ from bucketingest.spec.fields.source import (
     Format,
     KafkaSource,
     RateSource,
-    SecretReference,
     Source,
     Transform,
 )
@@ -223,7 +222,6 @@ __all__ = [
     "Pod",
     "RateSource",
     "Restart",
-    "SecretReference",
     "Services",
     "Slo",
     "Source",

@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bucketingest.spec.fields.options import FILES_OPTIONS, KAFKA_OPTIONS, SPARK_SETTINGS, TABLE_PROPERTIES
+from bucketingest.spec.fields.options import (
+    FILES_OPTIONS,
+    KAFKA_OPTIONS,
+    OPTION_NAME,
+    SPARK_SETTINGS,
+    TABLE_PROPERTIES,
+)
 from bucketingest.spec.fields.pod_rules import POD_RULES
 from bucketingest.spec.fields.table import DEFAULT_BUCKETS
 from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
@@ -173,6 +179,7 @@ def _reserved_columns(view: View) -> Iterator[Broken]:
 def _refused_names(view: View) -> Iterator[Broken]:
     for path, refused in (
         ("source.kafka.options", KAFKA_OPTIONS),
+        ("source.kafka.optionsFrom", KAFKA_OPTIONS),
         ("source.files.options", FILES_OPTIONS),
         ("spark.conf", SPARK_SETTINGS),
     ):
@@ -182,6 +189,16 @@ def _refused_names(view: View) -> Iterator[Broken]:
                 yield Broken((*path.split("."), name), f"cannot be set here: {instead[name.lower()]}")
             elif path == "spark.conf" and not name.startswith("spark."):
                 yield Broken((*path.split("."), name), "is not a Spark setting", "names that start with spark.")
+
+
+def _options_of_secrets(view: View) -> Iterator[Broken]:
+    plain = {name.lower() for name in view.mapping("source.kafka.options") or ()}
+    for name in view.mapping("source.kafka.optionsFrom") or ():
+        location = ("source", "kafka", "optionsFrom", name)
+        if not OPTION_NAME.fullmatch(name):
+            yield Broken(location, "is not a name of an option", "letters, digits, '-', '_' and '.'")
+        elif name.lower() in plain:
+            yield Broken(location, "is set in options too", "each option once")
 
 
 def _table_properties(view: View) -> Iterator[Broken]:
@@ -269,6 +286,7 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _hash_fields,
     _reserved_columns,
     _refused_names,
+    _options_of_secrets,
     _table_properties,
     _plain_paths,
     _paths_apart,

@@ -111,3 +111,34 @@ def test_without_it_pods_are_as_the_settings_say() -> None:
     for pod in pods({}).values():
         assert pod["spec"]["nodeSelector"] == SETTINGS.node_selector
         assert "topologySpreadConstraints" not in pod["spec"]
+
+
+KAFKA = {
+    "source": {
+        "kafka": {
+            "bootstrapServers": "kafka:9092",
+            "topics": ["orders"],
+            "secretRef": {"name": "all-keys"},
+            "optionsFrom": {
+                "kafka.ssl.keystore.key": {"secretKeyRef": {"name": "user", "key": "user.key"}},
+                "kafka.ssl.truststore.certificates": {"secretKeyRef": {"name": "ca", "key": "ca.crt"}},
+            },
+        }
+    },
+    "format": {"type": "json", "schema": "value BIGINT"},
+}
+
+
+def test_options_from_secrets_are_one_folder_of_the_driver_alone_and_single_keys_come_last() -> None:
+    made = pods(KAFKA)
+    (volume,) = [each for each in made["driver"]["spec"]["volumes"] if each["name"] == "source-options"]
+    assert volume["projected"] == {
+        "defaultMode": 0o440,
+        "sources": [
+            {"secret": {"name": "all-keys"}},
+            {"secret": {"name": "user", "items": [{"key": "user.key", "path": "kafka.ssl.keystore.key"}]}},
+            {"secret": {"name": "ca", "items": [{"key": "ca.crt", "path": "kafka.ssl.truststore.certificates"}]}},
+        ],
+    }
+    for role in ("executor", "rollback", "compaction"):
+        assert "source-options" not in str(made[role]["spec"]["volumes"])

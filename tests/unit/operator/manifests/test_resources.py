@@ -93,7 +93,7 @@ def test_every_pod_fits_the_restricted_standard(role: str) -> None:
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC"))
-    assert all(set(volume) - {"name"} <= {"emptyDir", "configMap", "secret"} for volume in spec["volumes"])
+    assert all(set(volume) - {"name"} <= {"emptyDir", "configMap", "projected"} for volume in spec["volumes"])
     for container in spec["containers"]:
         security = container["securityContext"]
         assert security["allowPrivilegeEscalation"] is False

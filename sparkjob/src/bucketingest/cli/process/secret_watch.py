@@ -37,7 +37,7 @@ class SecretWatch:
         self._environment = environment
         self._clock = clock
         self._next = clock() + EVERY_SECONDS
-        watched = kafka is not None and kafka.secret_ref is not None and environment.get(STOP_VARIABLE) == "true"
+        watched = kafka is not None and kafka.has_secret_options and environment.get(STOP_VARIABLE) == "true"
         self._first = self._digest() if watched else None
 
     def changed(self) -> bool:

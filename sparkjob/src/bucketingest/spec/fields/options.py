@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
+
+OPTION_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+"""An option that is a key of a Secret: a file in a folder."""
 
 KAFKA_OPTIONS: Final[dict[str, str]] = {
     "kafka.bootstrap.servers": "use bootstrapServers",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
+from bucketingest.spec.fields.kubernetes import ObjectName, SecretKey
 from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue, SmallText, Whole
 
 MOUNT_ROOT: Final = "/mnt/"
@@ -14,17 +15,6 @@ MOUNT_ROOT: Final = "/mnt/"
 _VOLUME_NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _MOUNT_PATH: Final = r"^/mnt(/[A-Za-z0-9][A-Za-z0-9._-]*)+$"
 _VARIABLE: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
-_KEY: Final = r"^[A-Za-z0-9._-]+$"
-
-
-ObjectName = Annotated[
-    str,
-    Field(
-        pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
-        max_length=253,
-        json_schema_extra={ALLOWED_KEY: "the name of a Kubernetes object: lower-case letters, digits, '-' and '.'"},
-    ),
-]
 
 
 class Toleration(SpecModel):
@@ -57,13 +47,6 @@ class TopologySpread(SpecModel):
     when_unsatisfiable: Literal["ScheduleAnyway", "DoNotSchedule"] = Field(
         default="ScheduleAnyway", alias="whenUnsatisfiable", description="What happens to a pod that fits nowhere."
     )
-
-
-class SecretKey(SpecModel):
-    """One key of a Secret."""
-
-    name: ObjectName = Field(description="Name of a Secret in the namespace of the BucketIngest.")
-    key: SmallText = Field(description="The key in it.", pattern=_KEY)
 
 
 class EnvVariable(SpecModel):

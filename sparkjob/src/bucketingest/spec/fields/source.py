@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
-from bucketingest.spec.scalars import ALLOWED_KEY, Location, OptionValue, SchemaText, SmallText, Sql, Whole
+from bucketingest.spec.fields.kubernetes import SecretKey, SecretReference
+from bucketingest.spec.scalars import ALLOWED_KEY, Location, OptionValue, SchemaText, Sql, Whole
 
 Topic = Annotated[
     str,
@@ -19,10 +20,10 @@ Topic = Annotated[
 ]
 
 
-class SecretReference(SpecModel):
-    """Names a Secret."""
+class OptionFrom(SpecModel):
+    """Where the value of an option is."""
 
-    name: SmallText = Field(description="Name of a Secret in the namespace of the BucketIngest.")
+    secret_key_ref: SecretKey = Field(alias="secretKeyRef", description="Key of a Secret that has the value.")
 
 
 class KafkaSource(SpecModel):
@@ -83,6 +84,20 @@ class KafkaSource(SpecModel):
             "options."
         ),
     )
+    options_from: dict[str, OptionFrom] = Field(
+        default={},
+        alias="optionsFrom",
+        description=(
+            "Further options of the same kind whose values are single keys of Secrets, as Strimzi and cert-manager "
+            "make them, such as kafka.ssl.keystore.key; they win over secretRef."
+        ),
+        max_length=64,
+    )
+
+    @property
+    def has_secret_options(self) -> bool:
+        """Whether options come from Secrets, which a pod mounts."""
+        return self.secret_ref is not None or bool(self.options_from)
 
 
 class FilesSource(SpecModel):
@@ -178,7 +193,6 @@ __all__ = [
     "Format",
     "KafkaSource",
     "RateSource",
-    "SecretReference",
     "Source",
     "Transform",
 ]

@@ -1,15 +1,14 @@
-"""Reads the options of a Kafka source from its Secret, which Kubernetes mounts into a pod as a folder of files."""
+"""Reads the options of a Kafka source from its Secrets, which Kubernetes mounts into a pod as one folder of files."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from bucketingest.spec.errors import Problem, SpecError
-from bucketingest.spec.fields.options import KAFKA_OPTIONS
+from bucketingest.spec.fields.options import KAFKA_OPTIONS, OPTION_NAME
 from bucketingest.spec.fields.source import KafkaSource
 
 OPTIONS_VARIABLE: Final = "BUCKETINGEST_SOURCE_OPTIONS"
@@ -19,12 +18,12 @@ SIZE_MAX: Final = 1024 * 1024
 COUNT_MAX: Final = 64
 
 _FIELD: Final = "spec.source.kafka.secretRef"
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+_FIELD_OF_KEYS: Final = "spec.source.kafka.optionsFrom"
 _REFUSED: Final = {name.lower(): advice for name, advice in KAFKA_OPTIONS.items()}
 
 
 def secret_options(kafka: KafkaSource | None, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Options of the source's Secret by name; empty when the source names none.
+    """Options of the source's Secrets by name; empty when the source names none.
 
     The end of the last line is left out: a Secret made from a file has one there. Messages never repeat a value.
 
@@ -32,14 +31,17 @@ def secret_options(kafka: KafkaSource | None, environment: Mapping[str, str] = o
         SpecError: A Secret is named and the environment names no folder for it; or the folder, a name or a value in it
             cannot be used; all problems at once.
     """
-    if kafka is None or kafka.secret_ref is None:
+    if kafka is None or not kafka.has_secret_options:
         return {}
-    name = kafka.secret_ref.name
     folder = environment.get(OPTIONS_VARIABLE)
-    if not folder:
-        wrong = f"names the Secret {name}, and {OPTIONS_VARIABLE} names no folder that holds its keys"
-        raise SpecError([Problem(_FIELD, wrong, "one file per option, as Kubernetes mounts a Secret")])
-    return read_options(Path(folder))
+    if folder:
+        return read_options(Path(folder))
+    if kafka.secret_ref is not None:
+        field, named = _FIELD, f"the Secret {kafka.secret_ref.name}"
+    else:
+        field, named = _FIELD_OF_KEYS, "keys of Secrets"
+    wrong = f"names {named}, and {OPTIONS_VARIABLE} names no folder that holds them"
+    raise SpecError([Problem(field, wrong, "one file per option, as Kubernetes mounts a Secret")])
 
 
 def read_options(folder: Path) -> dict[str, str]:
@@ -68,7 +70,7 @@ def read_options(folder: Path) -> dict[str, str]:
 
 
 def _wrong_name(name: str) -> str | None:
-    if not _NAME.fullmatch(name):
+    if not OPTION_NAME.fullmatch(name):
         return "is not a name of an option"
     if advice := _REFUSED.get(name.lower()):
         return f"cannot be set here: {advice}"

@@ -24,6 +24,9 @@ def _known(node: Any, schema: Mapping[str, Any], where: Location, found: list[st
         return {
             name: _known(value, fields[name], (*where, name), found) for name, value in node.items() if name in fields
         }
+    values = schema.get("additionalProperties")
+    if isinstance(node, Mapping) and isinstance(values, Mapping):
+        return {name: _known(value, values, (*where, name), found) for name, value in node.items()}
     if isinstance(node, list) and "items" in schema:
         return [_known(each, schema["items"], (*where, index), found) for index, each in enumerate(node)]
     return node
