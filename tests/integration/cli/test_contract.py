@@ -162,7 +162,7 @@ def test_a_killed_jvm_is_distinguished_from_other_ends(pipeline: FilesPipeline) 
     finish_and_judge(pipeline)
 
 
-def test_what_ends_a_query_is_in_the_message(pipeline: FilesPipeline) -> None:
+def test_what_ends_a_query_is_in_the_message_and_in_one_line(pipeline: FilesPipeline) -> None:
     pipeline.describe("SELECT id, IF(seq = 250, CAST(raise_error('odd row') AS BIGINT), seq) AS seq FROM source")
     with running(pipeline) as run:
         assert run.process.wait() == ExitCode.QUERY_FAILED
@@ -170,6 +170,10 @@ def test_what_ends_a_query_is_in_the_message(pipeline: FilesPipeline) -> None:
     assert message.error_class == "QueryFailed"
     assert "odd row" in message.message
     assert message.last_instant is not None
+    *others, last = run.process.output.splitlines()
+    assert last.startswith("error: the query ended with an error: ")
+    assert "odd row" in last
+    assert all(line.startswith("{") for line in others), "all other lines are log lines"
 
 
 def test_a_run_to_the_end_of_the_input_is_completed(pipeline: FilesPipeline) -> None:
