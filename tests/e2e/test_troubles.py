@@ -19,7 +19,7 @@ NewPipeline = Callable[..., Pipeline]
 # Many, so that each is smaller than the JVM for the kernel.
 MEMORY_EATERS = """
 import os, time
-for _ in range(16):
+for _ in range(48):
     if not os.fork():
         kept = b"x" * (100 << 20)
         break

@@ -10,7 +10,7 @@ import pytest
 from soak.plan import plan
 from soak.run import Settings, soak
 
-KILLS = 6
+KILLS = 5
 SEED = 101
 """The same faults each time, as far as faults can be: `make soak` draws others."""
 
