@@ -11,8 +11,12 @@ from devservers.s3 import S3Server
 
 HERE = Path(__file__).parent
 
-# Each of these JVMs lives for seconds: the second compiler would take more time than it saves.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+# Each of these JVMs lives for seconds: its second compiler and the verification of Spark's classes would take more time
+# than anything else.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+)
 
 LONGEST = ("cli/test_contract.py", "soak/test_soak.py", "cli/test_run.py", "docsite/test_laptop.py")
 """Files that take minutes. They come first (with --no-loadscope-reorder), so that no worker waits for the last one."""

@@ -20,7 +20,10 @@ from support.oracle import hudi_rs
 ROWS_PER_SECOND = 200
 START_SECONDS = 150.0
 """Time from one state of a pipeline to the next, on a busy machine."""
-_QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+ExitOnOutOfMemoryError"
+_QUICK = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote "
+    "-XX:+ExitOnOutOfMemoryError"
+)
 UID_LABEL, ROLE_LABEL, ATTEMPT_LABEL = "bucketingest.dev/uid", "bucketingest.dev/role", "bucketingest.dev/attempt"
 
 

@@ -39,7 +39,8 @@ def start_session(jar: str, scratch: str, heap: str) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraClassPath": jar,
         # Hudi writes instants in the JVM's time zone unless the table says otherwise.
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 "
+        "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
         "spark.local.dir": f"{scratch}/local",
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.ui.enabled": "false",
