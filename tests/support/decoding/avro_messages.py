@@ -44,23 +44,19 @@ class AvroMessages:
         self._names = 0
 
     def schema(self) -> dict[str, Any]:
-        """The next schema: a record whose first field is the string `id`."""
+        """The next schema: a record, one field of which is the string `id`."""
         kinds = [self._kind(0) for _ in range(self._random.randrange(1, 9))]
         if self._random.random() < 1 / EVERY:
             kinds += [self._maybe_union(kind) for kind in _PLAIN]
         fields = [{"name": f"c{number}", "type": kind} for number, kind in enumerate(kinds)]
-        return {
-            "type": "record",
-            "name": "Row",
-            "namespace": "a.b",
-            "fields": [{"name": "id", "type": "string"}, *fields],
-        }
+        fields.insert(self._random.choice((0, len(fields))), {"name": "id", "type": "string"})
+        return {"type": "record", "name": "Row", "namespace": "a.b", "fields": fields}
 
-    def take(self, schema: dict[str, Any], count: int) -> list[bytes | None]:
+    def take(self, schema: dict[str, Any], count: int, *, well_formed: bool = False) -> list[bytes | None]:
         """The next messages of the schema; None for one without a value."""
         self._defined: dict[str, Any] = {}
         self._define(schema)
-        return [self._message(schema) for _ in range(count)]
+        return [self._value(schema, 0.0) if well_formed else self._message(schema) for _ in range(count)]
 
     def _define(self, schema: Any) -> None:
         if isinstance(schema, list):
@@ -133,7 +129,7 @@ class AvroMessages:
     def _odd(self, oddity: float) -> bool:
         return self._random.random() < oddity
 
-    def _value(self, kind: Any, oddity: float) -> bytes:  # noqa: C901 - a case per type
+    def _value(self, kind: Any, oddity: float) -> bytes:  # noqa: C901, PLR0912 - a case per type
         if isinstance(kind, list):
             branch = self._random.randrange(len(kind))
             if self._odd(oddity):
@@ -153,7 +149,9 @@ class AvroMessages:
                 fits = self._odd(oddity) or -(2**31) <= number < 2**31
                 return self._long(number if fits else self._random.randrange(1000), oddity)
             case "long":
-                return self._long(self._random.choice(LONGS), oddity)
+                number = self._random.choice(LONGS)
+                fits = self._odd(oddity) or not schema.get("logicalType", "").endswith("-millis")
+                return self._long(number if fits else number // 1024, oddity)
             case "float":
                 return struct.pack("<f", self._random.choice((0.0, -0.0, 1.5, float("nan"), float("-inf"), 3e38)))
             case "double":
@@ -197,6 +195,7 @@ class AvroMessages:
         number = self._random.choice(
             (0, 1, -1, most, -most, self._random.randrange(-most, most), 127, -128, 128, 12345)
         )
+        number = max(-most, min(number, most))
         if self._odd(oddity):
             number = self._random.choice((most + 1, -most - 1, 2**64 + 5, -(2**64) + 5, 10 * most))
         if schema["type"] == "fixed":

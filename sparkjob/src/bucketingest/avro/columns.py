@@ -89,7 +89,7 @@ def _skip_entry(step: Cursors, avro: Any) -> None:
     _skip(step, avro, None)
 
 
-def _values(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:  # noqa: C901 - a case per type
+def _values(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:  # noqa: C901, PLR0912 - a case per type
     name = avro if isinstance(avro, str) else avro["type"]
     if pa.types.is_decimal(kind):
         return _decimals(cursors, avro, kind, present)

@@ -41,7 +41,10 @@ class Cursors:
     """Where each row is read. No place is ever beyond its row's end: a value that reaches over it raises ValueError."""
 
     def __init__(self, data: npt.NDArray[np.uint8], at: Places, ends: Places) -> None:
-        """`data`: the rows' bytes one after the other, and `PADDING`; `at` and `ends`: where each starts and ends."""
+        """`data`: the rows' bytes one after the other, and `PADDING`; `at` and `ends`: where each starts and ends.
+
+        `at` is changed.
+        """
         self._data = data
         # One word for each byte; a void has no alignment to respect.
         self._words = np.ndarray(len(data) - 7, "V8", data, strides=(1,))
@@ -59,11 +62,11 @@ class Cursors:
         """Go on where `of(rows)` has arrived."""
         self.at[rows] = moved.at
 
-    def refuse(self, rows: Bools | Places, why: str) -> None:
+    def refuse(self, rows: Bools | Places, why: str) -> None:  # noqa: ARG002 - `DoubtingCursors` needs them
         """There is at least one such row, and its bytes are no row of the schema."""
         raise ValueError(why)
 
-    def leave(self, rows: Bools | Places, why: str) -> None:
+    def leave(self, rows: Bools | Places, why: str) -> None:  # noqa: ARG002
         """There is at least one such row, and it is to be decoded by itself."""
         raise NotVectorised(why)
 

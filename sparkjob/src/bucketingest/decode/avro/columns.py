@@ -1,5 +1,5 @@
-"""Which columns Spark makes of an Avro schema, as far as they are decoded here: so that a type which it reads otherwise is
-noticed before a message is.
+"""Which columns Spark makes of an Avro schema, as far as they are decoded here: so that a type which it reads otherwise
+is noticed before a message is.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class AvroDecoder:
         return self._in_bulk(data, starts, ends).completed(one, "byte", numbers, refused)
 
     def _in_bulk(self, data: Any, starts: Places, ends: Places) -> Bulk:
-        cursors = DoubtingCursors(data, starts, ends)
+        cursors = DoubtingCursors(data, starts.copy(), ends)
         for expected in self._header:
             # At the end of a message the byte behind it is read, which does no harm: it is doubted.
             cursors.doubted |= cursors.byte(None) != expected

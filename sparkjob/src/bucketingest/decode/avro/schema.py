@@ -1,7 +1,8 @@
-"""Reads an Avro schema far enough to say whether messages of it can be decoded here, and writes out the types it names.
+"""Reads an Avro schema far enough to say whether messages of it can be decoded here, and writes out the types that it
+names.
 
-What Spark or Java's Avro might read otherwise than it looks is left to them. This module needs no Arrow: `validate` runs
-without it.
+What Spark or Java's Avro might read otherwise than it looks is left to them. This module needs no Arrow: `validate`
+runs without it.
 """
 
 from __future__ import annotations
