@@ -20,6 +20,7 @@ _DECIMAL_BYTES: Final = 16
 _FIXED_WIDTHS: Final = {"float": 4, "double": 8}
 _MILLIS: Final = frozenset(["timestamp-millis", "local-timestamp-millis"])
 _THOUSAND: Final = 1000
+_NOT_ASCII: Final = 0x80
 
 
 def read_record(cursors: Cursors, fields: list[dict[str, Any]], wanted: pa.Schema) -> pa.RecordBatch:
@@ -132,6 +133,9 @@ def _values(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa
 
 def _texts(cursors: Cursors, present: Mask) -> pa.Array:
     found = cursors.strings(present)
+    data = found.buffers()[2]
+    if data is None or np.frombuffer(data, np.uint8).max(initial=0) < _NOT_ASCII:  # faster than to look at each string
+        return found.view(pa.string())
     try:
         return found.cast(pa.string())  # checks that it is UTF-8
     except pa.ArrowInvalid:

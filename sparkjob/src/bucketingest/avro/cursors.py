@@ -7,7 +7,7 @@ have one.
 
 from __future__ import annotations
 
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ _JOIN: Final = (
     (0x3FFF00003FFF0000, 2, 0x00003FFF00003FFF),
     (0x0FFFFFFF00000000, 4, 0x000000000FFFFFFF),
 )
+_OF_ONE_BYTE: Final = np.array([number >> 1 ^ -(number & 1) for number in range(256)], np.int64)
 _INT_BYTES: Final = 5
 """Java's decoder reads no more of an int, whatever its value."""
 _INT_MAX: Final = np.uint64(2**32 - 1)
@@ -40,14 +41,17 @@ class NotVectorised(Exception):
 class Cursors:
     """Where each row is read. No place is ever beyond its row's end: a value that reaches over it raises ValueError."""
 
+    few: ClassVar[int] = 0
+    """Fewer rows than these are left after some items of their arrays."""
+
     def __init__(self, data: npt.NDArray[np.uint8], at: Places, ends: Places) -> None:
         """`data`: the rows' bytes one after the other, and `PADDING`; `at` and `ends`: where each starts and ends.
 
         `at` is changed.
         """
         self._data = data
-        # One word for each byte; a void has no alignment to respect.
-        self._words = np.ndarray(len(data) - 7, "V8", data, strides=(1,))
+        # One word for each byte, aligned or not.
+        self._words = np.ndarray(len(data) - 7, "<u8", data, strides=(1,))
         self.at = at
         self._ends = ends
 
@@ -92,7 +96,7 @@ class Cursors:
 
     def words(self, size: int, present: Mask) -> Words:
         """The next `size` bytes, 4 or 8, as a little-endian word; of 4, the upper half means nothing."""
-        read = self._words[self.at].view("<u8")
+        read = self._words[self.at]
         self.move(size, present)
         return read
 
@@ -101,14 +105,13 @@ class Cursors:
         first = self._data[self.at]
         if not (first & 0x80).any():
             self.move(1, present)
-            values = first.astype(np.uint64)
-        else:
-            values = self._long_varints(present, is_int=is_int)
+            return _OF_ONE_BYTE.take(first)
+        values = self._long_varints(present, is_int=is_int)
         one = np.uint64(1)
         return ((values >> one) ^ (~(values & one) + one)).view(np.int64)
 
     def _long_varints(self, present: Mask, *, is_int: bool) -> Words:
-        words = self._words[self.at].view("<u8")
+        words = self._words[self.at]
         stops = ~words & _EIGHTH_BITS
         kept = stops ^ (stops - np.uint64(1))  # up to the last byte of the number; all if there is none
         values = words & kept & _SEVEN_BITS
@@ -168,14 +171,17 @@ class Cursors:
         self.move(lengths, None)
         found = np.empty((len(lengths), 2), np.int64)
         heads = np.minimum(lengths, 8)
-        first = self._words[starts].view(">i8") >> (64 - 8 * heads)
+        first = self._big_endian(starts) >> (64 - 8 * heads)
         found[:, 0], found[:, 1] = first, first >> 63
         long = np.flatnonzero(lengths > 8)
         if len(long):
             # The lower word is the last eight bytes, the upper one what is in front of them.
-            found[long, 0] = self._words[(starts + lengths)[long] - 8].view(">i8")
-            found[long, 1] = self._words[starts[long]].view(">i8") >> (128 - 8 * lengths[long])
+            found[long, 0] = self._big_endian((starts + lengths)[long] - 8)
+            found[long, 1] = self._big_endian(starts[long]) >> (128 - 8 * lengths[long])
         return found
+
+    def _big_endian(self, places: Places) -> npt.NDArray[np.int64]:
+        return self._words[places].byteswap().view(np.int64)
 
     def blocks(self, size: int, present: Mask) -> npt.NDArray[np.uint8]:
         """The next `size` bytes of each row as a row of a matrix."""
@@ -186,6 +192,8 @@ class Cursors:
 
 class DoubtingCursors(Cursors):
     """Goes on where `Cursors` raises, and remembers the rows: what is read of them means nothing."""
+
+    few = 8
 
     def __init__(self, data: npt.NDArray[np.uint8], at: Places, ends: Places) -> None:
         super().__init__(data, at, ends)

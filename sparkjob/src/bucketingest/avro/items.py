@@ -16,6 +16,8 @@ C = TypeVar("C", bound=Cursors)
 
 _STEPS: Final = 64
 """Items of a row that are read one after the other, whatever the number of rows."""
+_STEPS_OF_FEW: Final = 16
+"""Items of few rows. Arrays in arrays in arrays take the product of their lengths."""
 _ROWS_PER_STEP: Final = 16
 """So many rows allow one more: with fewer, an item costs more than by a decoder of single values."""
 
@@ -29,7 +31,8 @@ def read_items(cursors: C, present: Mask, read: Callable[[C], T]) -> tuple[list[
     steps: list[T] = []
     going = np.arange(len(cursors)) if present is None else np.flatnonzero(present)
     while len(going := _with_items(cursors, cursors.trusted(going), left)):
-        if len(steps) > _STEPS + len(cursors) // _ROWS_PER_STEP:
+        too_many = len(steps) > _STEPS + len(cursors) // _ROWS_PER_STEP
+        if too_many or (len(going) < cursors.few and len(steps) > _STEPS_OF_FEW):
             cursors.leave(going, f"arrays or maps of more than {len(steps)} items")
             break
         step = cursors.of(going)
