@@ -23,7 +23,9 @@ TESTS = Path(__file__).parents[2]
 class OperatorProcess:
     """One operator. A context manager that ends it with SIGTERM."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *arguments: str, module: str = "bucketingest_operator.main") -> None:
+    def __init__(
+        self, kubeconfig: Path, log: Path, *arguments: str, module: str = "bucketingest_operator.main"
+    ) -> None:
         self._kubeconfig = kubeconfig
         self._log = log
         self._arguments = arguments
