@@ -56,6 +56,20 @@ def test_sql_deletes_and_settings_of_json_need_spark() -> None:
     assert way(table={"deleteWhen": "id = 'x'"}) == "decoding in Spark: spec.table.deleteWhen is Spark's"
     conf = {"spark.sql.json.enablePartialResults": "false"}
     assert way(spark={"conf": conf}) == "decoding in Spark: spec.spark.conf sets spark.sql.json.enablePartialResults"
-    assert way('{"type": "record", "name": "r", "fields": []}', "avro") == (
-        "decoding in Spark: spec.format.type is avro"
+
+
+AVRO = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}'
+
+
+def test_avro_as_it_is_is_decoded_on_arrow_and_what_needs_spark_is_named() -> None:
+    assert way(AVRO, "avro") == "decoding on Arrow: Avro, all columns as they are"
+    assert way("{}", "avro") == "decoding in Spark: spec.format.schema is no Avro schema"
+    assert way(AVRO.replace('"string"', '["int", "string"]'), "avro") == (
+        "decoding in Spark: spec.format.schema has a union of other than null and one type"
     )
+    assert way(AVRO, "avro", table={"deleteWhen": "id = 'x'"}) == "decoding in Spark: spec.table.deleteWhen is Spark's"
+    conf = {"spark.sql.avro.datetimeRebaseModeInRead": "LEGACY"}
+    assert way(AVRO, "avro", spark={"conf": conf}) == (
+        "decoding in Spark: spec.spark.conf sets spark.sql.avro.datetimeRebaseModeInRead"
+    )
+    assert way(spark={"conf": conf}).startswith("decoding on Arrow"), "it says nothing about JSON"

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bucketingest.decode.json.decoder import Decoded, JsonDecoder
+from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.rows import Decoded
 from support.decoding.json_messages import JsonMessages
 
 SCHEMA = pa.schema(

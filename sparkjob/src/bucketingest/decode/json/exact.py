@@ -15,7 +15,6 @@ import pyarrow as pa
 from bucketingest.decode.json.scanner import (
     DEPTH_MAX,
     NON_NUMERIC,
-    Undecodable,
     as_float,
     as_java,
     as_utf8,
@@ -28,6 +27,7 @@ from bucketingest.decode.json.scanner import (
     skip_space,
 )
 from bucketingest.decode.json.times import parse_date, parse_timestamp
+from bucketingest.decode.rows import Undecodable
 
 ROW: Final = "_bucketingest_row"
 """Name of the member that Spark's way puts a message into. A message that closes the row can go on with members of

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from bucketingest.decode.json.java_text import number_text, quoted
+from bucketingest.decode.rows import Undecodable
 
 DEPTH_MAX: Final = 1000
 """Objects and arrays inside each other."""
@@ -26,16 +27,6 @@ _ESCAPED: Final = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f
 _HEX: Final = {ord(digit): int(digit, 16) for digit in "0123456789abcdefABCDEF"}
 _WORDS: Final = ("true", "false", "null")
 _SHOWN: Final = 20
-
-
-class Undecodable(Exception):
-    """The message is not a row: why, and where. `path` is filled from the inside out."""
-
-    def __init__(self, at: int, why: str) -> None:
-        super().__init__(at, why)
-        self.at = at
-        self.why = why
-        self.path: list[str] = []
 
 
 def as_java(text: str) -> str:

@@ -72,15 +72,15 @@ def _ends_by_stretches(content: memoryview, count: int) -> Places | None:
     starts = _guesses(content, stretches)
     if starts is None:
         return None
-    # One length for each byte of the content; a void has no alignment to respect.
-    lengths = np.ndarray(len(content) - _LENGTH.size + 1, "V4", content, strides=(1,))
+    # One length for each byte of the content, aligned or not.
+    lengths = np.ndarray(len(content) - _LENGTH.size + 1, "<u4", content, strides=(1,))
     limits = np.append(starts[1:], len(content))
     at, found = starts, []
     # Every round moves every stretch on, by a length at least.
     while len(at):
         if at[-1] >= len(lengths):
             return None
-        at = at + lengths[at].view(">u4") + _LENGTH.size  # a negative length is a large one here
+        at = at + lengths[at].byteswap() + _LENGTH.size  # a negative length is a large one here
         if (at > limits).any():
             return None
         found.append(at)
@@ -88,8 +88,8 @@ def _ends_by_stretches(content: memoryview, count: int) -> Places | None:
         if not on.all():
             at, limits = at[on], limits[on]
     ends = np.concatenate(found)
-    # Each stretch ascends from its start to the next one's.
-    return np.append(np.int64(0), np.sort(ends)) if len(ends) == count else None
+    # Each stretch ascends from its start to the next one's, and so do the ends of a round, which a stable sort uses.
+    return np.append(np.int64(0), np.sort(ends, kind="stable")) if len(ends) == count else None
 
 
 def _guesses(content: memoryview, stretches: int) -> Places | None:
@@ -98,7 +98,7 @@ def _guesses(content: memoryview, stretches: int) -> Places | None:
     whole = len(content) // stretches
     starts = [0]
     for number in range(1, stretches):
-        window = bytes(content[number * whole :][: min(whole, _WINDOW_BYTES)])
+        window = bytes(content[number * whole : number * whole + min(whole, _WINDOW_BYTES)])
         place = window.find(sign)
         if place >= _LENGTH.size:
             starts.append(number * whole + place - _LENGTH.size)

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.avro.decoding import NotVectorised, decode_rows
+from bucketingest.avro.cursors import NotVectorised
+from bucketingest.hudi.avro.decoding import decode_rows
 from bucketingest.hudi.errors import CorruptLog
 from bucketingest.hudi.log.format import BlockType, Buffer, HeaderKey, LogBlock, read_blocks
 from bucketingest.hudi.log.frames import Places, row_frames

@@ -97,11 +97,15 @@ def decode(rows: DataFrame, resource: BucketIngest) -> Decoded:
         raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {_first_line(error)}") from error
     except Py4JJavaError as error:  # Avro's parser throws it
         raise InvalidTransform(f"spec.format.schema: Spark cannot read it: {essence(error)[0]}") from error
+    return Decoded(decoded, can_fail=True, problem=problem_of(format_))
+
+
+def problem_of(format_: Format) -> str:
+    """Why a message with a value is a dead letter, as far as that is known without looking at it."""
     if format_.confluent_schema_id is None:
-        return Decoded(decoded, can_fail=True)
+        return PROBLEM
     schema_id = format_.confluent_schema_id
-    problem = f"the record lacks Confluent's header of schema {schema_id}, or cannot be decoded with it"
-    return Decoded(decoded, can_fail=True, problem=problem)
+    return f"the record lacks Confluent's header of schema {schema_id}, or cannot be decoded with it"
 
 
 def _json(rows: DataFrame, format_: Format) -> DataFrame:
@@ -146,11 +150,16 @@ def _avro(rows: DataFrame, format_: Format) -> DataFrame:
 
 def _payload(format_: Format) -> Column:
     """The Avro bytes of a message: after Confluent's header if one is required, null if it is another."""
-    if format_.confluent_schema_id is None:
+    header = header_of(format_)
+    if not header:
         return F.col("value")
-    header = b"\0" + format_.confluent_schema_id.to_bytes(4, "big")
     has_header = F.substring("value", 1, len(header)) == F.lit(header)
     return F.when(has_header, F.substring("value", len(header) + 1, _LENGTH_MAX))
+
+
+def header_of(format_: Format) -> bytes:
+    """With what each message begins: Confluent's header, or nothing."""
+    return b"" if format_.confluent_schema_id is None else b"\0" + format_.confluent_schema_id.to_bytes(4, "big")
 
 
 def transform(rows: DataFrame, sql: str) -> DataFrame:

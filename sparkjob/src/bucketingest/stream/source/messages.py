@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from bucketingest.decode.json.decoder import JsonDecoder, Refused
+from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.shuffle import pack, undecoded
 
@@ -24,11 +24,18 @@ BLOCK_BYTES: Final = 4 * 1024**2
 """A block has at most so many messages and, but for a single larger message, at most so many bytes of them."""
 
 
+class BlockDecoder(Protocol):
+    """Decodes the messages of one format."""
+
+    def decode(self, messages: pa.BinaryArray) -> Decoded:
+        """The rows and the refused ones of a block of messages."""
+
+
 @dataclass(frozen=True, slots=True)
 class MessageDecoder:
     """How messages become rows. Picklable."""
 
-    json: JsonDecoder
+    blocks: BlockDecoder
     problem: str
     """Beginning of the detail of a dead letter, as Spark's way has it."""
     no_value: str
@@ -50,7 +57,7 @@ def pack_messages(
     def rows() -> Iterator[pa.RecordBatch]:
         nonlocal refused
         for block in blocks(batches):
-            decoded = decoder.json.decode(block.column(VALUE))
+            decoded = decoder.blocks.decode(block.column(VALUE))
             refused += len(decoded.refused)
             yield decoded.rows
 
@@ -62,7 +69,7 @@ def pack_messages(
 def refused_messages(batches: Iterable[pa.RecordBatch], decoder: MessageDecoder) -> Iterator[pa.RecordBatch]:
     """The messages that are no rows, as the dead-letter table's columns from `reason` on."""
     for block in blocks(batches):
-        refused = decoder.json.decode(block.column(VALUE)).refused
+        refused = decoder.blocks.decode(block.column(VALUE)).refused
         if not refused:
             continue
         messages = block.take(pa.array([each.number for each in refused]))

@@ -8,11 +8,22 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from bucketingest.decode.avro.columns import differing
+from bucketingest.decode.avro.decoder import AvroDecoder
+from bucketingest.decode.avro.schema import read_fields
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.exact import unsupported_type
 from bucketingest.decode.way import Way, way_of
-from bucketingest.spec.model import BucketIngest
-from bucketingest.stream.source.decoding import NO_VALUE, PROBLEM, Decoded, decode, mark_deletes, transform
+from bucketingest.spec.model import BucketIngest, Format
+from bucketingest.stream.source.decoding import (
+    NO_VALUE,
+    Decoded,
+    decode,
+    header_of,
+    mark_deletes,
+    problem_of,
+    transform,
+)
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.write.plan import DELETE_COLUMN
 
@@ -34,7 +45,7 @@ class RowShape:
         if self.resource is None:
             return Way("spark", "rows come from a query of the user's own")
         way = way_of(self.resource)
-        if way.name == "arrow" and (other := unsupported_type(self._columns(rows))) is not None:
+        if way.name == "arrow" and (other := _unsupported(self._format, self._columns(rows))) is not None:
             return Way("spark", f"Spark makes a {other} of spec.format.schema")
         return way
 
@@ -42,7 +53,19 @@ class RowShape:
         """What decodes messages on Arrow; None if Spark decodes."""
         if self.way(rows).name == "spark":
             return None
-        return MessageDecoder(JsonDecoder(self._columns(rows)), PROBLEM, NO_VALUE)
+        columns, format_ = self._columns(rows), self._format
+        blocks = (
+            JsonDecoder(columns)
+            if format_.type == "json"
+            else AvroDecoder(format_.schema_text, columns, header_of(format_))
+        )
+        return MessageDecoder(blocks, problem_of(format_), NO_VALUE)
+
+    @property
+    def _format(self) -> Format:
+        assert self.resource is not None, "a user's own query has no messages"
+        assert self.resource.spec.format is not None, "what is decoded on Arrow has a format"
+        return self.resource.spec.format
 
     def _columns(self, rows: DataFrame) -> pa.Schema:
         """Arrow schema of the decoded columns."""
@@ -64,3 +87,11 @@ class RowShape:
         shaped = self.table_rows(self.decoded(rows).good())
         schema = to_arrow_schema(shaped.schema, timezone="UTC")
         return pa.schema([field for field in schema if field.name != DELETE_COLUMN])
+
+
+def _unsupported(format_: Format, columns: pa.Schema) -> str | None:
+    """A type in the columns that is not decoded on Arrow, in words; None if there is none."""
+    if format_.type == "avro":
+        return differing(read_fields(format_.schema_text), columns)
+    other = unsupported_type(columns)
+    return None if other is None else str(other)

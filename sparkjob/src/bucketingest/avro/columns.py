@@ -1,0 +1,261 @@
+"""Fields of Avro rows to Arrow columns, vectorised: every step reads one field of all rows, so that no row becomes a
+Python object.
+
+A schema is as `json.loads` gives it, each named type written out where it is used. A union is null and one type, or one
+type.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bucketingest.avro.cursors import Bools, Cursors, Mask, Places, both
+from bucketingest.avro.items import in_order, read_items
+
+_DECIMAL_BYTES: Final = 16
+_FIXED_WIDTHS: Final = {"float": 4, "double": 8}
+_MILLIS: Final = frozenset(["timestamp-millis", "local-timestamp-millis"])
+_THOUSAND: Final = 1000
+_NOT_ASCII: Final = 0x80
+
+
+def read_record(cursors: Cursors, fields: list[dict[str, Any]], wanted: pa.Schema) -> pa.RecordBatch:
+    """The wanted ones of the fields, in the wanted types."""
+    left = set(wanted.names)
+    found = {}
+    for field in fields:
+        if not left:
+            break
+        name = field["name"]
+        if name in left:
+            found[name] = _field(cursors, field["type"], wanted.field(name).type, None)
+            left.remove(name)
+        else:
+            _skip(cursors, field["type"], None)
+    return pa.RecordBatch.from_arrays([found[name] for name in wanted.names], schema=wanted)
+
+
+def _field(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:
+    """A field's values, null where `present` is not, or where its union says so."""
+    avro, present = _branch(cursors, avro, present)
+    return _values(cursors, avro, kind, present)
+
+
+def _branch(cursors: Cursors, avro: Any, present: Mask) -> tuple[Any, Mask]:
+    """The type in a union of null and a type, and which rows have a value of it."""
+    if not isinstance(avro, list):
+        return avro, present
+    tags = cursors.byte(present)
+    value = next(index for index, branch in enumerate(avro) if branch != "null")
+    is_value = tags == 2 * value
+    if is_value.all():
+        return avro[value], present
+    unknown = both((tags > 2 * (len(avro) - 1)) | (tags & 1 != 0), present)
+    if unknown.any():
+        cursors.refuse(unknown, "a union has a branch that its type lacks")
+    return avro[value], both(is_value, present)
+
+
+def _skip(cursors: Cursors, avro: Any, present: Mask) -> None:
+    avro, present = _branch(cursors, avro, present)
+    name = avro if isinstance(avro, str) else avro["type"]
+    match name:
+        case "string" | "bytes":
+            cursors.move(cursors.lengths(present), None)
+        case "float" | "double":
+            cursors.move(_FIXED_WIDTHS[name], present)
+        case "fixed":
+            cursors.move(avro["size"], present)
+        case "boolean":
+            cursors.move(1, present)
+        case "int" | "long" | "enum":
+            cursors.varints(present, is_int=name != "long")
+        case "record":
+            for field in avro["fields"]:
+                _skip(cursors, field["type"], present)
+        case "array":
+            read_items(cursors, present, lambda step: _skip(step, avro["items"], None))
+        case "map":
+            read_items(cursors, present, lambda step: _skip_entry(step, avro["values"]))
+        case _:
+            raise ValueError(f"Avro has no type {name}")
+
+
+def _skip_entry(step: Cursors, avro: Any) -> None:
+    step.move(step.lengths(None), None)
+    _skip(step, avro, None)
+
+
+def _values(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:  # noqa: C901, PLR0912 - a case per type
+    name = avro if isinstance(avro, str) else avro["type"]
+    if pa.types.is_decimal(kind):
+        return _decimals(cursors, avro, kind, present)
+    match name:
+        case "string":
+            return _masked(_texts(cursors, present), present)
+        case "bytes":
+            return _masked(cursors.strings(present), present)
+        case "fixed" if pa.types.is_binary(kind):
+            return _masked(cursors.pieces(_sizes(avro, cursors, present)), present)
+        case "fixed":
+            bits = cursors.blocks(avro["size"], present)
+            return pa.Array.from_buffers(kind, len(cursors), [_bitmap(present), pa.py_buffer(bits)])
+        case "boolean":
+            return pa.array(cursors.byte(present) == 1, mask=_absent(present))  # any other byte is false, as in Java
+        case "float":
+            bits = cursors.words(4, present).astype(np.uint32)
+            return pa.array(bits.view(np.float32), mask=_absent(present))
+        case "double":
+            return pa.array(cursors.words(8, present).view(np.float64), mask=_absent(present))
+        case "int":
+            numbers = cursors.varints(present, is_int=True).astype(np.int32)
+            return pa.array(numbers, mask=_absent(present)).view(kind)
+        case "long":
+            return _longs(cursors, avro, kind, present)
+        case "enum":
+            return _symbols(cursors, avro["symbols"], present)
+        case "record":
+            fields = [
+                _field(cursors, field["type"], child.type, present)
+                for field, child in zip(avro["fields"], kind, strict=True)
+            ]
+            return pa.Array.from_buffers(kind, len(cursors), [_bitmap(present)], children=fields)
+        case "array":
+            return _lists(cursors, avro, kind, present)
+        case "map":
+            return _maps(cursors, avro, kind, present)
+    raise ValueError(f"Avro has no type {name}")
+
+
+def _texts(cursors: Cursors, present: Mask) -> pa.Array:
+    found = cursors.strings(present)
+    data = found.buffers()[2]
+    if data is None or np.frombuffer(data, np.uint8).max(initial=0) < _NOT_ASCII:  # faster than to look at each string
+        return found.view(pa.string())
+    try:
+        return found.cast(pa.string())  # checks that it is UTF-8
+    except pa.ArrowInvalid:
+        cursors.refuse(_not_utf8(found), "a string is not UTF-8")
+        return found.view(pa.string())
+
+
+def _not_utf8(found: pa.BinaryArray) -> Places:
+    bad: list[int] = []
+    pending = [(0, len(found))]
+    while pending:
+        start, end = pending.pop()
+        try:
+            found.slice(start, end - start).cast(pa.string())
+        except pa.ArrowInvalid:
+            middle = (start + end) // 2
+            if middle == start:
+                bad.append(start)
+            else:
+                pending += [(start, middle), (middle, end)]
+    return np.array(bad, np.int64)
+
+
+def _longs(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:
+    numbers = cursors.varints(present)
+    logical = None if isinstance(avro, str) else avro.get("logicalType")
+    if pa.types.is_timestamp(kind) and kind.unit == "us" and logical in _MILLIS:
+        largest = np.iinfo(np.int64).max // _THOUSAND
+        beyond = both((numbers > largest) | (numbers < -largest), present)
+        if beyond.any():
+            cursors.refuse(beyond, "a time is beyond 64 bits of microseconds")
+        numbers = numbers * _THOUSAND
+    return pa.array(numbers, mask=_absent(present)).view(kind)
+
+
+def _symbols(cursors: Cursors, symbols: list[str], present: Mask) -> pa.Array:
+    codes = cursors.varints(present, is_int=True)
+    unknown = both((codes < 0) | (codes >= len(symbols)), present)
+    if unknown.any():
+        cursors.refuse(unknown, "an enum has no such symbol")
+        codes[unknown] = 0
+    return pa.array(symbols, pa.string()).take(pa.array(codes, mask=_absent(present)))
+
+
+def _decimals(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:
+    """Big-endian integers of any length to Arrow's little-endian ones of 16 bytes."""
+    lengths = _sizes(avro, cursors, present) if avro["type"] == "fixed" else cursors.lengths(present)
+    odd = both((lengths > _DECIMAL_BYTES) | (lengths == 0), present)
+    if odd.any():
+        cursors.leave(odd, f"decimals of {lengths[odd].max()} bytes")
+        lengths = np.where(odd, 0, lengths)
+    numbers = cursors.integers(lengths)
+    too_long = both(_beyond(numbers, kind.precision), present)
+    if too_long.any():
+        cursors.refuse(too_long, f"a decimal has more than {kind.precision} digits")
+    return pa.Array.from_buffers(kind, len(cursors), [_bitmap(present), pa.py_buffer(numbers)])
+
+
+def _beyond(numbers: npt.NDArray[np.int64], digits: int) -> Bools:
+    """Numbers of two words that have more digits."""
+    low, high = numbers[:, 0], numbers[:, 1]
+    limit = 10**digits
+    if limit < 2**63:
+        return (high != low >> 63) | (low >= limit) | (low <= -limit)
+    low = low.view(np.uint64)
+    most, least = divmod(limit, 2**64), divmod(1 - limit, 2**64)
+    above = (high > most[0]) | ((high == most[0]) & (low >= np.uint64(most[1])))
+    return above | (high < least[0]) | ((high == least[0]) & (low < np.uint64(least[1])))
+
+
+def _sizes(avro: Any, cursors: Cursors, present: Mask) -> Places:
+    """Bytes of a fixed type in each row."""
+    size = np.int64(avro["size"])
+    return np.full(len(cursors), size) if present is None else present * size
+
+
+def _lists(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:
+    owners, steps = read_items(cursors, present, lambda step: _field(step, avro["items"], kind.value_type, None))
+    items, offsets = in_order(owners, steps, kind.value_type, len(cursors))
+    return pa.Array.from_buffers(kind, len(cursors), [_bitmap(present), offsets], children=[items])
+
+
+def _maps(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:
+    keys: list[pa.Array] = []
+
+    def read(step: Cursors) -> pa.Array:
+        keys.append(_texts(step, None))
+        return _field(step, avro["values"], kind.item_type, None)
+
+    owners, steps = read_items(cursors, present, read)
+    items, offsets = in_order(owners, steps, kind.item_type, len(cursors))
+    names, _ = in_order(owners, keys, pa.string(), len(cursors))
+    entries = pa.struct([pa.field("key", pa.string(), nullable=False), kind.item_field])
+    children = [pa.Array.from_buffers(entries, len(items), [None], children=[names, items])]
+    repeated = _repeated(names, np.sort(np.concatenate(owners)) if owners else np.zeros(0, np.int64))
+    if len(repeated):
+        cursors.leave(repeated, "maps with a key that occurs twice")
+    return pa.Array.from_buffers(kind, len(cursors), [_bitmap(present), offsets], children=children)
+
+
+def _repeated(names: pa.Array, rows: Places) -> Places:
+    """The rows in which a name occurs twice."""
+    codes = names.dictionary_encode()
+    of_row = rows * len(codes.dictionary) + codes.indices.to_numpy()
+    if len(of_row) == len(np.unique(of_row)):
+        return np.zeros(0, np.int64)
+    _, firsts, counts = np.unique(of_row, return_index=True, return_counts=True)
+    return rows[firsts[counts > 1]]
+
+
+def _absent(present: Mask) -> Mask:
+    return None if present is None else ~present
+
+
+def _bitmap(present: Mask) -> pa.Buffer | None:
+    return None if present is None else pa.array(present).buffers()[1]
+
+
+def _masked(array: pa.Array, present: Mask) -> pa.Array:
+    """The array, as Arrow has just made it, with nulls where nothing was present."""
+    if present is None:
+        return array
+    return pa.Array.from_buffers(array.type, len(array), [_bitmap(present), *array.buffers()[1:]])

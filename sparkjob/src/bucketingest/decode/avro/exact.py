@@ -1,0 +1,234 @@
+"""One message after the other, exactly as Spark's `from_avro` decodes it: slow, and the judge of every message of which
+the decoder of many is not sure.
+
+As Java's decoder it reads what the schema says and leaves out what follows.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from decimal import Context, Decimal
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from bucketingest.decode.avro.schema import AvroFields
+from bucketingest.decode.rows import Undecodable
+
+Reader = Callable[[bytes, int], tuple[Any, int]]
+"""Bytes, position of a value → value as Arrow takes it, position behind the value."""
+
+_CONTEXT: Final = Context(prec=38)
+_FORMATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
+_INT_BYTES: Final = 5
+_LONG_BYTES: Final = 10
+_LONG_MAX: Final = 2**63 - 1
+_THOUSAND: Final = 1000
+
+
+class ExactDecoder:
+    """Decodes single messages into rows of a schema."""
+
+    def __init__(self, fields: AvroFields, columns: pa.Schema) -> None:
+        self._read = _record_reader(fields, columns)
+
+    def decode(self, message: bytes) -> dict[str, Any]:
+        """The row, with values that Arrow's constructor takes. Raises Undecodable."""
+        row, _ = self._read(message, 0)
+        return row
+
+
+def _reader(avro: Any, kind: pa.DataType) -> Reader:
+    if isinstance(avro, list):
+        return _union_reader(avro, kind)
+    if pa.types.is_decimal(kind):
+        return partial(_read_decimal, kind.precision, kind.scale, avro.get("size"))
+    logical = avro.get("logicalType", "")
+    match avro["type"]:
+        case "record":
+            return _record_reader(avro["fields"], kind)
+        case "array":
+            return _array_reader(_reader(avro["items"], kind.value_type))
+        case "map":
+            return _map_reader(_reader(avro["values"], kind.item_type))
+        case "enum":
+            return partial(_read_symbol, avro["symbols"])
+        case "fixed":
+            return partial(_read_fixed, avro["size"])
+        case "long" if pa.types.is_timestamp(kind) and logical.endswith("-millis"):
+            return _read_millis
+        case "float" | "double" as name:
+            return partial(_read_float, name)
+        case name:
+            return _READERS[name]
+
+
+def _record_reader(fields: AvroFields, columns: pa.Schema | pa.StructType) -> Reader:
+    readers = [
+        (field["name"], _reader(field["type"], column.type)) for field, column in zip(fields, columns, strict=True)
+    ]
+
+    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+        values = {}
+        for name, reader in readers:
+            try:
+                values[name], at = reader(data, at)
+            except Undecodable as error:
+                error.path.append(name)
+                raise
+        return values, at
+
+    return read
+
+
+def _union_reader(branches: list[Any], kind: pa.DataType) -> Reader:
+    readers = [None if branch == "null" else _reader(branch, kind) for branch in branches]
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        number, end = _read_int(data, at)
+        if not 0 <= number < len(readers):
+            raise Undecodable(at, f"a union of {len(readers)} has no branch {number}")
+        reader = readers[number]
+        return (None, end) if reader is None else reader(data, end)
+
+    return read
+
+
+def _array_reader(reader: Reader) -> Reader:
+    def read(data: bytes, at: int) -> tuple[list[Any], int]:
+        values: list[Any] = []
+        left, at = _read_count(data, at)
+        while left:
+            for _ in range(left):
+                try:
+                    value, at = reader(data, at)
+                except Undecodable as error:
+                    error.path.append(f"[{len(values)}]")
+                    raise
+                values.append(value)
+            left, at = _read_count(data, at)
+        return values, at
+
+    return read
+
+
+def _map_reader(reader: Reader) -> Reader:
+    def read(data: bytes, at: int) -> tuple[list[tuple[str, Any]], int]:
+        values: dict[str, Any] = {}  # of a key that occurs twice the last value counts, as in Java's map
+        left, at = _read_count(data, at)
+        while left:
+            for _ in range(left):
+                key, at = _read_text(data, at)
+                try:
+                    values[key], at = reader(data, at)
+                except Undecodable as error:
+                    error.path.append(f"[{key!r}]")
+                    raise
+            left, at = _read_count(data, at)
+        return list(values.items()), at
+
+    return read
+
+
+def _read_count(data: bytes, at: int) -> tuple[int, int]:
+    count, end = _read_long(data, at)
+    if count < 0:
+        _, end = _read_long(data, end)
+        count = -count
+    if count > len(data):
+        raise Undecodable(at, f"the message ends within a block of {count} items")
+    return count, end
+
+
+def _varint(bytes_max: int, name: str, data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for number in range(bytes_max):
+        if at + number >= len(data):
+            raise Undecodable(at, f"the message ends within {name}")
+        byte = data[at + number]
+        value |= (byte & 0x7F) << 7 * number
+        if byte < 0x80:
+            return value, at + number + 1
+    raise Undecodable(at, f"{name} has more than {bytes_max} bytes")
+
+
+def _read_int(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _varint(_INT_BYTES, "an int", data, at)
+    value &= 2**32 - 1  # as in Java, further bits are lost
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _read_long(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _varint(_LONG_BYTES, "a long", data, at)
+    value &= 2**64 - 1
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _read_millis(data: bytes, at: int) -> tuple[int, int]:
+    value, end = _read_long(data, at)
+    if abs(value * _THOUSAND) > _LONG_MAX:
+        raise Undecodable(at, f"{value} milliseconds do not fit into TIMESTAMP")
+    return value * _THOUSAND, end
+
+
+def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
+    value, at = _read_fixed(1, data, at)
+    return value == b"\x01", at
+
+
+def _read_float(name: str, data: bytes, at: int) -> tuple[float, int]:
+    form = _FORMATS[name]
+    value, end = _read_fixed(form.size, data, at)
+    (number,) = form.unpack(value)
+    return number, end
+
+
+def _read_fixed(size: int, data: bytes, at: int) -> tuple[bytes, int]:
+    if at + size > len(data):
+        raise Undecodable(at, f"the message ends within a value of {size} bytes")
+    return data[at : at + size], at + size
+
+
+def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    length, start = _read_long(data, at)
+    if length < 0:
+        raise Undecodable(at, f"a length of {length} bytes")
+    if start + length > len(data):
+        raise Undecodable(at, f"the message ends within a value of {length} bytes")
+    return data[start : start + length], start + length
+
+
+def _read_text(data: bytes, at: int) -> tuple[str, int]:
+    value, end = _read_bytes(data, at)
+    try:
+        return value.decode(), end
+    except UnicodeDecodeError as error:
+        raise Undecodable(end - len(value) + error.start, "a byte that is not UTF-8") from error
+
+
+def _read_symbol(symbols: list[str], data: bytes, at: int) -> tuple[str, int]:
+    number, end = _read_int(data, at)
+    if not 0 <= number < len(symbols):
+        raise Undecodable(at, f"an enum of {len(symbols)} has no symbol {number}")
+    return symbols[number], end
+
+
+def _read_decimal(precision: int, scale: int, size: int | None, data: bytes, at: int) -> tuple[Decimal, int]:
+    value, end = _read_bytes(data, at) if size is None else _read_fixed(size, data, at)
+    if not value:
+        raise Undecodable(at, "a decimal of no bytes")
+    number = int.from_bytes(value, "big", signed=True)
+    if abs(number) >= 10**precision:
+        raise Undecodable(at, f"a number of {len(value)} bytes does not fit into DECIMAL({precision},{scale})")
+    return Decimal(number).scaleb(-scale, _CONTEXT), end
+
+
+_READERS: Final[dict[str, Reader]] = {
+    "boolean": _read_boolean,
+    "int": _read_int,
+    "long": _read_long,
+    "bytes": _read_bytes,
+    "string": _read_text,
+}
