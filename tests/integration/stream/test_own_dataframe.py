@@ -15,7 +15,7 @@ from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
 from bucketingest.stream import Pipeline, ingest, ingest_resource
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.foreach_batch import MicroBatchFunction
+from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.spark.session import REQUIRED_CONF
 from devservers.s3 import S3Server
 from support.jobs.stream_runs import WAIT_SECONDS_MAX, Lake, finish
@@ -64,7 +64,7 @@ def test_a_query_with_a_state_continues_after_a_crash_between_the_tables_commit_
     monkeypatch.setitem(REQUIRED_CONF, "spark.sql.shuffle.partitions", "1")  # of the state: each takes time
     once_each = numbers.dropDuplicates(["n"])
     with monkeypatch.context() as crashing:
-        crashing.setattr(MicroBatchFunction, "_report", crash)
+        crashing.setattr(ProgressBoard, "batch_ended", crash)
         with pytest.raises(QueryFailed, match="gone"):
             finish(ingest(once_each, pipeline(lake), once=True))
     assert len(lake.instants()) == 1

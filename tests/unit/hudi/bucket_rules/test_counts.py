@@ -37,7 +37,7 @@ def test_one_of_two_rules_for_the_same_path_wins() -> None:
 def test_counts_stay_the_same_when_more_partitions_were_asked_for_than_are_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(counts_module, "_FOUND_MAX", 2)
+    monkeypatch.setattr(counts_module, "FOUND_MAX", 2)
     counts = BucketCounts(1, (BucketRule("^us", 2),))
     assert [counts.of(path) for path in (*PATHS, *PATHS)] == [2, 1, 2, 1] * 2
     assert counts.of_all(PATHS).tolist() == [2, 1, 2, 1]

@@ -26,7 +26,7 @@ def rows_of(count: int, seed: int = 1) -> list[bytes]:
 
 def one_by_one(content: bytes, count: int, monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]] | str:
     with monkeypatch.context() as patched:
-        patched.setattr(frames, "_ends_by_stretches", lambda *_: None)
+        patched.setattr(frames, "ends_by_stretches", lambda *_: None)
         return found(content, count)
 
 
@@ -48,7 +48,7 @@ def test_rows_are_found_where_they_are(count: int) -> None:
 
 def test_stretches_are_used_for_many_rows_that_start_alike() -> None:
     content = memoryview(content_of(rows_of(5000)))
-    by_stretches = frames._ends_by_stretches(content, 5000)
+    by_stretches = frames.ends_by_stretches(content, 5000)
     assert by_stretches is not None
     assert np.array_equal(by_stretches, frames._ends_one_by_one(content, 5000))
 

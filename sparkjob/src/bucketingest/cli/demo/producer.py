@@ -12,7 +12,8 @@ from bucketingest.exit_codes import ExitCode
 
 PARTITIONS: Final = 4
 _STEPS_PER_SECOND: Final = 10
-_REQUEST_SECONDS: Final = 20.0
+REQUEST_SECONDS: Final = 20.0
+"""How long the broker may take to answer."""
 
 
 class BrokerUnavailable(CommandError):
@@ -44,7 +45,7 @@ class OrderProducer(threading.Thread):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
         try:
             topics = admin.create_topics([NewTopic(self.topic, num_partitions=PARTITIONS, replication_factor=1)])
-            topics[self.topic].result(_REQUEST_SECONDS)
+            topics[self.topic].result(REQUEST_SECONDS)
         except (KafkaException, TimeoutError) as error:
             raise BrokerUnavailable(
                 f"the Kafka broker at {bootstrap_servers} takes no topic: {error}; `make demo-kafka` brings one along"
@@ -72,7 +73,7 @@ class OrderProducer(threading.Thread):
                 self._producer.produce(self.topic, value, key, on_delivery=self._delivered)
             self._producer.poll(0)
             pace.wait(1 / _STEPS_PER_SECOND)
-        if left := self._producer.flush(_REQUEST_SECONDS):
+        if left := self._producer.flush(REQUEST_SECONDS):
             self.failure = f"{left} messages were not acknowledged"
         self._ended.set()
 

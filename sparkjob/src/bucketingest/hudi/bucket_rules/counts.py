@@ -20,7 +20,7 @@ from bucketingest.hudi.naming import BUCKET_MAX
 from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
 
 _NONE: Final = np.iinfo(np.int64).max
-_FOUND_MAX: Final = 100_000
+FOUND_MAX: Final = 100_000
 """Partitions whose counts are remembered."""
 
 
@@ -53,7 +53,7 @@ class BucketCounts:
             return np.full(len(partition_paths), self.default, np.int32)
         new = [path for path in dict.fromkeys(partition_paths) if path not in self._found]
         if new:
-            if len(self._found) + len(new) > _FOUND_MAX:
+            if len(self._found) + len(new) > FOUND_MAX:
                 self._found.clear()
                 new = list(dict.fromkeys(partition_paths))
             self._found.update(zip(new, self._search(new).tolist(), strict=True))

@@ -33,7 +33,7 @@ def row_frames(content: memoryview, count: int, where: str) -> tuple[Places, Pla
     """
     if count < 0 or count * _LENGTH.size > len(content):
         raise CorruptLog(f"{where} says it has {count} rows, in {len(content)} bytes")
-    ends = _ends_by_stretches(content, count)
+    ends = ends_by_stretches(content, count)
     if ends is None:
         ends = _ends_one_by_one(content, count)
     lengths = np.diff(ends) - _LENGTH.size
@@ -60,7 +60,7 @@ def _ends_one_by_one(content: memoryview, count: int) -> Places:
     return np.array(places, np.int64)
 
 
-def _ends_by_stretches(content: memoryview, count: int) -> Places | None:
+def ends_by_stretches(content: memoryview, count: int) -> Places | None:
     """The same, or None if the rows do not start alike, or not all is well: one by one finds what is wrong.
 
     That a stretch starts where a row does is a guess. It was right if the one before it arrives there: the first starts
