@@ -28,6 +28,7 @@ _IMPORTED: Final = (base_images.PAUSE,)
 _API_SECONDS: Final = 90.0
 _NODE_SECONDS: Final = 120.0
 _END_SECONDS: Final = 20.0
+_ANSWER_SECONDS: Final = 10.0
 
 
 def setup(*, with_node: bool) -> None:
@@ -60,12 +61,15 @@ def up(instance: Instance, *, with_node: bool) -> Running:
     machine.require()
     with _locked(f"run-{instance.name}"):
         running = instance.running()
+        if running is not None and not _answers(running):
+            say(f"the API server of cluster {instance.name} does not answer: it is started again")
+            running = None
         if running is not None and (running.with_node or not with_node):
             return running
         if running is not None:
             raise ClusterError(f"cluster {instance.name} is up without a node: take it down first")
         setup(with_node=with_node)
-        _end(instance)  # what a crash of the machine left
+        _end(instance)  # what a crash left, of the machine or of a process of the node
         try:
             return _start(instance, with_node=with_node)
         except BaseException:
@@ -88,6 +92,17 @@ def certificates(network: Network) -> Path:
         run([_NODE_FILES / "pki.sh", unfinished, NODE_NAME, network.node_ip, network.api_service_ip])
         unfinished.rename(folder)
     return folder
+
+
+def _answers(running: Running) -> bool:
+    """Whether its API server answers; a busy one gets some time for it."""
+    api = Api(running.network.node_ip, certificates(running.network))
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while api.get("/readyz") is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def _start(instance: Instance, *, with_node: bool) -> Running:
