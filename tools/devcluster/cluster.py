@@ -140,7 +140,7 @@ class KindCluster(Cluster):
 
 @dataclass(frozen=True, slots=True)
 class UsersCluster(Cluster):
-    """A cluster that somebody else runs: KUBECONFIG names it, and we start and end nothing."""
+    """A cluster that others run: KUBECONFIG names it, and we start and end nothing."""
 
     own: Path
 

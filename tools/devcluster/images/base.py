@@ -67,7 +67,7 @@ def make_debian() -> None:
 
 def _write(image: str, layer: bytes, config: Mapping[str, Any]) -> None:
     """Write an image of one layer, as `docker save` would."""
-    told = {
+    config = {
         "created": "2026-01-01T00:00:00Z",
         "architecture": "amd64",
         "os": "linux",
@@ -75,7 +75,7 @@ def _write(image: str, layer: bytes, config: Mapping[str, Any]) -> None:
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
         "history": [{"created": "2026-01-01T00:00:00Z", "created_by": "devcluster"}],
     }
-    described = json.dumps(told).encode()
+    described = json.dumps(config).encode()
     name = f"{hashlib.sha256(described).hexdigest()}.json"
     manifest = [{"Config": name, "RepoTags": [image], "Layers": ["layer.tar"]}]
     parts: Sequence[tuple[str, bytes]] = (

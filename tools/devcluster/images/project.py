@@ -66,16 +66,16 @@ class Builder:
             MissingDependencyError: the connectors' jars are not there.
         """
         say(f"building the image of the {target} (the first time takes minutes)")
-        with tempfile.NamedTemporaryFile(prefix="devcluster-image-") as told, self._arguments() as arguments:
+        with tempfile.NamedTemporaryFile(prefix="devcluster-image-") as identity_file, self._arguments() as arguments:
             context = ["--build-context", f"connectors={require('connectors')}"]
-            options = ["--target", target, *context, "--iidfile", told.name, *arguments]
+            options = ["--target", target, *context, "--iidfile", identity_file.name, *arguments]
             environment = self._environment()
             run(
                 [*self._command, "build", *options, "--file", "Dockerfile", "."],
                 folder=PROJECT_ROOT,
                 environment=environment,
             )
-            identity = Path(told.name).read_text().strip()
+            identity = Path(identity_file.name).read_text().strip()
         image = Image(target, identity.removeprefix("sha256:")[:_DIGEST_LENGTH])
         run([*self._command, "tag", identity, image.local], environment=self._environment())
         return image

@@ -31,7 +31,7 @@ class CleanRefused(ServiceError):
 
 
 class PodsMissing(ServiceError):
-    """A Job was wanted for a compaction, and no pod has begun to work on it, or all of them have stopped."""
+    """A Job was wanted for a compaction, and no pod has started to work on it, or all of them have stopped."""
 
 
 class WorkerDied(ServiceError):

@@ -67,7 +67,7 @@ def choose_home(policy: ServicesPolicy, size: int, *, pods_missing: bool = False
         return Choice(Home.JOB, "services.mode is job")
     # Off, too: what is pending is finished in the way that disturbs least.
     if pods_missing:
-        return Choice(Home.INLINE, "no pod has begun a compaction lately")
+        return Choice(Home.INLINE, "no pod has started a compaction lately")
     if size < LARGE:
         return Choice(Home.INLINE, f"it is small: {_gib(size)} to read; a Job is worth it from {_gib(LARGE)}")
     return Choice(Home.JOB, f"it is large: {_gib(size)} to read")

@@ -104,7 +104,7 @@ class InlineServices:
     ) -> None:
         """`triggers` None: nothing new is started, what is pending is finished. `forward`: seconds by a clock that
         cannot be set. `start`: starts the process beside the job. `tidy`: cleans and archives; None:
-        neither is done. `policy`: where compactions are merged; None: inline. `report` is told every change.
+        neither is done. `policy`: where compactions are merged; None: inline. `report` is called with every change.
         """
         self._storage = storage
         self._holder = holder

@@ -44,7 +44,7 @@ def compact_round(
     of: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
     storage_options: StorageOptions = None,
 ) -> None:
-    """Make base files of a compaction that a running job has begun, and commits: what the pods of its Job run.
+    """Make base files of a compaction that a running job has started, and commits: what the pods of its Job run.
 
     Any number of these commands share the work. Each may be ended and repeated at any time. They need no lease.
     """

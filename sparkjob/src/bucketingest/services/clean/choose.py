@@ -104,7 +104,7 @@ def choose(
 
 
 def _old_slices(group: FileGroup, facts: CleanFacts, retention: Retention, earliest: str) -> range:
-    """Positions of the slices, oldest first, that no reader needs whom the retention protects."""
+    """Positions of the slices, oldest first, that no reader protected by the retention needs."""
     slices = group.slices
     replacement = facts.replaced.get((group.partition_path, group.file_id))
     if replacement is not None:

@@ -118,7 +118,7 @@ def take_back_doubles(storage: Storage, options: CleanOptions = _DEFAULT_OPTIONS
             files = completed_files(storage, CLEAN, clean)
             ours = [each for each in files if decision is not None and each.completion_time == decision.completion_time]
             if ours and len(files) > 1:
-                log.warning("clean was completed twice: ours is taken back", extra={"clean": clean})
+                log.warning("clean was completed twice: ours is withdrawn", extra={"clean": clean})
                 storage.delete(path_of(ours[0]))
 
 

@@ -22,7 +22,7 @@ class Guard:
     """Looks at the table before a plan is requested, and before each batch of deletions."""
 
     def __init__(self, storage: Storage, plan: CleanPlan, name: str) -> None:
-        """Lists the plan's partitions: make one whenever a plan is requested, begun or resumed. `name`: of the clean.
+        """Lists the plan's partitions: make one whenever a plan is requested, started or resumed. `name`: of the clean.
 
         Raises CleanRefused if a file is not one that a completed instant superseded.
         """
@@ -41,7 +41,7 @@ class Guard:
         self._inputs: dict[str, frozenset[str]] = {}
 
     def check(self) -> None:
-        """Raise CleanRefused if the files may be needed: since the plan was made or begun, a superseding instant was
+        """Raise CleanRefused if the files may be needed: since the plan was made or started, a superseding instant was
         rolled back, or a savepoint, a restore or a compaction that reads them came.
         """
         timeline = Timeline.load(self._storage)

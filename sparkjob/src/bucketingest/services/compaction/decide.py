@@ -28,7 +28,7 @@ class Step(StrEnum):
     EXECUTE = "execute"
     """Base files are missing."""
     LOOK = "look"
-    """Somebody must look whether the base files are in storage."""
+    """The base files must be looked for in storage."""
     COMMIT = "commit"
     """All base files are in storage."""
     COMPLETE = "complete"

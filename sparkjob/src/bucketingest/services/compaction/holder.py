@@ -93,7 +93,7 @@ class CompactionHolder:
             if found is not None and found.state is State.REQUESTED:  # else another writer carries it out
                 self._storage.delete(requested_path(record.compaction))
             why = why or "another table service was requested"
-            raise PlanOutdated(f"{self._storage.url}: compaction taken back: {why} without the table's lock")
+            raise PlanOutdated(f"{self._storage.url}: compaction withdrawn: {why} without the table's lock")
 
     def _refusal(self, timeline: Timeline, proposal: Proposal) -> str | None:
         """Why the plan may no longer be requested, in words; None if it may."""

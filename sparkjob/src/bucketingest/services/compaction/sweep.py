@@ -115,7 +115,7 @@ def keep_one(storage: Storage, compaction: str, lock: Lock) -> None:
             for instant, commit in found.items()
         }
         for instant in sorted(found, key=lambda each: ranks[each])[:-1]:
-            log.error("compaction was completed twice: one is taken back", extra={"instant": instant.file_name})
+            log.error("compaction was completed twice: one is withdrawn", extra={"instant": instant.file_name})
             storage.delete(path_of(instant))
 
 

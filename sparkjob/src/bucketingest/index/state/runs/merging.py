@@ -52,7 +52,7 @@ class RunMerger:
     """Entries in memory at a time, about; each takes some 100 bytes."""
     run_entries_max: int = RUN_ENTRIES_MAX
     on_conflicts: Callable[[str, Sequence[str], Conflicts], None] | None = None
-    """Told, by partition path and file ids, which keys had different groups: the newer run's stays."""
+    """Called with, by partition path and file ids, which keys had different groups: the newer run's stays."""
 
     def merge(
         self, runs: Sequence[Run], generations: Mapping[str, int] | None = None, *, keep_removals: bool = True
