@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from support.simulation.job.process import Limits, Process
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, installed
-from support.simulation.judge.checker import Ended, check_end, check_moment
+from support.simulation.judge.table_checks import Ended, check_end, check_moment
 from support.simulation.source import draw_rows
 from support.simulation.store import Objects
 from support.simulation.world import Chances, World

@@ -19,7 +19,7 @@ from bucketingest.write.instants.lifecycle import InstantWriter
 from bucketingest.write.instants.records import decision_bytes
 from bucketingest.write.instants.shared_table import SharedTable
 from bucketingest.write.recovery import execute, facts, start
-from bucketingest.write.recovery.letters import InstantLetters
+from bucketingest.write.recovery.dead_letters import InstantLetters
 from bucketingest.write.rows import adoption, append_handle, bucket_writer
 from support.simulation.features import Features, features_of
 from support.simulation.job import process

@@ -12,7 +12,7 @@ from bucketingest.hudi.log.reader import read_log
 from support.simulation.job.process import Limits, Process
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, installed
-from support.simulation.judge.content import entries_of
+from support.simulation.judge.file_content import entries_of
 from support.simulation.judge.reader import read
 from support.simulation.source import draw_rows
 from support.simulation.spec import JobSpec

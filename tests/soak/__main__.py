@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from soak.fault_plan import Kind, plan
 from soak.judge.figures import summary
-from soak.plan import Kind, plan
 from soak.run import Report, Settings, soak
 
 

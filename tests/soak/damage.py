@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from soak.plan import Damage
+from soak.fault_plan import Damage
 
 
 class Checkpoints:

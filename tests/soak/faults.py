@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bucketingest.cli.error_exit_codes import ExitCode
+from bucketingest.exit_codes import ExitCode
 from soak.damage import Checkpoints
+from soak.fault_plan import Fault, Kind
 from soak.hudi import HudiNeighbour
 from soak.job.attempt import Attempt
 from soak.job.pipeline import Pipeline
 from soak.job.processes import Process, Role
 from soak.judge.figures import Recovery
-from soak.plan import Fault, Kind
 from soak.waiting import SoakFailed, reached, until
 
 MOMENT_SECONDS_MAX = 4.0

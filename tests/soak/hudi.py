@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from soak.fault_plan import Service
 from soak.job.resource import BUCKETS, PIPELINE
-from soak.plan import Service
 from soak.traffic import SCHEMA, hudi_rows
 from support.oracle.client import HudiOracle
 from support.oracle.environment import OracleError

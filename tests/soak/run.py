@@ -21,6 +21,7 @@ from bucketingest.services.compaction.records import End as CompactionEnd
 from bucketingest.storage import open_storage
 from devservers.kafka import KafkaBroker
 from soak.damage import Checkpoints
+from soak.fault_plan import Fault, plan
 from soak.faults import FaultCarrier
 from soak.hudi import HudiNeighbour
 from soak.job.pipeline import End, Pipeline
@@ -29,7 +30,6 @@ from soak.job.resource import PIPELINE, Places, cluster_environment
 from soak.judge.figures import Recovery
 from soak.judge.judgement import Judgement, judge, with_later
 from soak.judge.watch import TableWatch
-from soak.plan import Fault, plan
 from soak.traffic import PARTITIONS, TOPIC, Traffic
 from soak.waiting import SoakFailed, until
 from support.oracle import hudi_rs

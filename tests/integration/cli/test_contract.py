@@ -15,7 +15,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from bucketingest.cli.error_exit_codes import ExitCode
+from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.job_report import ProgressReport, TerminationReport
 from support.jobs.command_process import CommandProcess
 from support.jobs.files_pipeline import FILES, ROWS_PER_FILE, FilesPipeline

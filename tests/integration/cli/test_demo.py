@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.cli.error_exit_codes import ExitCode
 from bucketingest.cli.main import call
+from bucketingest.exit_codes import ExitCode
 from devservers.kafka import KafkaBroker
 from support.jobs.command_process import CommandProcess, run_command
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.cli.error_exit_codes import ExitCode
+from bucketingest.exit_codes import ExitCode
 from support.jobs.command_process import CommandProcess, run_command
 from support.jobs.files_pipeline import FILES, ROWS, FilesPipeline
 from support.jobs.files_runs import events_of, finish_and_judge, received

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.cli.error_exit_codes import ExitCode
+from bucketingest.exit_codes import ExitCode
 from devservers.kafka import KafkaBroker
 from devservers.produce import produce
 from support.jobs.command_process import CommandProcess, run_command

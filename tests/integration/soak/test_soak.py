@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from soak.plan import plan
+from soak.fault_plan import plan
 from soak.run import Settings, soak
 
 KILLS = 5

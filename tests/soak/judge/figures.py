@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Self
 
+from soak.fault_plan import Fault, Kind
 from soak.job.attempt import Attempt
-from soak.plan import Fault, Kind
 
 COLD = frozenset({Kind.JVM, Kind.PYTHON, Kind.POD, Kind.CHECKPOINT})
 """Kinds whose recovery is one plain restart."""

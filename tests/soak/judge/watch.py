@@ -11,13 +11,14 @@ from typing import Any
 from bucketingest.hudi.errors import HudiError
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, parse_time
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.storage import StorageError, open_storage
 from bucketingest.write.instants.commit_content import EPOCH, RANGES
 from bucketingest.write.instants.journal import ROOT
 from bucketingest.write.pipeline_names import PIPELINE
+from soak.fault_plan import Moment
 from soak.judge.history import archived
-from soak.plan import Moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bucketingest.cli.error_exit_codes import ExitCode
+from bucketingest.exit_codes import ExitCode
 from support.jobs.command_process import run_command
 from support.jobs.files_pipeline import FilesPipeline, newest_rows
 from support.oracle import hudi_rs

@@ -14,8 +14,8 @@ from support.simulation.job.new_topic import NewTopicProcess
 from support.simulation.job.process import SKEWS, Limits, Process
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, installed
-from support.simulation.judge.checker import Ended, check_end, check_moment
 from support.simulation.judge.reader import read
+from support.simulation.judge.table_checks import Ended, check_end, check_moment
 from support.simulation.judge.watch import TableWatch
 from support.simulation.source import DEFINITION, STATE_DEFINITION, draw_rows
 from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform

@@ -24,9 +24,8 @@ from bucketingest.hudi.timeline.instant import (
     ROLLBACK,
     Instant,
     State,
-    format_time,
-    parse_time,
 )
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from support.simulation.records import container

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import bucketingest.cli.validate
-from bucketingest.cli.error_exit_codes import ENDINGS, ExitCode
+from bucketingest.exit_codes import ENDINGS, ExitCode
 from bucketingest.storage import StorageUnavailable
 from support.jobs.commands import Command
 

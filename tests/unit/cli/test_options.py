@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.cli.error_exit_codes import ExitCode
 from bucketingest.cli.errors import BadOption
 from bucketingest.cli.options import Address, RunOptions, parse_address
+from bucketingest.exit_codes import ExitCode
 from support.jobs.commands import Command
 
 

@@ -7,7 +7,7 @@ import typer
 
 from bucketingest.cli import app as commands
 from bucketingest.cli import plugins
-from bucketingest.cli.error_exit_codes import ExitCode
+from bucketingest.exit_codes import ExitCode
 from support.jobs.commands import Command
 
 

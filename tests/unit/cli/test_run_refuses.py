@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from bucketingest.cli.error_exit_codes import ExitCode
+from bucketingest.exit_codes import ExitCode
 from bucketingest.hudi.table.table import TableDefinition, create_table
 from bucketingest.storage import StorageUnavailable, open_storage
 from support.jobs.commands import Command

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.cli.error_exit_codes import ExitCode
 from bucketingest.cli.process.java import java_version
+from bucketingest.exit_codes import ExitCode
 from support.jobs.commands import Command
 
 

@@ -9,8 +9,8 @@ import pytest
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.compaction.work import Task
-from bucketingest.services.homes import Home, ServicesPolicy
 from bucketingest.services.inline import LOOK_EVERY
+from bucketingest.services.placement import Home, ServicesPolicy
 from bucketingest.services.pods.shared_round import share_round
 from bucketingest.services.pods.waiting import PATIENCE, POLL
 from bucketingest.services.worker import Execute, Propose
@@ -87,7 +87,7 @@ def test_without_pods_mode_job_waits_and_says_so() -> None:
 
 
 def test_without_pods_mode_auto_merges_beside_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bucketingest.services.homes.LARGE", 0)
+    monkeypatch.setattr("bucketingest.services.placement.LARGE", 0)
     job = Job(policy=ServicesPolicy("auto", makes_jobs=True))
     services = job.services()
     job.pass_time(services, looks=1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from soak.damage import Checkpoints
-from soak.plan import Damage
+from soak.fault_plan import Damage
 
 
 @pytest.fixture

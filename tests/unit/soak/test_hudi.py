@@ -8,8 +8,8 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from soak.fault_plan import Service
 from soak.hudi import ATTEMPTS, HudiNeighbour
-from soak.plan import Service
 from support.oracle.client import HudiOracle
 from support.oracle.environment import OracleError
 from support.oracle.writer import HudiWriter

@@ -15,7 +15,7 @@ import pytest
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import TIME_LENGTH, format_time
+from bucketingest.hudi.timeline.instant_time import TIME_LENGTH, format_time
 from bucketingest.storage import open_storage
 from bucketingest.write.instants.source_range import SourceRange
 from soak.judge.judgement import Judgement, judge

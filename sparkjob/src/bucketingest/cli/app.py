@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bucketingest.cli.error_exit_codes import exit_code_table
+from bucketingest.cli.exit_code_of_error import exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions, UnknownFields
 from bucketingest.cli.services import commands as services

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
-from bucketingest.cli.error_exit_codes import exit_code
+from bucketingest.cli.exit_code_of_error import exit_code
 from bucketingest.cli.options import RunOptions
 from bucketingest.cli.process.deadline import StopDeadline
 from bucketingest.cli.process.signals import StoppedEarly, StopSignals

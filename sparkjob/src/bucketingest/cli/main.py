@@ -11,12 +11,13 @@ from typing import Any
 import typer
 
 from bucketingest.cli.app import app, common_options
-from bucketingest.cli.error_exit_codes import ENDINGS, ExitCode, exit_code
+from bucketingest.cli.exit_code_of_error import exit_code
 from bucketingest.cli.options import TERMINATION_LOG_VARIABLE
 from bucketingest.cli.plugins import add_commands
 from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.cli.process.termination_message import Termination, termination_path
 from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ENDINGS, ExitCode
 from bucketingest.redaction import redacted
 
 # Base of every usage error. Typer bundles its own click and exports only this class of it.

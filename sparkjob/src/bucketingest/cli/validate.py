@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
-from bucketingest.cli.error_exit_codes import ExitCode
-from bucketingest.decode.way import way_of
+from bucketingest.decode.decoder_choice import way_of
+from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.errors import SpecError, format_problem
 from bucketingest.spec.reading.load import load_file
 

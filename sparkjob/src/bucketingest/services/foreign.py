@@ -6,15 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from bucketingest.hudi.timeline.instant import (
-    CLEAN,
-    CLUSTERING,
-    COMMIT,
-    COMPACTION,
-    LOG_COMPACTION,
-    Instant,
-    parse_time,
-)
+from bucketingest.hudi.timeline.instant import CLEAN, CLUSTERING, COMMIT, COMPACTION, LOG_COMPACTION, Instant
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.clean.decisions import StoredDecisions
 from bucketingest.services.compaction.journal import CompactionJournal

@@ -13,7 +13,7 @@ from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import HudiError
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.table.file_view import Group
-from bucketingest.hudi.timeline.instant import parse_time
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.lease.record import LeaseError
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.commit import Ready
@@ -23,7 +23,7 @@ from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.sweep import Swept
 from bucketingest.services.compaction.work import Ended, Task, Work
 from bucketingest.services.errors import NewerFormat, PlanOutdated, RoundEnded, WorkerDied
-from bucketingest.services.homes import Home, LeftToHudi, ServicesPolicy, left_to_hudi
+from bucketingest.services.placement import Home, LeftToHudi, ServicesPolicy, left_to_hudi
 from bucketingest.services.pods.waiting import POLL, Pods, PodWork
 from bucketingest.services.worker import Execute, Looked, Propose, Request, Tidied, Tidy
 from bucketingest.services.worker_process import WorkerProcess

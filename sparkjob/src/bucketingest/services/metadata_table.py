@@ -19,7 +19,8 @@ from bucketingest.hudi.table.metadata_table import (
 )
 from bucketingest.hudi.table.table import HoodieTable, load_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import DELTA_COMMIT, RESTORE, ROLLBACK, SAVEPOINT, Instant, parse_time
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, RESTORE, ROLLBACK, SAVEPOINT, Instant
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.pipeline_names import PIPELINE

@@ -24,10 +24,11 @@ from typing import Any, Final
 from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.table.table import load_table
-from bucketingest.hudi.timeline.beating import beating
+from bucketingest.hudi.timeline.heartbeat_renewal import beating
 from bucketingest.lease.guard import lease_and_lock
 from bucketingest.lease.stored import StoredLease
 from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.commit import Ready, ready_commit
 from bucketingest.services.compaction.facts import HEARTBEAT
@@ -38,7 +39,6 @@ from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
 from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.foreign import ForeignServices, foreign_services
-from bucketingest.services.tidy import Guarded, archive_old, clean
 from bucketingest.storage import Storage
 
 _PRIORITY: Final = 10

@@ -13,7 +13,7 @@ from bucketingest.hudi.table.metadata_table import MetadataTablePolicy
 from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.homes import ServicesPolicy
+from bucketingest.services.placement import ServicesPolicy
 from bucketingest.spec.fields.services import Services
 from bucketingest.spec.fields.table import DEFAULT_TARGET_FILE_SIZE, Index
 from bucketingest.spec.model import BucketIngest, BucketIngestSpec

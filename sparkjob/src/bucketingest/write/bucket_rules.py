@@ -26,15 +26,8 @@ from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import (
-    COMMIT,
-    DELTA_COMMIT,
-    REPLACE_COMMIT,
-    TIME_LENGTH,
-    Instant,
-    format_time,
-    parse_time,
-)
+from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, REPLACE_COMMIT, Instant
+from bucketingest.hudi.timeline.instant_time import TIME_LENGTH, format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.spec.partition_pattern import literal_pattern
 from bucketingest.storage import NotFound, Storage, created

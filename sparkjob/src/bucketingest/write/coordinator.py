@@ -16,7 +16,7 @@ from datetime import datetime
 
 import stamina
 
-from bucketingest.hudi.timeline.beating import beating
+from bucketingest.hudi.timeline.heartbeat_renewal import beating
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import (
     Assignment,

@@ -15,7 +15,8 @@ from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import TableDefinition, load_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, format_time
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, path_of
 from bucketingest.services.compaction.commit import compaction_commit
 from bucketingest.services.merge.merge_group import compact_group

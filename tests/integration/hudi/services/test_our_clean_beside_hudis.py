@@ -13,7 +13,8 @@ import pytest
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.plans.clean_plan import CleanMetadata, read_clean_plan
 from bucketingest.hudi.table.table import TableDefinition
-from bucketingest.hudi.timeline.instant import CLEAN, DELTA_COMMIT, Instant, parse_time
+from bucketingest.hudi.timeline.instant import CLEAN, DELTA_COMMIT, Instant
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.execute import CleanOptions, choose_now, clean_table, finish_pending, request

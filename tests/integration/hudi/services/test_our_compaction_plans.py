@@ -13,7 +13,8 @@ import pytest
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.table import TableDefinition
-from bucketingest.hudi.timeline.instant import COMPACTION, format_time
+from bucketingest.hudi.timeline.instant import COMPACTION
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline, create_requested
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups, plan_of
 from bucketingest.storage import Storage, open_storage

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from bucketingest.decode.avro.columns import differing
+from bucketingest.decode.avro.column_types import differing
 from bucketingest.decode.avro.decoder import AvroDecoder
 from bucketingest.decode.avro.schema import read_fields
 from bucketingest.stream.source.decoding import decode

@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from bucketingest.decode.way import way_of
+from bucketingest.decode.decoder_choice import way_of
 from bucketingest.spec.model import BucketIngest
 from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from bucketingest.cli.error_exit_codes import ExitCode, exit_code
+from bucketingest.cli.exit_code_of_error import exit_code
 from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ExitCode
 from support.jobs.stream_runs import Lake, NewTopic, Runner, messages
 
 pytestmark = pytest.mark.kafka

@@ -15,6 +15,7 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.lease.record import LeaseError, LeaseLost
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.commit import Ready, ready_commit
 from bucketingest.services.compaction.facts import HEARTBEAT
@@ -25,7 +26,6 @@ from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
 from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.errors import CleanRefused
-from bucketingest.services.tidy import Guarded, archive_old, clean
 from bucketingest.write.errors import FencedOut
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.view import View

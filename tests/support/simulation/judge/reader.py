@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from support.simulation.judge.content import Entry, entries_of
+from support.simulation.judge.file_content import Entry, entries_of
 from support.simulation.judge.files import DataFile, data_file
 from support.simulation.judge.instants import Instants, read_instants
 

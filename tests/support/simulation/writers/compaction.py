@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.storage import AlreadyExists, NotFound
-from support.simulation.judge.content import entries_of
+from support.simulation.judge.file_content import entries_of
 from support.simulation.judge.files import DataFile, data_file
 from support.simulation.judge.instants import TIMELINE
 from support.simulation.judge.reader import Slice, Snapshot

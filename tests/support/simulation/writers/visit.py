@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from bucketingest.hudi.timeline.instant import format_time, parse_time
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import AlreadyExists
 from support.simulation.judge.reader import Snapshot, read

@@ -8,7 +8,8 @@ import pytest
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
-from bucketingest.hudi.timeline.instant import ROLLBACK, Instant, State, format_time, parse_time
+from bucketingest.hudi.timeline.instant import ROLLBACK, Instant, State
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import create_inflight, create_requested, path_of
 from bucketingest.storage.interface import Storage
 from bucketingest.write.recovery.command import InstantOutcome, RollbackExecutor

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
 from bucketingest.hudi.rollback.rollback import RollbackOptions
-from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.storage.interface import Storage
 
 START = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)

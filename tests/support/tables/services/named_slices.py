@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation, CompactionPlan
 from bucketingest.hudi.table.file_view import FileGroup, FileView, Group, build_file_view
-from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, Instant, format_time, parse_time
+from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, Instant
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.clean.choose import Choice, Retention, choose
 from bucketingest.services.clean.facts import CleanFacts, PendingPlan, Superseder

@@ -8,16 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from bucketingest.hudi.naming import HISTORY_DIRECTORY, TIMELINE_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import (
-    CLEAN,
-    COMMIT,
-    COMPACTION,
-    DELTA_COMMIT,
-    ROLLBACK,
-    Instant,
-    State,
-    format_time,
-)
+from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION, DELTA_COMMIT, ROLLBACK, Instant, State
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.storage import Storage, open_storage
 

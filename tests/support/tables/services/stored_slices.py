@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from bucketingest.hudi.naming import OWN_DIRECTORY, TIMELINE_DIRECTORY, BaseFileName
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, REPLACE_COMMIT, Instant, parse_time
+from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, REPLACE_COMMIT, Instant
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.clean.execute import CleanOptions

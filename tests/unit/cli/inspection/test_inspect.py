@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from bucketingest.cli.error_exit_codes import ExitCode
 from bucketingest.cli.inspection import findings
+from bucketingest.exit_codes import ExitCode
 from bucketingest.hudi.bucket_rules.counts import BucketCounts, BucketRule
 from bucketingest.hudi.bucket_rules.hashing_config import FIRST_INSTANT, HashingConfig, path_of_config
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
 from bucketingest.hudi.table.table import TableDefinition, create_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease

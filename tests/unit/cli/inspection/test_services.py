@@ -10,7 +10,8 @@ from bucketingest.cli.inspection.command import inspected
 from bucketingest.cli.inspection.report import ServicesReport
 from bucketingest.cli.inspection.services import OLDEST_SHOWN, Rules
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.hudi.timeline.instant import CLEAN, format_time
+from bucketingest.hudi.timeline.instant import CLEAN
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.storage import Storage

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest.cli.error_exit_codes import ExitCode
+from bucketingest.exit_codes import ExitCode
 from support.jobs.commands import Command
 
 PRELUDE = """

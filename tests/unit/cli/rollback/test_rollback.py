@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bucketingest.cli.error_exit_codes import ExitCode
 from bucketingest.cli.rollback import command as rollback_command
+from bucketingest.exit_codes import ExitCode
 from bucketingest.hudi.naming import PROPERTIES_PATH, LogFileName, deterministic_file_id, join
 from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.hudi.table.table import TableDefinition, create_table
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease

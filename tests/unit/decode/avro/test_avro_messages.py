@@ -11,7 +11,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from bucketingest.decode.avro.columns import differing
+from bucketingest.decode.avro.column_types import differing
 from bucketingest.decode.avro.decoder import AvroDecoder
 from bucketingest.decode.avro.schema import UnreadableSchema, read_fields
 from bucketingest.decode.rows import Decoded

@@ -8,7 +8,8 @@ from bucketingest.hudi.naming import deterministic_file_id
 from bucketingest.hudi.rollback.pending import pending_rollbacks
 from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
 from bucketingest.hudi.rollback.rollback import RollbackOptions, pending_rollback, roll_back, rollbacks_of
-from bucketingest.hudi.timeline.instant import Instant, State, format_time
+from bucketingest.hudi.timeline.instant import Instant, State
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.ocf import write_record
 from bucketingest.hudi.timeline.timeline import Timeline, create_requested
 from bucketingest.storage.interface import Storage

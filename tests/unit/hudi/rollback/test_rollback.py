@@ -8,9 +8,11 @@ import pytest
 
 from bucketingest.hudi.errors import RollbackError
 from bucketingest.hudi.naming import deterministic_file_id
+from bucketingest.hudi.rollback.late_files import delete_late_files
 from bucketingest.hudi.rollback.markers import create_marker
-from bucketingest.hudi.rollback.rollback import RollbackOptions, roll_back, sweep
-from bucketingest.hudi.timeline.instant import Instant, State, format_time
+from bucketingest.hudi.rollback.rollback import RollbackOptions, roll_back
+from bucketingest.hudi.timeline.instant import Instant, State
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.ocf import read_record
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_requested, path_of
 from bucketingest.storage.factory import open_storage
@@ -133,7 +135,7 @@ def test_a_completed_instant_is_never_rolled_back(table: Storage) -> None:
     with pytest.raises(RollbackError, match="is completed"):
         roll_back(table, DONE, OPTIONS)
     with pytest.raises(RollbackError, match="is completed"):
-        sweep(table, DONE, OPTIONS)
+        delete_late_files(table, DONE, OPTIONS)
     assert paths(table) == before
 
 
@@ -177,21 +179,21 @@ def test_an_archived_instant_is_not_swept() -> None:
     storage.create(DONE_FILE, b"rows")
     storage.create(FAILED_FILES[0], b"late")
     with pytest.raises(RollbackError, match="is completed"):
-        sweep(storage, DONE, OPTIONS)
-    assert sweep(storage, FAILED, OPTIONS) == (FAILED_FILES[0],)
+        delete_late_files(storage, DONE, OPTIONS)
+    assert delete_late_files(storage, FAILED, OPTIONS) == (FAILED_FILES[0],)
     assert DONE_FILE in paths(storage)
 
 
 def test_late_files_are_swept_after_the_rollback(table: Storage) -> None:
     with pytest.raises(RollbackError, match="still pending"):
-        sweep(table, FAILED, OPTIONS)
+        delete_late_files(table, FAILED, OPTIONS)
     roll_back(table, FAILED, OPTIONS)
     partition_path, _, name = FAILED_FILES[1].rpartition("/")
     create_marker(table, FAILED, partition_path, name)
     table.create(FAILED_FILES[1], b"a stalled executor's")
-    assert sweep(table, FAILED, OPTIONS) == (FAILED_FILES[1],)
+    assert delete_late_files(table, FAILED, OPTIONS) == (FAILED_FILES[1],)
     assert not [path for path in paths(table) if FAILED in path], "its marker would stay forever"
-    assert sweep(table, FAILED, OPTIONS) == ()
+    assert delete_late_files(table, FAILED, OPTIONS) == ()
 
 
 def test_known_files_go_although_only_one_partition_is_listed(table: Storage) -> None:

@@ -10,7 +10,7 @@ from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.table.checks import check_table
 from bucketingest.hudi.table.table import TableDefinition, load_table
 from bucketingest.hudi.table.time_zone import offset_from_utc
-from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import ObjectInfo
 from support.tables.fixtures import unpack_fixture

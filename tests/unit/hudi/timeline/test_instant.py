@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.hudi.errors import ClockError, InvalidName
-from bucketingest.hudi.timeline.instant import Instant, State, format_time, next_instant_time, parse_time
+from bucketingest.hudi.timeline.instant import Instant, State
+from bucketingest.hudi.timeline.instant_time import format_time, next_instant_time, parse_time
 
 T1, T2 = "20261121081714512", "20261121081715521"
 NOW = datetime(2026, 11, 21, 8, 17, 14, 512_000, tzinfo=UTC)

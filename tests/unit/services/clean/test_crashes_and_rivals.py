@@ -8,7 +8,8 @@ from contextlib import suppress
 import pytest
 
 from bucketingest.hudi.plans.clean_plan import CleanMetadata, read_clean_plan
-from bucketingest.hudi.timeline.instant import CLEAN, State, format_time
+from bucketingest.hudi.timeline.instant import CLEAN, State
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.services.clean import execute
 from bucketingest.services.clean.decisions import StoredDecisions

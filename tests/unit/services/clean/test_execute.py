@@ -10,7 +10,8 @@ import pytest
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import InstantExists, InvalidTable
 from bucketingest.hudi.plans.clean_plan import CleanMetadata, CleanPlan, read_clean_plan
-from bucketingest.hudi.timeline.instant import CLEAN, State, format_time
+from bucketingest.hudi.timeline.instant import CLEAN, State
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.ocf import write_record
 from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
 from bucketingest.services.clean import execute

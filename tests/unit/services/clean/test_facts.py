@@ -11,7 +11,8 @@ from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.plans.clean_plan import CleanMetadata
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation, CompactionPlan
 from bucketingest.hudi.rollback.plan import RollbackPlan
-from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION, REPLACE_COMMIT, ROLLBACK, format_time
+from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION, REPLACE_COMMIT, ROLLBACK
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.clean.execute import choose_now, clean_table
 from bucketingest.services.clean.facts import CleanFacts, PendingPlan, Superseder, load_clean_facts

@@ -15,7 +15,8 @@ from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State, format_time, parse_time
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.commit import ready_commit

@@ -9,7 +9,7 @@ import pytest
 from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.table.file_view import FileView, build_file_view
-from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups, plan_of
 from bucketingest.storage.interface import ObjectInfo

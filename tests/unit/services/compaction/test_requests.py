@@ -9,7 +9,8 @@ import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import COMPACTION, format_time, parse_time
+from bucketingest.hudi.timeline.instant import COMPACTION
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import propose

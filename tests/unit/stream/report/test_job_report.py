@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bucketingest.services.compaction.propose import LogBacklog
-from bucketingest.services.homes import Home
 from bucketingest.services.inline import ServicesState
+from bucketingest.services.placement import Home
 from bucketingest.services.pods.waiting import PodWork
 from bucketingest.spec.job_report import (
     CommitReport,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bucketingest.cli.error_exit_codes import ExitCode, exit_code
+from bucketingest.cli.exit_code_of_error import exit_code
+from bucketingest.exit_codes import ExitCode
 from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.spark.failures import essence
 

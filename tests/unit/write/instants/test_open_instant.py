@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.write.instants.open_instant import OpenInstant, resumed_at
 from bucketingest.write.instants.records import LedgerEntry
 from bucketingest.write.instants.source_range import SourceRange

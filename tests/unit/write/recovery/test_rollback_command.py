@@ -11,7 +11,8 @@ from bucketingest.hudi.naming import TIMELINE_DIRECTORY, LogFileName, determinis
 from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.instant import Instant, State, format_time, parse_time
+from bucketingest.hudi.timeline.instant import Instant, State
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, create_requested, path_of
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease

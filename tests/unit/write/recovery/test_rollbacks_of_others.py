@@ -10,7 +10,8 @@ import pytest
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id, join
 from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.hudi.rollback.rollback import roll_back
-from bucketingest.hudi.timeline.instant import ROLLBACK, Instant, State, format_time
+from bucketingest.hudi.timeline.instant import ROLLBACK, Instant, State
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_inflight, create_requested, path_of
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision

@@ -21,7 +21,8 @@ from bucketingest.cli.inspection.snapshot import TableSnapshot
 from bucketingest.hudi.errors import InvalidName
 from bucketingest.hudi.table.table import BUCKET_HASH, BUCKET_HASH_FIELDS
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import Instant, format_time, parse_time
+from bucketingest.hudi.timeline.instant import Instant
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.write.instants.commit_content import DELETES, RANGES, ROWS
 from bucketingest.write.pipeline_names import PIPELINE
 

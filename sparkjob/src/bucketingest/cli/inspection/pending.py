@@ -9,7 +9,8 @@ from bucketingest.cli.inspection.report import PendingInstant
 from bucketingest.cli.inspection.snapshot import TableSnapshot
 from bucketingest.hudi.errors import InvalidName
 from bucketingest.hudi.timeline.heartbeat import is_expired
-from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, DELTA_COMMIT, ROLLBACK, Instant, parse_time
+from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, DELTA_COMMIT, ROLLBACK, Instant
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.write.instants.commit_content import EPOCH
 from bucketingest.write.recovery.decide import Policy, Step, decide
 from bucketingest.write.recovery.facts import Facts

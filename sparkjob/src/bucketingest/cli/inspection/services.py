@@ -14,7 +14,8 @@ from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.table.file_view import FileGroup, Group
-from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, LOG_COMPACTION, parse_time
+from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, LOG_COMPACTION
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.archive.choose import ArchiveRules, old_writes
 from bucketingest.services.clean.choose import Retention, choose
 from bucketingest.services.clean.facts import load_clean_facts

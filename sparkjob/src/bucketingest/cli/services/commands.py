@@ -69,8 +69,8 @@ def clean(
     A pending clean, also Hudi's, is finished first. The command may be repeated, and ends if a job holds the table.
     """
     from bucketingest.cli.options import duration
+    from bucketingest.cli.services.clean_and_archive import clean_table
     from bucketingest.cli.services.held_table import TableChoice
-    from bucketingest.cli.services.tidy import clean_table
 
     choice = TableChoice(table_url, lock, tuple(storage_options or ()))
     clean_table(choice, duration("--retain", retain), dry_run=dry_run, as_json=as_json)
@@ -88,8 +88,8 @@ def archive(
 
     The newest 20 commits stay, and those of the last hour. The command ends if a job holds the table.
     """
+    from bucketingest.cli.services.clean_and_archive import archive_table
     from bucketingest.cli.services.held_table import TableChoice
-    from bucketingest.cli.services.tidy import archive_table
 
     choice = TableChoice(table_url, lock, tuple(storage_options or ()))
     archive_table(choice, dry_run=dry_run, as_json=as_json)

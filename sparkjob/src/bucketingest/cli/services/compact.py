@@ -13,7 +13,7 @@ from rich.table import Table
 
 from bucketingest.cli.services.held_table import TableChoice, held
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.services.by_hand import compact_now
+from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import Proposal, propose

@@ -30,8 +30,8 @@ from bucketingest.hudi.timeline.instant import (
     WRITE_ACTIONS,
     Instant,
     State,
-    next_instant_time,
 )
+from bucketingest.hudi.timeline.instant_time import next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
 from bucketingest.storage.interface import Storage
 
@@ -67,10 +67,10 @@ class RollbackResult:
     resumed: bool
 
 
-_DEFAULT_OPTIONS = RollbackOptions()
+DEFAULT_OPTIONS = RollbackOptions()
 
 
-def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = _DEFAULT_OPTIONS) -> RollbackResult:
+def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = DEFAULT_OPTIONS) -> RollbackResult:
     """Roll the pending deltacommit back. May be repeated after a crash at any point, and after it succeeded.
 
     The order is Hudi 1.2.0's: plan, inflight, data files, the instant's inflight then requested file, completed
@@ -78,10 +78,10 @@ def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = _D
     resumed: one that stays would make every later write of Hudi's EAGER writer fail. Raises `RollbackError` if the
     instant is completed or archived, or is not a deltacommit.
     """
-    files = _find_files(storage, instant_time, options)
+    files = files_to_delete(storage, instant_time, options)
     with options.lock():
         timeline = Timeline.load(storage)
-        _refuse(storage, timeline, instant_time)
+        refuse_completed(storage, timeline, instant_time)
         pending = [
             (rollback.rollback_time, rollback.plan)
             for rollback in pending_rollbacks(storage, timeline, instant_time)
@@ -89,9 +89,9 @@ def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = _D
         ]
         resumed = bool(pending)
         if not pending:
-            if _target(timeline, instant_time) is None:
+            if newest_state(timeline, instant_time) is None:
                 storage.delete_many([file.path for file in files])
-                _tidy(storage, instant_time)
+                delete_marks(storage, instant_time)
                 return RollbackResult(instant_time, None, tuple(file.path for file in files), resumed=False)
             pending = [_request(storage, timeline, RollbackPlan(instant_time, DELTA_COMMIT, tuple(files)), options)]
     rollback_times = [rollback_time for rollback_time, _ in pending]
@@ -106,7 +106,7 @@ def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = _D
         _leave_timeline(storage, done)
         for rollback_time in rollback_times:
             _finish(storage, rollback_time, done, started, options)
-    _tidy(storage, instant_time)
+    delete_marks(storage, instant_time)
     return RollbackResult(instant_time, rollback_times[0], tuple(file.path for file in all_files), resumed)
 
 
@@ -122,33 +122,11 @@ def finish_compaction_rollback(
     create_inflight(storage, rollback_time, ROLLBACK)
     storage.delete_many([file.path for file in plan.files])
     with lock():
-        target = _target(Timeline.load(storage), plan.instant_time)
+        target = newest_state(Timeline.load(storage), plan.instant_time)
         if target is not None and target.is_completed:
             raise RollbackError(f"compaction {plan.instant_time} was completed while it was rolled back")
         storage.delete(path_of(Instant(plan.instant_time, COMPACTION, State.INFLIGHT)))
         _finish(storage, rollback_time, plan, started, RollbackOptions(lock=lock, clock=clock))
-
-
-def sweep(
-    storage: Storage, instant_time: str, options: RollbackOptions = _DEFAULT_OPTIONS, *, superseded: bool = False
-) -> tuple[str, ...]:
-    """Delete late files of an instant that was rolled back before; returns their paths.
-
-    An executor that was cut off may still finish a write, its marker first. Its file would count as committed once
-    archival has passed the instant's time. `superseded`: the rows are in other instants, so files are deleted even if a
-    paused driver has completed the instant after its rollback, and another writer may have archived it. Raises
-    `RollbackError` if the instant is pending, or completed or archived and not superseded.
-    """
-    timeline = Timeline.load(storage)
-    target = _target(timeline, instant_time)
-    if not superseded:
-        _refuse(storage, timeline, instant_time)
-    if target is not None and not target.is_completed:
-        raise RollbackError(f"instant {instant_time} is still pending: roll it back first, then sweep")
-    paths = tuple(file.path for file in _find_files(storage, instant_time, options))
-    storage.delete_many(paths)
-    _tidy(storage, instant_time)
-    return paths
 
 
 def pending_rollback(storage: Storage, timeline: Timeline, instant_time: str) -> tuple[str, RollbackPlan] | None:
@@ -189,14 +167,15 @@ def rollback_targets(storage: Storage, timeline: Timeline, ignoring: frozenset[s
     return frozenset(targets)
 
 
-def _target(timeline: Timeline, instant_time: str) -> Instant | None:
+def newest_state(timeline: Timeline, instant_time: str) -> Instant | None:
+    """The instant that writes data files at this time, as far as the active timeline shows it."""
     writes = (i for i in timeline.instants if i.request_time == instant_time and i.action in WRITE_ACTIONS)
     return next(writes, None)
 
 
-def _refuse(storage: Storage, timeline: Timeline, instant_time: str) -> None:
+def refuse_completed(storage: Storage, timeline: Timeline, instant_time: str) -> None:
     """Raise `RollbackError` if the instant is visible to readers, or must not be rolled back here."""
-    target = _target(timeline, instant_time)
+    target = newest_state(timeline, instant_time)
     if target is not None:
         refuse_unless_pending_deltacommit(target)
     else:
@@ -206,7 +185,8 @@ def _refuse(storage: Storage, timeline: Timeline, instant_time: str) -> None:
                 refuse_unless_pending_deltacommit(archived)
 
 
-def _find_files(storage: Storage, instant_time: str, options: RollbackOptions) -> list[RollbackFile]:
+def files_to_delete(storage: Storage, instant_time: str, options: RollbackOptions) -> list[RollbackFile]:
+    """The instant's data files: those listed, and those that only a marker names."""
     listed = {info.path for info in list_data(storage, options.partitions) if instant_time in info.path}
     listed |= marked_files(storage, instant_time)
     return files_of_instant(listed, options.known_files, instant_time)
@@ -234,7 +214,7 @@ def _request(
 
 def _leave_timeline(storage: Storage, done: RollbackPlan) -> None:
     """Step 4, under the lock: remove the instant from the timeline, unless another process completed it meanwhile."""
-    _refuse(storage, Timeline.load(storage), done.instant_time)
+    refuse_completed(storage, Timeline.load(storage), done.instant_time)
     for state in PENDING_STATES:
         storage.delete(path_of(Instant(done.instant_time, done.action, state)))
 
@@ -259,6 +239,7 @@ def _finish(
     complete(storage, rollback_time, completion_time, metadata.encode(storage.absolute), ROLLBACK)
 
 
-def _tidy(storage: Storage, instant_time: str) -> None:
+def delete_marks(storage: Storage, instant_time: str) -> None:
+    """Delete the instant's markers and its heartbeat."""
     delete_markers(storage, instant_time)
     heartbeat.stop(storage, instant_time)

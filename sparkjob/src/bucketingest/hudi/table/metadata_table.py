@@ -14,7 +14,7 @@ from typing import Final, Literal
 from bucketingest.hudi.errors import TimelineError
 from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_PATH
 from bucketingest.hudi.table import properties as java_properties
-from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.storage import ConditionalStorage, Storage
 from bucketingest.storage.errors import Changed
 from bucketingest.storage.interface import HasDirectories

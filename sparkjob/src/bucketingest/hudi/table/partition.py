@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bucketingest.hudi.naming import PARTITION_METADATA_NAME, join
-from bucketingest.hudi.timeline.instant import parse_time
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.storage.agreement import created
 from bucketingest.storage.interface import Storage
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from bucketingest.hudi.timeline.instant import TIME_LENGTH, Instant, parse_time
+from bucketingest.hudi.timeline.instant import Instant
+from bucketingest.hudi.timeline.instant_time import TIME_LENGTH, parse_time
 from bucketingest.storage.interface import ObjectInfo
 
 _STEP = timedelta(minutes=15)  # every zone's offset is a multiple of it

@@ -14,16 +14,8 @@ from functools import partial
 from itertools import takewhile
 
 from bucketingest.hudi.table.file_view import FileView, Group
-from bucketingest.hudi.timeline.instant import (
-    CLEAN,
-    COMMIT,
-    RESTORE,
-    ROLLBACK,
-    SAVEPOINT,
-    WRITE_ACTIONS,
-    Instant,
-    format_time,
-)
+from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, RESTORE, ROLLBACK, SAVEPOINT, WRITE_ACTIONS, Instant
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
-from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.storage import Storage, create_or_get, created, get_if_there
 from bucketingest.write.instants.records import CommitDecision, decision_bytes, decision_of
 

@@ -8,14 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bucketingest.hudi.timeline.instant import (
-    COMMIT,
-    REPLACE_COMMIT,
-    SAVEPOINT,
-    WRITE_ACTIONS,
-    Instant,
-    format_time,
-)
+from bucketingest.hudi.timeline.instant import COMMIT, REPLACE_COMMIT, SAVEPOINT, WRITE_ACTIONS, Instant
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline
 
 _SUPERSEDE = frozenset({COMMIT, REPLACE_COMMIT})

@@ -18,7 +18,8 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.plans.clean_plan import CleanMetadata, CleanPlan, read_clean_plan
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.file_view import load_file_view
-from bucketingest.hudi.timeline.instant import CLEAN, PENDING_STATES, Instant, State, next_instant_time
+from bucketingest.hudi.timeline.instant import CLEAN, PENDING_STATES, Instant, State
+from bucketingest.hudi.timeline.instant_time import next_instant_time
 from bucketingest.hudi.timeline.timeline import (
     Timeline,
     complete,

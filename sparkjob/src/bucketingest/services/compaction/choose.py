@@ -9,7 +9,7 @@ from typing import Self
 
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation, CompactionPlan, operation_metrics
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice, FileView, Group
-from bucketingest.hudi.timeline.instant import parse_time
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.spec.fields.services import Compaction
 
 

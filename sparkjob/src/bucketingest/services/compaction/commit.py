@@ -17,7 +17,7 @@ from bucketingest.hudi.table.file_view import Group, list_data
 from bucketingest.hudi.table.schema import AvroSchema, schema_json
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
-from bucketingest.hudi.timeline.instant import next_instant_time
+from bucketingest.hudi.timeline.instant_time import next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.journal import CompactionJournal

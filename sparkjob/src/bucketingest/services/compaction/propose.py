@@ -14,17 +14,8 @@ from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileView, Group, load_file_view
 from bucketingest.hudi.table.schema import avro_to_arrow, schema_json, with_meta_columns
 from bucketingest.hudi.table.table import load_table
-from bucketingest.hudi.timeline.instant import (
-    AHEAD_MAX,
-    CLEAN,
-    CLUSTERING,
-    COMPACTION,
-    DELTA_COMMIT,
-    LOG_COMPACTION,
-    SAVEPOINT,
-    next_instant_time,
-    parse_time,
-)
+from bucketingest.hudi.timeline.instant import CLEAN, CLUSTERING, COMPACTION, DELTA_COMMIT, LOG_COMPACTION, SAVEPOINT
+from bucketingest.hudi.timeline.instant_time import AHEAD_MAX, next_instant_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.choose import CompactionTriggers, Due, due_groups, plan_of
 from bucketingest.services.compaction.records import OURS, PlanRecord

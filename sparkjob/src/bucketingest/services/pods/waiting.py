@@ -11,7 +11,7 @@ from typing import Final
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import PodsMissing
-from bucketingest.services.homes import Choice, Home, ServicesPolicy, choose_home
+from bucketingest.services.placement import Choice, Home, ServicesPolicy, choose_home
 from bucketingest.storage import Storage
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,6 @@ from typing import Final, Literal, TypeAlias
 from bucketingest.storage import NotFound, Storage
 from bucketingest.stream.checkpoint.attempts import ROOT, former_directories, free_directory, in_directory, sweep
 from bucketingest.stream.checkpoint.beginning import kept_beginning
-from bucketingest.stream.checkpoint.own import rewind
 from bucketingest.stream.checkpoint.sources import SourceState, found_files, found_rate
 from bucketingest.stream.checkpoint.text import (
     COMMITS,
@@ -31,6 +30,7 @@ from bucketingest.stream.checkpoint.text import (
     offsets_text,
     parse_offsets,
 )
+from bucketingest.stream.checkpoint.user_checkpoint import rewind
 from bucketingest.write.coordinator_api import Start, StartVerdict
 from bucketingest.write.errors import RangeConflict
 from bucketingest.write.instants.source_range import Relation, SourceRange, before, relate

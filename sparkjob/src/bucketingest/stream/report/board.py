@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.hudi.timeline.instant import parse_time
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.inline import ServicesState
-from bucketingest.stream.report.backlog import Backlog, parse_offsets, source_end
+from bucketingest.stream.report.lag import Lag, parse_offsets, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, latency
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.instants.source_range import SourceRange
@@ -59,8 +59,8 @@ class ProgressBoard:
         self._reported_at: float | None = None
         self._report: object = None
         self._recent: deque[tuple[float, float, int]] = deque(maxlen=_RATE_WINDOW)
-        self._backlog = Backlog()
-        self._batches = Backlog()
+        self._lag = Lag()
+        self._batches = Lag()
         self._read: dict[tuple[str, int], int] | None = None
         self._buckets: Counter[int] = Counter()
 
@@ -76,7 +76,7 @@ class ProgressBoard:
             self._is_running = True
             self._progress = replace(self._progress, epoch=epoch, verdict=verdict[0], verdict_reason=verdict[1])
             if position is not None and (offsets := parse_offsets(position.end)) is not None:
-                self._backlog.committed(offsets)
+                self._lag.committed(offsets)
             self._open(inflight)
             self._made_progress(self._forward())
 
@@ -161,7 +161,7 @@ class ProgressBoard:
         with self._lock:
             self._progress = replace(self._progress, position_losses=self._progress.position_losses + 1)
             self._batch_started, self._is_running, self._committing = None, False, None
-            self._backlog, self._batches, self._read = Backlog(), Backlog(), None
+            self._lag, self._batches, self._read = Lag(), Lag(), None
             self._open(None)
 
     # -- recorded by the thread that watches the query ------------------------------------------------------------
@@ -174,7 +174,7 @@ class ProgressBoard:
         waits = not status.get("isTriggerActive") and not str(status.get("message")).startswith("Initializing")
         with self._lock:
             if end is not None:
-                self._backlog.seen(now, end)
+                self._lag.seen(now, end)
             if waits or report != self._report:
                 self._made_progress(now)
             self._report = report
@@ -224,7 +224,7 @@ class ProgressBoard:
         now = self._forward()
         with self._lock:
             services = self._progress.services
-            known = [each for each in (self._backlog.seconds(now), self._batches.seconds(now)) if each is not None]
+            known = [each for each in (self._lag.seconds(now), self._batches.seconds(now)) if each is not None]
             return replace(
                 self._progress,
                 phase=self._phase(),
@@ -232,7 +232,7 @@ class ProgressBoard:
                 rows_per_second=self._rate(),
                 last_commit_age=None if self._committed_at is None else now - self._committed_at,
                 inflight_age=None if self._opened_at is None else now - self._opened_at,
-                lag_offsets=self._backlog.offsets,
+                lag_offsets=self._lag.offsets,
                 lag_seconds=max(known) if known else None,
                 oldest_log_age=None if services is None else services.oldest_log_age(self._clock()),
                 compacting_for=None if services is None else services.compacting_for(self._clock()),
@@ -243,7 +243,7 @@ class ProgressBoard:
     def offsets(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Kafka: (topic, partition) → (next offset to commit, the partition's end as Spark last saw it)."""
         with self._lock:
-            return self._backlog.partitions()
+            return self._lag.partitions()
 
     def _phase(self) -> Phase:
         if self._end is not None:
@@ -269,8 +269,8 @@ class ProgressBoard:
         self._progress = replace(self._progress, batch=source_range.batch_id)
         end = parse_offsets(source_range.end) if source_range.kind == "kafka" else None
         if end is not None:
-            self._backlog.begin_at(parse_offsets(source_range.start) or dict.fromkeys(end, 0))
-            self._backlog.seen(now, end)
+            self._lag.begin_at(parse_offsets(source_range.start) or dict.fromkeys(end, 0))
+            self._lag.seen(now, end)
             self._read = end
 
     def _commit(self, now: float, commit: Commit) -> None:
@@ -287,7 +287,7 @@ class ProgressBoard:
         # A commit covers every micro-batch that ended, and none is written during a commit.
         self._batches.committed({_BATCHES: self._progress.batches})
         if self._read is not None:
-            self._backlog.committed(self._read)
+            self._lag.committed(self._read)
 
     def _made_progress(self, now: float) -> None:
         self._reported_at = now

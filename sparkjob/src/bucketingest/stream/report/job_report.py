@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bucketingest.hudi.timeline.instant import parse_time
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.pods.waiting import PodWork
 from bucketingest.spec.job_report import (

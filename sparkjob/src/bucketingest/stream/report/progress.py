@@ -87,7 +87,7 @@ class Progress:
     lag_offsets: int | None = None
     """Kafka: offsets that are not committed, up to the topics' end as Spark last saw it; None for other sources."""
     lag_seconds: float | None = None
-    """Since rows that are not committed were first seen, see `Backlog`; None before the first look at the source."""
+    """Since rows that are not committed were first seen, see `Lag`; None before the first look at the source."""
     idle: bool = False
     last_report_at: datetime | None = None
     """When the query last made progress: a micro-batch started or ended, or the source had nothing new."""

@@ -8,12 +8,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from bucketingest.decode.avro.columns import differing
+from bucketingest.decode.avro.column_types import differing
 from bucketingest.decode.avro.decoder import AvroDecoder
 from bucketingest.decode.avro.schema import read_fields
+from bucketingest.decode.decoder_choice import Way, way_of
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.exact import unsupported_type
-from bucketingest.decode.way import Way, way_of
 from bucketingest.spec.model import BucketIngest, Format
 from bucketingest.stream.source.decoding import (
     NO_VALUE,

@@ -31,7 +31,7 @@ from typing import Final
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import WrittenFile
-from bucketingest.hudi.timeline.instant import format_time
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.overtaking import Committed
 from bucketingest.storage import Storage, create_or_get, created, get_if_there
 from bucketingest.write.errors import FencedOut, PositionLost, WriteError

@@ -16,7 +16,8 @@ from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.rollback.rollback import pending_rollback, rollbacks_of
 from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, State, next_instant_time
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, State
+from bucketingest.hudi.timeline.instant_time import next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.bucket_index import FileIds

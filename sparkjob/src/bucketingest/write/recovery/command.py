@@ -19,8 +19,9 @@ from datetime import datetime
 from bucketingest.hudi.errors import HudiError, UnsupportedTable
 from bucketingest.hudi.history.archived import archived_times
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.rollback.late_files import delete_late_files
 from bucketingest.hudi.rollback.plan import refuse_unless_pending_deltacommit
-from bucketingest.hudi.rollback.rollback import Lock, RollbackOptions, RollbackResult, roll_back, sweep
+from bucketingest.hudi.rollback.rollback import Lock, RollbackOptions, RollbackResult, roll_back
 from bucketingest.hudi.table.checks import SUPPORTED_VERSIONS, metadata_table_refusals
 from bucketingest.hudi.table.table import HoodieTable
 from bucketingest.hudi.timeline.timeline import Timeline
@@ -90,7 +91,7 @@ class RollbackExecutor:
     def _carry_out(self, choice: Choice) -> InstantOutcome:
         found = choice.found
         if choice.step is Step.SWEEP:  # refuses an instant that was put onto the timeline since the plan was made
-            return InstantOutcome(choice, Step.SWEEP, deleted=sweep(self._storage, found.request_time))
+            return InstantOutcome(choice, Step.SWEEP, deleted=delete_late_files(self._storage, found.request_time))
         if found.pipeline is None:
             known = tuple(archived_times(self._storage))
             options = RollbackOptions(known_times=known, lock=self._lock, clock=self._clock)

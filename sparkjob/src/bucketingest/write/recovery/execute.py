@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bucketingest.hudi.errors import RollbackError
 from bucketingest.hudi.history.archived import archived_contents, archived_times, is_archived, is_settled
 from bucketingest.hudi.naming import join
+from bucketingest.hudi.rollback.late_files import delete_late_files
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import (
     RollbackOptions,
@@ -15,7 +16,6 @@ from bucketingest.hudi.rollback.rollback import (
     pending_rollback,
     roll_back,
     rollbacks_of,
-    sweep,
 )
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, PENDING_STATES, Instant
@@ -27,9 +27,9 @@ from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision, CommitDecision, LedgerEntry
 from bucketingest.write.instants.writer_identity import WriterIdentity
+from bucketingest.write.recovery.dead_letters import InstantLetters
 from bucketingest.write.recovery.decide import Choice, Step
 from bucketingest.write.recovery.facts import Facts
-from bucketingest.write.recovery.letters import InstantLetters
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ class InstantExecutor:
             return
         self._journal.mark_done(instant)
 
-    def sweep(self, instant: str) -> None:
+    def delete_late_files(self, instant: str) -> None:
         """Delete what a cut-off task or driver wrote after its instant was aborted: archival would make it visible."""
         timeline = Timeline.load(self._storage)
         found = timeline.find(instant)
@@ -209,7 +209,7 @@ class InstantExecutor:
         elif found is not None or pending_rollback(self._storage, timeline, instant) is not None:
             self.undo(instant, "it was aborted before, and is on the timeline again or has a rollback to finish")
             return
-        late = sweep(self._storage, instant, superseded=True)
+        late = delete_late_files(self._storage, instant, superseded=True)
         self.letters.discard(instant)
         if late:
             log.warning("swept late files", extra={"instant": instant, "files": late})
@@ -252,7 +252,7 @@ class InstantExecutor:
             if not self._journal.is_done(instant):
                 continue
             if self._journal.is_aborted(instant):
-                self.sweep(instant)
+                self.delete_late_files(instant)
             elif self._journal.is_overtaken(instant) and Timeline.load(self._storage).find(instant) is not None:
                 continue  # its rows count as not in the table as long as it is there
             forgotten.append(instant)

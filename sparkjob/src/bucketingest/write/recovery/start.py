@@ -58,7 +58,7 @@ def settle(
                 instant = resumed(found)
                 _recover(decide(found, Policy.RESUME), instant, writer.executor, commit, findings)
         elif "aborted" in objects:
-            writer.executor.sweep(request_time)
+            writer.executor.delete_late_files(request_time)
     writer.executor.letters.discard_staged()
     read = read_position(storage, writer.refresh(), journal)
     if read.lost:
@@ -113,7 +113,7 @@ def _settle_other(
         with suppress(InstantAborted, PositionLost):  # its own next start ingests the rows again
             executor.carry_out(choice)
     for request_time in aborted:
-        executor.sweep(request_time)
+        executor.delete_late_files(request_time)
     executor.forget_old()
 
 

@@ -1,6 +1,6 @@
 """The faults of a soak follow from its seed alone."""
 
-from soak.plan import Kind, Service, plan
+from soak.fault_plan import Kind, Service, plan
 
 
 def test_a_seed_repeats_its_faults() -> None:

@@ -14,11 +14,11 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION
 from bucketingest.hudi.timeline.timeline import create_inflight, path_of
 from bucketingest.services.archive.choose import ArchiveRules
-from bucketingest.services.by_hand import compact_now
 from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean, held_back
+from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
-from bucketingest.services.tidy import Guarded, archive_old, archive_plan, clean, held_back
 from bucketingest.write.instants.journal import Journal
 from support.tables.other_writers import roll_back_completed, switch_on_metadata_table
 from support.tables.services.snapshot import snapshot

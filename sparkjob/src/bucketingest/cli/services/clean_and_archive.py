@@ -15,7 +15,7 @@ from bucketingest.hudi.timeline.instant import Instant
 from bucketingest.services.archive.choose import Pin
 from bucketingest.services.clean.choose import Choice, Retention
 from bucketingest.services.clean.execute import choose_now
-from bucketingest.services.tidy import Guarded, archive_old, archive_plan, clean, clean_options
+from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean, clean_options
 
 
 def clean_table(choice: TableChoice, retain: timedelta, *, dry_run: bool, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from bucketingest.hudi.timeline.beating import beating
+from bucketingest.hudi.timeline.heartbeat_renewal import beating
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.facts import HEARTBEAT
 from bucketingest.services.compaction.holder import CompactionHolder

@@ -12,7 +12,7 @@ Offsets: TypeAlias = Mapping[tuple[str, int], int]
 _SIGHTINGS_MAX: Final = 1000
 
 
-class Backlog:
+class Lag:
     """Input that the source is known to have and the table does not. Times are a monotonic clock's seconds.
 
     Seconds: the time since offsets beyond the last commit were first seen, when Spark reported the source's end or

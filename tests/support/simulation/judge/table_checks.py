@@ -9,9 +9,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from support.simulation.judge.content import entries_of
+from support.simulation.judge.dead_letters import dead_letters
+from support.simulation.judge.file_content import entries_of
 from support.simulation.judge.leftovers import leftovers
-from support.simulation.judge.letters import dead_letters
 from support.simulation.judge.model import Model, Written, compare, deletions
 from support.simulation.judge.reader import Snapshot, read
 from support.simulation.judge.rest import at_rest

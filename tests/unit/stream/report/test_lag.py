@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest.stream.report.backlog import Backlog, parse_offsets, source_end
+from bucketingest.stream.report.lag import Lag, parse_offsets, source_end
 
 
 def at(offset: int, partition: int = 0) -> dict[tuple[str, int], int]:
@@ -15,12 +15,12 @@ def at(offset: int, partition: int = 0) -> dict[tuple[str, int], int]:
 
 
 def test_nothing_is_claimed_before_a_first_look() -> None:
-    backlog = Backlog()
+    backlog = Lag()
     assert (backlog.offsets, backlog.seconds(5.0)) == (None, None)
 
 
 def test_the_age_counts_from_when_rows_beyond_the_commit_were_first_seen() -> None:
-    backlog = Backlog()
+    backlog = Lag()
     backlog.begin_at(at(0))
     backlog.seen(10.0, at(100))
     backlog.seen(20.0, at(150))
@@ -34,7 +34,7 @@ def test_the_age_counts_from_when_rows_beyond_the_commit_were_first_seen() -> No
 
 
 def test_a_commit_in_the_middle_of_a_sighting_leaves_its_age() -> None:
-    backlog = Backlog()
+    backlog = Lag()
     backlog.begin_at(at(0))
     backlog.seen(10.0, at(100))
     backlog.committed(at(60))
@@ -42,7 +42,7 @@ def test_a_commit_in_the_middle_of_a_sighting_leaves_its_age() -> None:
 
 
 def test_seeing_the_same_end_again_makes_nothing_younger() -> None:
-    backlog = Backlog()
+    backlog = Lag()
     backlog.begin_at(at(0))
     backlog.seen(10.0, at(100))
     backlog.seen(50.0, at(100))
@@ -50,14 +50,14 @@ def test_seeing_the_same_end_again_makes_nothing_younger() -> None:
 
 
 def test_partitions_add_up_and_one_that_is_ahead_hides_no_other() -> None:
-    backlog = Backlog()
+    backlog = Lag()
     backlog.committed({**at(50, 0), **at(9, 1)})
     backlog.seen(1.0, {**at(20, 0), **at(12, 1), **at(4, 2)})
     assert backlog.offsets == 3 + 4
 
 
 def test_a_beginning_never_replaces_what_is_committed() -> None:
-    backlog = Backlog()
+    backlog = Lag()
     backlog.committed(at(50))
     backlog.begin_at({**at(10), **at(7, 1)})
     backlog.seen(1.0, {**at(60), **at(8, 1)})
@@ -65,7 +65,7 @@ def test_a_beginning_never_replaces_what_is_committed() -> None:
 
 
 def test_without_any_commit_memory_stays_bounded_and_the_age_right() -> None:
-    backlog = Backlog()
+    backlog = Lag()
     backlog.begin_at(at(0))
     for second in range(1, 10_001):
         backlog.seen(float(second), at(second))

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from bucketingest.cli.error_exit_codes import ENDINGS, ExitCode, exit_code
 from bucketingest.cli.errors import BadOption, MissingDependency, WrongResult
+from bucketingest.cli.exit_code_of_error import exit_code
+from bucketingest.exit_codes import ENDINGS, ExitCode
 from bucketingest.hudi.errors import LockLost, TableNotFound, UnsupportedTable
 from bucketingest.index.errors import DuplicateFileGroup, MissingKeyColumn
 from bucketingest.lease.record import LeaseLost, TableLeased

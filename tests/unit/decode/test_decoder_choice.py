@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest.decode.way import way_of
+from bucketingest.decode.decoder_choice import way_of
 from support.jobs.stream_runs import Lake
 
 KAFKA = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}

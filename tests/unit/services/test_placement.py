@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bucketingest.services.foreign import ForeignServices
-from bucketingest.services.homes import LARGE, Home, Mode, ServicesPolicy, choose_home, left_to_hudi
+from bucketingest.services.placement import LARGE, Home, Mode, ServicesPolicy, choose_home, left_to_hudi
 
 INLINE, JOB = Home.INLINE, Home.JOB
 
