@@ -21,7 +21,7 @@ INLINE, JOB = Home.INLINE, Home.JOB
         ("auto", False, LARGE, False, INLINE, "no operator makes Jobs here"),
         ("auto", True, LARGE - 1, False, INLINE, "it is small"),
         ("auto", True, LARGE, False, JOB, "it is large: 2.0 GiB"),
-        ("auto", True, LARGE, True, INLINE, "no pod has begun"),
+        ("auto", True, LARGE, True, INLINE, "no pod has started"),
         ("off", True, LARGE, False, JOB, "it is large"),
         ("off", True, 0, False, INLINE, "it is small"),
         ("off", False, LARGE, False, INLINE, "no operator makes Jobs here"),
