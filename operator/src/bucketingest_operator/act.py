@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -26,36 +27,32 @@ from bucketingest_operator.decide.plan import (
     WriteStatus,
 )
 from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, NotFound, Object
+from bucketingest_operator.kube.creation import CreationRefused, create, create_all
 from bucketingest_operator.kube.kinds import (
     BUCKET_INGESTS,
-    BY_NAME,
     CONFIG_MAPS,
     EVENTS,
     JOBS,
+    NETWORK_POLICIES,
     PODS,
     SERVICES,
     Kind,
 )
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL, Manifests
 from bucketingest_operator.manifests.names import Names
+from bucketingest_operator.manifests.protection import SECRET_BYTES, SECRET_NAME_BYTES
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.observation import Refusal
+from bucketingest_operator.observation import AttemptInput, Refusal
 from bucketingest_operator.resource import FINALIZER, Resource
 
 log = logging.getLogger(__name__)
 
 COMPONENT: Final = "bucketingest-operator"
 _EVENT_MESSAGE_MAX: Final = 1024
-_APPLIED: Final = frozenset({"ServiceAccount", "Role"})
-"""They outlive an attempt: each start brings them to what settings and this version say."""
 
 
 class NotLeader(BucketIngestError):
     """The lease was lost: another operator carries out the rest."""
-
-
-class CreationRefused(ApiError):
-    """The API server refuses an object because of its content or of the namespace's limits."""
 
 
 class Actor:
@@ -126,12 +123,12 @@ class Actor:
             case RemoveFinalizer():
                 return await self._remove_finalizer(resource, version)
             case StartAttempt(number, attempt_input, wanted):
-                await self._create(
-                    Manifests(wanted, resource.namespace, resource.uid, self._settings).attempt(number, attempt_input)
-                )
+                part = secrets.token_hex(SECRET_NAME_BYTES)
+                made = Manifests(wanted, resource.namespace, resource.uid, self._settings, part)
+                await self._start(made, number, attempt_input)
             case CreateRollback(number, wanted):
                 made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
-                await self._create([made.service_account(), made.rollback_job(number)])
+                await create_all(self._api, [made.service_account(), made.rollback_job(number)])
             case CreateCompaction():
                 await self._create_compaction(resource, action)
             case EmitEvent():
@@ -140,12 +137,40 @@ class Actor:
                 await self._remove(resource, action)
         return None
 
+    async def _start(self, made: Manifests, number: int, attempt_input: AttemptInput) -> None:
+        """Create what an attempt needs, the driver last: as long as there is none, this can be repeated."""
+        if self._settings.network_policy:
+            await create_all(self._api, [made.network_policy()])
+        else:
+            await self._delete(NETWORK_POLICIES, made.namespace, made.names.base)
+        await create_all(self._api, made.account())
+        config_map = made.config_map(number, attempt_input)
+        try:
+            kept = await create(self._api, config_map)
+        except AlreadyExists:
+            # An earlier pass got no further than this, or no answer. Its ConfigMap names a Secret that may not exist.
+            if await self._exists(PODS, made.namespace, made.names.driver(number)):
+                return
+            await self._delete(CONFIG_MAPS, made.namespace, made.names.attempt(number))
+            kept = await create(self._api, config_map)
+        await self._create_secret(made.rpc_secret(secrets.token_hex(SECRET_BYTES), kept))
+        await create_all(self._api, made.driver(number, attempt_input))
+
+    async def _create_secret(self, secret: Object) -> None:
+        """One that somebody else made is not used: he knows what is in it."""
+        try:
+            await create(self._api, secret)
+        except AlreadyExists as error:
+            name = secret["metadata"]["name"]
+            sentence = f"The Secret {name} exists, and the operator did not make it: the next try has another name."
+            raise CreationRefused(str(error), code=error.code, sentence=sentence) from error
+
     async def _create_compaction(self, resource: Resource, action: CreateCompaction) -> None:
         """A Job that a quota or an admission controller refuses must not hold up what the ingestion needs."""
         made = Manifests(action.wanted, resource.namespace, resource.uid, self._settings)
         job = made.compaction_job(action.work, action.digest)
         try:
-            await self._create([made.service_account(), job])
+            await create_all(self._api, [made.service_account(), job])
         except NotFound:
             raise
         except ApiError as error:
@@ -205,21 +230,12 @@ class Actor:
         except NotFound:
             return None
 
-    async def _create(self, manifests: list[Object]) -> None:
-        for each in manifests:
-            kind, metadata = each["kind"], each["metadata"]
-            try:
-                if kind in _APPLIED:
-                    await self._api.apply(BY_NAME[kind], metadata["namespace"], metadata["name"], each)
-                else:
-                    await self._api.create(BY_NAME[kind], metadata["namespace"], each)
-            except AlreadyExists:
-                pass  # an earlier pass made it: names depend on the resource's UID and the attempt
-            except ApiError as error:
-                if not error.refuses_the_content:
-                    raise
-                sentence = f"The API server refuses the {kind} {metadata['name']}: {error.sentence}"
-                raise CreationRefused(str(error), code=error.code, sentence=sentence) from error
+    async def _exists(self, kind: Kind, namespace: str, name: str) -> bool:
+        try:
+            await self._api.get(kind, namespace, name)
+        except NotFound:
+            return False
+        return True
 
     async def _delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
         with suppress(NotFound):
