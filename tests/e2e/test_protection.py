@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from support.cluster.kube import Manifest, wait_for
 from support.cluster.pipeline import UID_LABEL, Pipeline
@@ -59,35 +58,39 @@ ENCRYPTED = [
 FILE = ["spark.master=k8s://stranger", "spark.authenticate.secret.file=/secret/secret"]
 FILE_IN_POD = "/etc/bucketingest-rpc/secret"
 STRANGERS = {
+    "insider": [*ENCRYPTED, *FILE],
     "nobody": ["spark.authenticate=false"],
     "guesser": [*ENCRYPTED, "spark.authenticate.secret=guessed"],
 }
+"""The one who has the secret shows that the look-ups themselves work."""
 
 
-def stranger(pipeline: Pipeline, name: str, image: str, *conf: str, secret: str | None = None) -> str:
-    """What a pod of another owner sees that tries to talk to the pipeline's driver."""
+def strangers(pipeline: Pipeline, image: str, secret: str) -> dict[str, str]:
+    """What pods of other owners see that try to talk to the pipeline's driver, all at the same time."""
     (driver,) = (pod for pod in pipeline.drivers() if pod["status"]["phase"] == "Running")
     short = ["spark.rpc.lookupTimeout=15s", "spark.rpc.askTimeout=15s", "spark.network.timeout=15s"]
-    container: Manifest = {
-        "name": "stranger",
-        "image": image,
-        "command": ["python", "-c", LOOK_UP, driver["status"]["podIP"], *short, *conf],
-        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}},
-    }
-    spec: Manifest = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container]}
-    if secret is not None:
-        spec["volumes"] = [{"name": "secret", "secret": {"secretName": secret}}]
-        container["volumeMounts"] = [{"name": "secret", "mountPath": "/secret"}]
-    where = {"name": name, "namespace": pipeline.namespace, "labels": {"app": name}}
-    pipeline.kube.apply({"apiVersion": "v1", "kind": "Pod", "metadata": where, "spec": spec})
+    for name, conf in STRANGERS.items():
+        container: Manifest = {
+            "name": "stranger",
+            "image": image,
+            "command": ["python", "-c", LOOK_UP, driver["status"]["podIP"], *short, *conf],
+            "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}},
+        }
+        spec: Manifest = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container]}
+        if name == "insider":
+            spec["volumes"] = [{"name": "secret", "secret": {"secretName": secret}}]
+            container["volumeMounts"] = [{"name": "secret", "mountPath": "/secret"}]
+        where = {"name": name, "namespace": pipeline.namespace, "labels": {"app": "stranger"}}
+        pipeline.kube.apply({"apiVersion": "v1", "kind": "Pod", "metadata": where, "spec": spec})
 
-    def ended() -> list[Any]:
-        pods = pipeline.kube.pods(pipeline.namespace, {"app": name})
-        return [pod for pod in pods if pod["status"]["phase"] in {"Succeeded", "Failed"}]
+    def ended() -> bool:
+        pods = pipeline.kube.pods(pipeline.namespace, {"app": "stranger"})
+        return len(pods) == len(STRANGERS) and all(pod["status"]["phase"] in {"Succeeded", "Failed"} for pod in pods)
 
-    wait_for(ended, within=150, description=f"{name} ends", state=pipeline.state)
-    said = pipeline.kube.logs(pipeline.namespace, name, 1000)
-    pipeline.kube.delete_pod(pipeline.namespace, name, grace=0)
+    wait_for(ended, within=240, description="the strangers end", state=pipeline.state)
+    said = {name: pipeline.kube.logs(pipeline.namespace, name, 1000) for name in STRANGERS}
+    for name in STRANGERS:
+        pipeline.kube.delete_pod(pipeline.namespace, name, grace=0)
     return said
 
 
@@ -111,15 +114,13 @@ def test_executors_are_authenticated_and_a_stranger_is_refused(on_volume: NewPip
     coded = guarded.kube.kubectl("get", *where, "secret", secret, "-o", "jsonpath={.data.secret}")
     value = guarded.kube.execute(guarded.namespace, driver["metadata"]["name"], ["cat", FILE_IN_POD])
 
-    # The one who has it shows that the look-ups themselves work.
-    said = stranger(guarded, "insider", image, *ENCRYPTED, *FILE, secret=secret)
-    assert "rpc REACHED" in said, said
-    assert "blocks REACHED" in said, said
-    for who, conf in STRANGERS.items():
-        said = stranger(guarded, who, image, *conf)
-        assert "rpc REFUSED" in said, said
-        assert "blocks REFUSED" in said, said
-        assert "REACHED" not in said, said
+    said = strangers(guarded, image, secret)
+    assert "rpc REACHED" in said["insider"], said
+    assert "blocks REACHED" in said["insider"], said
+    for who in ("nobody", "guesser"):
+        assert "rpc REFUSED" in said[who], said
+        assert "blocks REFUSED" in said[who], said
+        assert "REACHED" not in said[who], said
 
     everything = guarded.kube.kubectl("get", "bi,pods,configmaps,events", *where, "-o", "yaml")
     logs = "".join(
