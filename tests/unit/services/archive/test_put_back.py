@@ -47,6 +47,28 @@ def test_what_is_not_in_the_history_stays_and_so_does_what_follows_it(name: str)
     assert {name, finished(WRITES[3])} <= timeline_files(storage)
 
 
+@pytest.mark.parametrize("states", [["requested"], ["requested", "inflight"], ["inflight"]])
+def test_a_compaction_that_is_requested_after_the_archival_is_taken_off_whoever_started_it(states: list[str]) -> None:
+    """Else it were the first active instant, and readers took what was archived after its time as not committed."""
+    storage = table()
+    run(storage)
+    after = paths(storage)
+    for state in states:
+        storage.create(f"{TIMELINE_DIRECTORY}/{at(177)}.compaction.{state}", b"plan")
+    removed = put_back(storage, Timeline.load(storage), read_horizon(storage))
+    assert [instant.request_time for instant in removed] == [at(177)]
+    assert paths(storage) == after
+
+
+def test_a_compaction_that_is_newer_than_the_archive_stays() -> None:
+    storage = table()
+    run(storage)
+    name = f"{TIMELINE_DIRECTORY}/{at(0)}.compaction.requested"
+    storage.create(name, b"plan")
+    assert put_back(storage, Timeline.load(storage), read_horizon(storage)) == ()
+    assert storage.exists(name)
+
+
 def test_a_savepoint_and_its_commit_stay() -> None:
     storage = table()
     run(storage)

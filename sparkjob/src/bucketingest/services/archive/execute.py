@@ -29,7 +29,7 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import TEMP_DIRECTORY, TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import Lock
-from bucketingest.hudi.timeline.instant import PENDING_STATES, SAVEPOINT, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.timeline.instant import COMPACTION, PENDING_STATES, SAVEPOINT, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveRules, Held, Pin, choose, old_writes
 from bucketingest.services.archive.facts import read_facts
@@ -132,7 +132,9 @@ def put_back(storage: Storage, timeline: Timeline, horizon: str) -> tuple[Instan
 
     Readers would take the oldest of them as the first active instant, and all that was archived after it as not
     committed. Only those whose rows are in the history are deleted, from the oldest on up to the first write that must
-    stay: what follows that one would be hidden. Does nothing while an archival is between two steps.
+    stay: what follows that one would be hidden. A pending compaction came after the archival, which passes none: it is
+    deleted too, even if another writer has started it, as it would hide the same instants when completed. Does nothing
+    while an archival is between two steps.
     """
     found = [instant for instant in timeline.instants if instant.request_time <= horizon]
     if not found or not is_settled(storage):
@@ -144,7 +146,7 @@ def put_back(storage: Storage, timeline: Timeline, horizon: str) -> tuple[Instan
     for instant in found:
         row = archived.get(instant.key)
         same = row is not None and instant.completion_time in (None, row.completion_time)
-        if same and instant.request_time not in savepoints:
+        if instant.request_time not in savepoints and (same or _came_too_late(instant, row)):
             doomed.append(instant)
         elif instant.action in WRITE_ACTIONS and instant.request_time not in savepoints:
             break
@@ -153,6 +155,10 @@ def put_back(storage: Storage, timeline: Timeline, horizon: str) -> tuple[Instan
         look = _Look.at(storage)
         _take_off(storage, look, doomed)
     return tuple(doomed)
+
+
+def _came_too_late(instant: Instant, row: Instant | None) -> bool:
+    return row is None and instant.action == COMPACTION and not instant.is_completed
 
 
 def _rows(storage: Storage, look: _Look, instants: Iterable[Instant]) -> list[HistoryRow]:
