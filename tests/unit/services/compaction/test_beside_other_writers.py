@@ -137,6 +137,26 @@ def test_a_base_file_that_comes_late_is_deleted(given: Written) -> None:
     given.unchanged()
 
 
+def test_base_files_that_another_writer_makes_again_stay(given: Written) -> None:
+    """It read the timeline before the compaction was completed, took it for dead, and deleted the base files."""
+    work = started(given.storage)
+    execute(given.storage, work)
+    ours = sorted(marked_files(given.storage, work.compaction))
+    assert finish(given.storage) == [End.COMPLETED]
+    found = given.table.timeline().find(work.compaction, COMMIT)
+    assert found is not None
+    commit = given.storage.get(path_of(found))
+    for path in ours:
+        again = path.replace("_1-0-0_", "_7-0-1_")  # as long: the commit is an Avro file
+        given.storage.create(again, given.storage.get(path))
+        given.storage.delete(path)
+    holder(given.storage).sweep_old()
+    complete(given.storage, work.compaction, next_time(given.table), commit.replace(b"_1-0-0_", b"_7-0-1_"), COMMIT)
+    holder(given.storage).sweep_old()
+    given.unchanged()
+    given.goes_on()
+
+
 def test_a_file_group_that_was_replaced_meanwhile_is_left_out(given: Written) -> None:
     work = started(given.storage)
     execute(given.storage, work)

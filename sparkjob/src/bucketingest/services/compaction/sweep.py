@@ -45,7 +45,8 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
     """Delete base files of the compaction that are not in its commit, then markers and heartbeat.
 
     Lists every partition of the plan. Nothing is deleted while the compaction is pending, or older than the timeline
-    and not in the history, or is just leaving the timeline: what belongs to it is then not known.
+    and not in the history, or is just leaving the timeline: what belongs to it is then not known. Neither if a base
+    file of its commit is gone: then another writer, who took it for dead, may be making all of them again.
     """
     record = journal.plan(number)
     if record is None:
@@ -67,7 +68,8 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
         return Swept(number)
     stats = tuple(chain.from_iterable(chain.from_iterable(commit.write_stats.values()) for commit in commits))
     kept = frozenset(stat.path for stat in stats)
-    late = [path for path in made if path not in kept]
+    gone = kept - set(made)
+    late = [] if gone else [path for path in made if path not in kept]
     storage.delete_many(late)
     if late:
         log.warning("base files of an ended round deleted", extra={"compaction": compaction, "files": late})
