@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -27,22 +26,21 @@ from bucketingest_operator.decide.plan import (
     WriteStatus,
 )
 from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, NotFound, Object
-from bucketingest_operator.kube.creation import CreationRefused, create, create_all
+from bucketingest_operator.kube.attempt_start import start_attempt
+from bucketingest_operator.kube.creation import create_all
 from bucketingest_operator.kube.kinds import (
     BUCKET_INGESTS,
     CONFIG_MAPS,
     EVENTS,
     JOBS,
-    NETWORK_POLICIES,
     PODS,
     SERVICES,
     Kind,
 )
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL, Manifests
 from bucketingest_operator.manifests.names import Names
-from bucketingest_operator.manifests.protection import SECRET_BYTES, SECRET_NAME_BYTES
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.observation import AttemptInput, Refusal
+from bucketingest_operator.observation import Refusal
 from bucketingest_operator.resource import FINALIZER, Resource
 
 log = logging.getLogger(__name__)
@@ -123,9 +121,11 @@ class Actor:
             case RemoveFinalizer():
                 return await self._remove_finalizer(resource, version)
             case StartAttempt(number, attempt_input, wanted):
-                part = secrets.token_hex(SECRET_NAME_BYTES)
-                made = Manifests(wanted, resource.namespace, resource.uid, self._settings, part)
-                await self._start(made, number, attempt_input)
+
+                def made_with(part: str) -> Manifests:
+                    return Manifests(wanted, resource.namespace, resource.uid, self._settings, part)
+
+                await start_attempt(self._api, made_with, number, attempt_input)
             case CreateRollback(number, wanted):
                 made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
                 await create_all(self._api, [made.service_account(), made.rollback_job(number)])
@@ -136,34 +136,6 @@ class Actor:
             case _:
                 await self._remove(resource, action)
         return None
-
-    async def _start(self, made: Manifests, number: int, attempt_input: AttemptInput) -> None:
-        """Create what an attempt needs, the driver last: as long as there is none, this can be repeated."""
-        if self._settings.network_policy:
-            await create_all(self._api, [made.network_policy()])
-        else:
-            await self._delete(NETWORK_POLICIES, made.namespace, made.names.base)
-        await create_all(self._api, made.account())
-        config_map = made.config_map(number, attempt_input)
-        try:
-            kept = await create(self._api, config_map)
-        except AlreadyExists:
-            # An earlier pass got no further than this, or no answer. Its ConfigMap names a Secret that may not exist.
-            if await self._exists(PODS, made.namespace, made.names.driver(number)):
-                return
-            await self._delete(CONFIG_MAPS, made.namespace, made.names.attempt(number))
-            kept = await create(self._api, config_map)
-        await self._create_secret(made.rpc_secret(secrets.token_hex(SECRET_BYTES), kept))
-        await create_all(self._api, made.driver(number, attempt_input))
-
-    async def _create_secret(self, secret: Object) -> None:
-        """One that somebody else made is not used: he knows what is in it."""
-        try:
-            await create(self._api, secret)
-        except AlreadyExists as error:
-            name = secret["metadata"]["name"]
-            sentence = f"The Secret {name} exists, and the operator did not make it: the next try has another name."
-            raise CreationRefused(str(error), code=error.code, sentence=sentence) from error
 
     async def _create_compaction(self, resource: Resource, action: CreateCompaction) -> None:
         """A Job that a quota or an admission controller refuses must not hold up what the ingestion needs."""
@@ -229,13 +201,6 @@ class Actor:
             )
         except NotFound:
             return None
-
-    async def _exists(self, kind: Kind, namespace: str, name: str) -> bool:
-        try:
-            await self._api.get(kind, namespace, name)
-        except NotFound:
-            return False
-        return True
 
     async def _delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
         with suppress(NotFound):

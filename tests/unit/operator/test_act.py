@@ -51,6 +51,7 @@ class RecordingApi:
         self.bodies: list[Any] = []
         self.failures = failures
         self.version = 1
+        self.config_maps: list[dict[str, Any]] = []
 
     def _called(self, verb: str, kind: Kind, name: str, body: Any = None) -> dict[str, Any]:
         self.calls.append(f"{verb} {kind.plural} {name}")
@@ -77,6 +78,10 @@ class RecordingApi:
 
     async def delete(self, kind: Kind, _namespace: str, name: str, *, now: bool = False) -> None:
         self._called("delete", kind, f"{name}{' now' if now else ''}")
+
+    async def list(self, kind: Kind, _namespace: str, labels: str = "") -> Any:
+        self._called("list", kind, labels)
+        return self.config_maps, "1"
 
     async def delete_all(self, kind: Kind, _namespace: str, labels: str) -> None:
         self._called("delete_all", kind, labels)
@@ -183,14 +188,36 @@ def test_an_object_that_already_exists_is_no_error(kind: str) -> None:
 THERE = AlreadyExists("POST: 409", code=409)
 
 
-def test_an_attempt_whose_start_was_interrupted_gets_another_configuration_for_its_secret() -> None:
+def test_an_attempt_whose_start_was_interrupted_is_resumed_with_its_configuration() -> None:
     api = RecordingApi(create_configmaps=[THERE], get_pods=NotFound("none", code=404))
+    annotations = {"bucketingest.dev/rpc-part": "of-before"}
+    name = NAMES.attempt(1)
+    api.config_maps = [{"metadata": {"name": name, "uid": "uid-of-before", "annotations": annotations}}]
     Acting(api).act(START)
-    assert [each for each in api.calls if "configmaps" in each] == [
-        f"create configmaps {NAMES.attempt(1)}",
-        f"delete configmaps {NAMES.attempt(1)}",
-        f"create configmaps {NAMES.attempt(1)}",
-    ]
+    (secret,) = [body for body in api.bodies if body and body.get("kind") == "Secret"]
+    assert secret["metadata"]["name"] == NAMES.rpc_secret("of-before")
+    assert secret["metadata"]["ownerReferences"][0]["uid"] == "uid-of-before"
+    (pod,) = [body for body in api.bodies if body and body.get("kind") == "Pod"]
+    assert NAMES.rpc_secret("of-before") in str(pod["spec"]["volumes"])
+    assert not [each for each in api.calls if each.startswith("delete configmaps")]
+
+
+def test_a_secret_that_was_made_before_the_operator_ended_is_kept() -> None:
+    api = RecordingApi(create_configmaps=[THERE], create_secrets=THERE, get_pods=NotFound("none", code=404))
+    annotations = {"bucketingest.dev/rpc-part": "of-before"}
+    api.config_maps = [{"metadata": {"name": NAMES.attempt(1), "uid": "u", "annotations": annotations}}]
+    Acting(api).act(START)
+    assert api.calls[-1] == f"create pods {NAMES.driver(1)}"
+
+
+def test_a_configuration_that_names_no_secret_is_made_again_by_the_next_pass() -> None:
+    api = RecordingApi(create_configmaps=[THERE], get_pods=NotFound("none", code=404))
+    api.config_maps = [{"metadata": {"name": NAMES.attempt(1), "uid": "u"}}]
+    acting = Acting(api)
+    with pytest.raises(CreationRefused, match="rpc-part"):
+        acting.act(START)
+    assert api.calls[-1] == f"delete configmaps {NAMES.attempt(1)}"
+    acting.act(START)
     assert api.calls[-1] == f"create pods {NAMES.driver(1)}"
 
 
@@ -208,9 +235,10 @@ def test_a_secret_that_somebody_else_made_is_never_used() -> None:
     acting = Acting(api)
     with pytest.raises(CreationRefused) as caught:
         acting.act(START)
-    (made,) = [body["metadata"]["name"] for body in api.bodies if body["kind"] == "Secret"]
+    (made,) = [body["metadata"]["name"] for body in api.bodies if body and body["kind"] == "Secret"]
     assert caught.value.sentence.startswith(f"The Secret {made} exists, and the operator did not make it")
     assert not [each for each in api.calls if each.startswith("create pods")]
+    assert api.calls[-1] == f"delete configmaps {NAMES.attempt(1)}"
     acting.act(START)
     assert made not in api.calls[-1]
     assert {each for each in api.calls if each.startswith("create secrets")} > {f"create secrets {made}"}
@@ -336,7 +364,7 @@ def test_every_attempt_gets_a_secret_of_256_bits_that_no_other_has_and_that_is_i
         api = RecordingApi()
         with caplog.at_level("DEBUG"):
             Acting(api).act(START)
-        (secret,) = [body for body in api.bodies if body["kind"] == "Secret"]
+        (secret,) = [body for body in api.bodies if body and body["kind"] == "Secret"]
         (value,) = [base64.b64decode(each).decode() for each in secret["data"].values()]
         assert len(bytes.fromhex(value)) == 32
         (owner,) = secret["metadata"]["ownerReferences"]

@@ -37,6 +37,8 @@ SPEC_DIGEST: Final = f"{API_GROUP}/spec-digest"
 FIXED_DIGEST: Final = f"{API_GROUP}/fixed-digest"
 NONCE: Final = f"{API_GROUP}/restart"
 FAILURES: Final = f"{API_GROUP}/failures"
+RPC_PART: Final = f"{API_GROUP}/rpc-part"
+"""Annotation of an attempt's ConfigMap: the random part of its Secret's name, for an operator that resumes a start."""
 
 COMPACTION: Final = f"{API_GROUP}/compaction"
 COMPACTION_DIGEST: Final = f"{API_GROUP}/compaction-digest"
@@ -99,6 +101,7 @@ class Manifests:
         self.uid = uid
         self.settings = settings_of_pod(settings, wanted.spec.pod, {UID_LABEL: uid})
         self.names = Names(wanted.metadata.name, uid)
+        self._part = part
         self._rpc_secret = self.names.rpc_secret(part)
 
     def account(self) -> list[Manifest]:
@@ -145,7 +148,7 @@ class Manifests:
     def config_map(self, number: int, attempt_input: AttemptInput) -> Manifest:
         """The job's whole configuration. It is immutable: a changed spec needs another attempt."""
         manifest = self._object("v1", "ConfigMap", self.names.attempt(number), number, "config")
-        manifest["metadata"]["annotations"] = input_annotations(attempt_input)
+        manifest["metadata"]["annotations"] = {**input_annotations(attempt_input), RPC_PART: self._part}
         # Annotations may be large, and the job does not need them.
         metadata = self.wanted.metadata.model_copy(update={"annotations": {}, "namespace": self.namespace})
         resource = self.wanted.model_copy(update={"metadata": metadata})
