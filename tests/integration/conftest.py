@@ -11,8 +11,7 @@ from devservers.s3 import S3Server
 
 HERE = Path(__file__).parent
 
-# Each of these JVMs lives for seconds: its second compiler and the verification of Spark's classes would take more time
-# than anything else.
+# Each of these JVMs lives for seconds: a second compiler and the verification of classes cost more than they save.
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
     "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.spec.errors import Problem, SpecError, format_problem
-from bucketingest.spec.reading.load import load_file, load_text
+from bucketingest.spec.reading.load import load_file, load_text, parse_object
 
 HEAD = "apiVersion: bucketingest.dev/v1alpha1\nkind: BucketIngest\nmetadata: {name: demo}\n"
 RIGHT = HEAD + "spec:\n  source: {rate: {rowsPerSecond: 5}}\n  table:\n    path: /tmp/t\n    recordKey: [value]\n"
@@ -199,3 +199,25 @@ def test_fields_of_a_newer_version_are_ignored_where_the_caller_wants_it_at_ever
     assert any("spec.later" in line for line in messages(newer))
     with pytest.raises(SpecError, match="buckets"):
         load_text(newer.replace("buckets: 4", "buckets: 0"), on_unknown=found.extend)
+
+
+def test_fields_of_a_newer_definition_inside_a_map_are_noted_too() -> None:
+    document = {
+        "apiVersion": "bucketingest.dev/v1alpha1",
+        "kind": "BucketIngest",
+        "metadata": {"name": "orders"},
+        "spec": {
+            "source": {
+                "kafka": {
+                    "bootstrapServers": "kafka:9092",
+                    "topics": ["orders"],
+                    "optionsFrom": {"kafka.x": {"secretKeyRef": {"name": "user", "key": "x"}, "newer": 1}},
+                }
+            },
+            "format": {"type": "json", "schema": "id STRING"},
+            "table": {"path": "/data/orders", "recordKey": ["id"]},
+        },
+    }
+    found: list[str] = []
+    parse_object(document, on_unknown=found.extend)
+    assert found == ['spec.source.kafka.optionsFrom["kafka.x"].newer']

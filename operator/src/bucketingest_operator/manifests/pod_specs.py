@@ -240,15 +240,13 @@ def _volumes(settings: JobSettings) -> tuple[list[dict[str, Any]], list[dict[str
 
 def _env(variables: Mapping[str, str], settings: JobSettings) -> list[dict[str, Any]]:
     """Environment variables of a container; those of the operator win."""
-    plain = {**settings.env, **variables}
-    references = {name: key for name, key in settings.env_secret_keys.items() if name not in variables}
-    return [
-        *({"name": name, "value": value} for name, value in plain.items() if name not in references),
-        *(
-            {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
-            for name, (secret, key) in references.items()
-        ),
+    plain = [{"name": name, "value": value} for name, value in {**settings.env, **variables}.items()]
+    references = [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+        for name, (secret, key) in settings.env_secret_keys.items()
+        if name not in variables
     ]
+    return [*plain, *references]
 
 
 def _probe(path: str) -> dict[str, Any]:

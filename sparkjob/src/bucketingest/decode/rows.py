@@ -1,4 +1,4 @@
-"""What every decoder makes of a block of messages: rows, and a reason for each message that is none."""
+"""The result of every decoder: rows, and a reason for each message that cannot be decoded."""
 
 from __future__ import annotations
 

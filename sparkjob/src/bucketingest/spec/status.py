@@ -93,7 +93,7 @@ class ServicesStatus(SpecModel):
     oldest_log_at: datetime | None = Field(
         default=None,
         alias="oldestLogAt",
-        description="When the oldest log file was begun that no compaction has merged: so old are read-optimized "
+        description="When the oldest log file without a compaction was started: so old are read-optimized "
         "queries. Absent without log files.",
     )
     last_compaction: InstantTime | None = Field(

@@ -157,6 +157,19 @@ def test_base_files_that_another_writer_makes_again_stay(given: Written) -> None
     given.goes_on()
 
 
+def test_a_base_file_that_comes_late_is_deleted_although_another_file_group_was_cleaned(given: Written) -> None:
+    work = started(given.storage)
+    execute(given.storage, work)
+    cleaned, kept, *_ = sorted(marked_files(given.storage, work.compaction))
+    assert finish(given.storage) == [End.COMPLETED]
+    late = kept.replace("_1-0-0_", "_2-0-0_")
+    given.storage.create(late, given.storage.get(kept))
+    given.storage.delete(cleaned)
+    holder(given.storage).sweep_old()
+    assert given.storage.exists(kept)
+    assert not given.storage.exists(late)
+
+
 def test_a_file_group_that_was_replaced_meanwhile_is_left_out(given: Written) -> None:
     work = started(given.storage)
     execute(given.storage, work)

@@ -1,4 +1,4 @@
-"""Decodes a block of Avro messages into rows of a schema, and says of each other message why it is none."""
+"""Decodes a block of Avro messages into rows of a schema, and says why the other messages cannot be decoded."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
     """Delete base files of the compaction that are not in its commit, then markers and heartbeat.
 
     Lists every partition of the plan. Nothing is deleted while the compaction is pending, or older than the timeline
-    and not in the history, or is just leaving the timeline: what belongs to it is then not known. Neither if a base
-    file of its commit is gone: then another writer, who took it for dead, may be making all of them again.
+    and not in the history, or is just leaving the timeline: what belongs to it is then not known. Nor in a file group
+    whose base file in the commit is gone: another writer, who took the compaction for dead, may be making it again.
     """
     record = journal.plan(number)
     if record is None:
@@ -68,14 +68,20 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
         return Swept(number)
     stats = tuple(chain.from_iterable(chain.from_iterable(commit.write_stats.values()) for commit in commits))
     kept = frozenset(stat.path for stat in stats)
-    gone = kept - set(made)
-    late = [] if gone else [path for path in made if path not in kept]
+    gone = {_file_group(path) for path in kept - set(made) if path is not None}
+    late = [path for path in made if path not in kept and _file_group(path) not in gone]
     storage.delete_many(late)
     if late:
         log.warning("base files of an ended round deleted", extra={"compaction": compaction, "files": late})
     delete_markers(storage, compaction)
     heartbeat.stop(storage, compaction)
     return Swept(number, len(stats), sum(stat.num_writes for stat in stats))
+
+
+def _file_group(path: str) -> tuple[str, str]:
+    partition_path, _, file_name = path.rpartition("/")
+    name = parse_data_file_name(file_name)
+    return partition_path, name.file_id if name is not None else ""
 
 
 def completed_commits(storage: Storage, compaction: str) -> dict[Instant, CommitMetadata]:
