@@ -66,6 +66,8 @@ def run_pending(visit: Visit, actor: Actor, storage: View) -> None:
 
 def _run(visit: Visit, actor: Actor, storage: View, time: str, operations: Sequence[Mapping[str, Any]]) -> None:
     table = visit.look(storage)
+    if time not in table.instants.compactions:  # completed since it was listed
+        return
     inflight = f"{TIMELINE}{time}.compaction.inflight"
     if inflight in table.objects:  # an executor died, or seems to have: its files are rolled back
         _roll_back(visit, actor, storage, table, time)
@@ -90,8 +92,8 @@ def _run(visit: Visit, actor: Actor, storage: View, time: str, operations: Seque
         )
     with visit.world.atomically(actor):
         now = visit.look(storage)
-        if inflight not in now.objects or time not in now.instants.compactions:
-            return
+        if inflight not in now.objects:
+            return  # whether it was completed meanwhile, Hudi does not look
         metadata = {
             "partitionToWriteStats": stats,
             "compacted": True,

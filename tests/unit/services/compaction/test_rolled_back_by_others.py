@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.hudi.naming import TIMELINE_DIRECTORY
+from bucketingest.hudi.naming import TIMELINE_DIRECTORY, join
+from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
 from bucketingest.hudi.timeline.instant import COMPACTION, ROLLBACK, Instant, State
@@ -17,6 +20,7 @@ from bucketingest.services.compaction.commit import ready_commit
 from bucketingest.services.compaction.facts import read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
+from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import sweep
 from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import RoundEnded
@@ -33,6 +37,7 @@ from support.tables.services.compactions import (
     roll_back,
     started,
 )
+from support.tables.services.snapshot import doubled_base_files, snapshot
 
 
 @pytest.mark.parametrize("finished", [False, True], ids=["pending", "finished"])
@@ -192,3 +197,40 @@ def test_an_inflight_file_that_comes_after_a_restore_goes(given: Written, late: 
     assert given.table.timeline().pending == ()
     given.unchanged()
     given.goes_on()
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "half of a file"])
+def test_a_base_file_of_another_writer_is_adopted_where_the_files_that_it_replaces_are_gone(
+    given: Written, whole: bool
+) -> None:
+    """It rolled our completed compaction back, made it again, cleaned, and died before it completed it."""
+    work = started(given.storage)
+    execute(given.storage, work)
+    plan = read_compaction_plan(given.storage, work.compaction)
+    made = {path: given.storage.get(path) for path in marked_files(given.storage, work.compaction)}
+    complete_and_die(given)
+    roll_back_completed(given, work)
+    for path, content in made.items():
+        theirs = made_by_another(content)
+        given.storage.create(path.replace("_1-0-0_", "_7-3-9_"), theirs if whole else theirs[:-9])
+    assert plan is not None
+    for operation in plan.operations:
+        replaced = (*operation.log_files, *filter(None, [operation.base_file]))
+        given.storage.delete_many([join(operation.partition_path, name) for name in replaced])
+    state = holder(given.storage).advance()
+    assert isinstance(state, Work)
+    failed = RoundExecutor(given.storage, state.number, state.round_number).run()
+    assert failed == (0 if whole else len(plan.operations))
+    assert finish(given.storage) == [End.COMPLETED]
+    assert (snapshot(given.storage) == given.rows) is whole
+    assert doubled_base_files(given.storage) == []
+    assert given.table.leftovers() == []
+    if whole:
+        given.goes_on()
+
+
+def made_by_another(content: bytes) -> bytes:
+    """A base file without what our own say in their footers."""
+    sink = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(content)).replace_schema_metadata(), sink)
+    return sink.getvalue()

@@ -22,6 +22,7 @@ from bucketingest.services.compaction.commit import decided_files
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import OperationResult, PlanRecord, Round
 from bucketingest.services.errors import RoundEnded
+from bucketingest.services.merge.adopted_base import adopted_base_file
 from bucketingest.services.merge.merge_group import MERGE_VERSION, compact_group
 from bucketingest.services.merge.merge_rules import merge_rules
 from bucketingest.storage import NotFound, Storage
@@ -104,7 +105,8 @@ class RoundExecutor:
 
     def _result(self, operation: CompactionOperation, failed: str | None) -> OperationResult:
         self.check()
-        whole = replace(operation, log_files=_with(operation, self._opened.added.get(operation.group, ())))
+        late = self._opened.added.get(operation.group, ())
+        whole = replace(operation, log_files=_with(operation, late))
         token = f"{self._round_number}-0-0"
         if failed is None:
             try:
@@ -119,6 +121,11 @@ class RoundExecutor:
                 )
                 return OperationResult(stat)
             except (HudiError, NotFound, pa.ArrowException) as error:
+                if isinstance(error, NotFound) and not late:  # another writer merged what the plan says, no more
+                    adopted = adopted_base_file(self._storage, operation, self._compaction)
+                    if adopted is not None:
+                        self.check()
+                        return OperationResult(adopted)
                 failed = f"{type(error).__name__}: {error}"
         extra = {"partition": operation.partition_path, "file_id": operation.file_id, "reason": failed}
         log.error("file group not compacted, its slice stays", extra=extra)

@@ -75,6 +75,11 @@ def compact_group(
     return _write_stat(operation, name, storage.head(path).size, done)
 
 
+def prev_commit(operation: CompactionOperation) -> str:
+    """The instant of the base file that the operation supersedes, as Hudi writes it."""
+    return operation.base_instant if operation.base_file else _NO_COMMIT
+
+
 def _digest(operation: CompactionOperation, rules: MergeRules) -> str:
     """Of everything that decides the rows of the base file."""
     inputs = (operation.base_file, operation.log_files, rules.schema, rules.ordering_field, rules.delete_marker)
@@ -86,7 +91,7 @@ def _write_stat(operation: CompactionOperation, name: BaseFileName, size: int, d
         file_id=operation.file_id,
         path=join(operation.partition_path, str(name)),
         partition_path=operation.partition_path,
-        prev_commit=operation.base_instant if operation.base_file else _NO_COMMIT,
+        prev_commit=prev_commit(operation),
         num_writes=done.rows,
         num_update_writes=done.updates,
         num_inserts=done.inserts,

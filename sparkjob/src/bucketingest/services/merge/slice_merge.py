@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bucketingest.hudi.base.base_file import BaseFileWriter
 from bucketingest.hudi.errors import InvalidTable
@@ -104,6 +105,11 @@ def stored_merge(storage: Storage, path: str) -> tuple[str, MergeStatistics]:
         return footer[_DIGEST.encode()].decode(), MergeStatistics(**json.loads(footer[_STATISTICS.encode()]))
     except (KeyError, ValueError, TypeError) as error:
         raise InvalidTable(f"{storage.url}/{path} is a base file of another writer: {error!r}") from error
+
+
+def is_ours(footer: pq.FileMetaData) -> bool:
+    """Whether `merge_slice` wrote the base file with this footer."""
+    return _DIGEST.encode() in (footer.metadata or {})
 
 
 def _write_base(
