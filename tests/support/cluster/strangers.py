@@ -1,13 +1,10 @@
-"""Spark's ports of a driver: its own executors use them; a pod without the pipeline's secret is refused."""
+"""Pods of other owners that try Spark's ports of a driver: without the attempt's secret they must be refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from support.cluster.kube import Manifest, wait_for
-from support.cluster.pipeline import UID_LABEL, Pipeline
+from support.cluster.pipeline import Pipeline
 
-NewPipeline = Callable[..., Pipeline]
 # What executors and other block managers do first, at both ports.
 LOOK_UP = """
 import sys
@@ -98,55 +95,3 @@ def secret_of(pod: Manifest) -> str:
     """Name of the Secret that a pod mounts for Spark's ports."""
     volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
     return str(volumes["rpc-secret"]["secret"]["secretName"])
-
-
-def test_executors_are_authenticated_and_a_stranger_is_refused(on_volume: NewPipeline, values: Manifest) -> None:
-    guarded = on_volume("guarded")
-    guarded.load(seed=11)
-    guarded.kube.apply(guarded.manifest())
-    guarded.wait_for_commit(0, "applied")
-    image = values["job"]["image"]
-    where = ["--namespace", guarded.namespace]
-    uid = (guarded.get() or {})["metadata"]["uid"]
-    (driver,), (executor,) = guarded.drivers(), guarded.executors()
-    secret = secret_of(driver)
-    assert secret_of(executor) == secret
-    coded = guarded.kube.kubectl("get", *where, "secret", secret, "-o", "jsonpath={.data.secret}")
-    value = guarded.kube.execute(guarded.namespace, driver["metadata"]["name"], ["cat", FILE_IN_POD])
-
-    said = strangers(guarded, image, secret)
-    assert "rpc REACHED" in said["insider"], said
-    assert "blocks REACHED" in said["insider"], said
-    for who in ("nobody", "guesser"):
-        assert "rpc REFUSED" in said[who], said
-        assert "blocks REFUSED" in said[who], said
-        assert "REACHED" not in said[who], said
-
-    everything = guarded.kube.kubectl("get", "bi,pods,configmaps,events", *where, "-o", "yaml")
-    logs = "".join(
-        guarded.kube.logs(guarded.namespace, pod["metadata"]["name"], 10_000)
-        for pod in (*guarded.drivers(), *guarded.executors())
-    )
-    for text in (value.strip(), coded.strip()):
-        assert text
-        assert text not in everything + logs
-
-    # No executor was lost meanwhile.
-    assert [each["metadata"]["name"] for each in guarded.executors()] == [executor["metadata"]["name"]]
-
-    # The next driver has another secret.
-    change = {"metadata": {"annotations": {"bucketingest.dev/restart": "another secret"}}}
-    guarded.kube.patch(guarded.namespace, guarded.name, change)
-    guarded.wait("another attempt", lambda: guarded.attempt() == 2)
-    guarded.judge()
-    another = secret_of(guarded.drivers()[-1])
-    assert another != secret
-    owned = f"{UID_LABEL}={uid}"
-    assert f"secret/{another}" in guarded.kube.kubectl("get", "secret", *where, "-l", owned, "-o", "name").split()
-    policies = guarded.kube.kubectl("get", "networkpolicy", *where, "-l", owned, "-o", "name")
-    assert len(policies.split()) == 1
-    guarded.remove()
-    guarded.wait(
-        "nothing left",
-        lambda: not guarded.kube.kubectl("get", "secret,networkpolicy", *where, "-l", owned, "-o", "name"),
-    )
