@@ -30,6 +30,8 @@ CREDENTIALS = "storage-credentials"
 BUCKET = "lake"
 TIMES: list[str] = []
 """Waiting times of pipelines, for the summary."""
+REMOVED: list[Pipeline] = []
+"""Pipelines that are being deleted beside the next test."""
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
@@ -136,6 +138,8 @@ def release(cluster: Cluster, kube: Kube, credentials: Manifest, values: Manifes
     )
     install(cluster, values)
     yield cluster
+    for pipeline in REMOVED:
+        pipeline.wait_until_gone()
     if not isinstance(cluster, EmbeddedCluster):
         kube.kubectl("delete", "namespace", NAMESPACE)
 
@@ -190,4 +194,5 @@ def _remove(pipelines: Sequence[Pipeline]) -> None:
     for pipeline in pipelines:
         if pipeline.took:
             TIMES.append(f"{pipeline.name}: " + ", ".join(f"{what} {took} s" for what, took in pipeline.took.items()))
-        pipeline.remove()
+        pipeline.ask_to_remove()
+        REMOVED.append(pipeline)

@@ -11,7 +11,8 @@ from devcluster.cluster import Cluster
 from devcluster.release import helm
 from support.cluster.faults import kill_first_process, stop_processes
 from support.cluster.kube import Kube, Manifest, outline
-from support.cluster.pipeline import Pipeline
+from support.cluster.pipeline import UID_LABEL, Pipeline
+from support.cluster.strangers import FILE_IN_POD, secret_of, strangers
 
 NewPipeline = Callable[..., Pipeline]
 
@@ -20,7 +21,9 @@ def test_helm_test_reports_a_healthy_operator(release: Cluster) -> None:
     assert "Succeeded" in helm(release, "test", "bucketingest", "--timeout", "60s")
 
 
-def test_a_pipeline_on_a_volume_survives_what_happens_to_its_pods(on_volume: NewPipeline) -> None:
+def test_a_pipeline_on_a_volume_is_for_itself_and_survives_what_happens_to_its_pods(
+    on_volume: NewPipeline, values: Manifest
+) -> None:
     orders = on_volume("orders")
     orders.load()
     applied = time.time()
@@ -28,12 +31,14 @@ def test_a_pipeline_on_a_volume_survives_what_happens_to_its_pods(on_volume: New
     orders.wait("apply -> driver pod", orders.drivers)
     orders.wait_for_commit(applied, "apply")
     orders.wait_for_condition("Ready", "True")
+    secret = only_its_executors_reach_the_driver(orders, values["job"]["image"])
 
     # the driver's process is killed
     killed = time.time()
     kill_first_process(orders.drivers()[-1])
     orders.wait_for_commit(killed, "driver SIGKILL")
     assert orders.attempt() == 2
+    assert secret_of(orders.drivers()[-1]) != secret, "each attempt has its own"
 
     # a user deletes the driver's pod
     deleted = time.time()
@@ -48,6 +53,37 @@ def test_a_pipeline_on_a_volume_survives_what_happens_to_its_pods(on_volume: New
     assert orders.attempt() == 3, outline(orders.get())
 
     orders.judge()
+    owner = (orders.get() or {})["metadata"]["uid"]
+    owned = "secret,networkpolicy", "--namespace", orders.namespace, "--selector", f"{UID_LABEL}={owner}"
+    assert orders.kube.kubectl("get", *owned, "-o", "name").count("networkpolicy") == 1
+    orders.remove()
+    orders.wait("nothing left", lambda: not orders.kube.kubectl("get", *owned, "-o", "name"))
+
+
+def only_its_executors_reach_the_driver(pipeline: Pipeline, image: str) -> str:
+    """Name of the Secret that they share. Nothing shows what is in it, and no executor is lost meanwhile."""
+    (driver,), (executor,) = pipeline.drivers(), pipeline.executors()
+    secret, where = secret_of(driver), ["--namespace", pipeline.namespace]
+    assert secret_of(executor) == secret
+
+    said = strangers(pipeline, image, secret)
+    assert "rpc REACHED" in said["insider"], said
+    assert "blocks REACHED" in said["insider"], said
+    for who in ("nobody", "guesser"):
+        assert "rpc REFUSED" in said[who], said
+        assert "blocks REFUSED" in said[who], said
+        assert "REACHED" not in said[who], said
+    assert [each["metadata"]["name"] for each in pipeline.executors()] == [executor["metadata"]["name"]]
+
+    coded = pipeline.kube.kubectl("get", *where, "secret", secret, "-o", "jsonpath={.data.secret}")
+    value = pipeline.kube.execute(pipeline.namespace, driver["metadata"]["name"], ["cat", FILE_IN_POD])
+    everything = pipeline.kube.kubectl("get", "bi,pods,configmaps,events", *where, "-o", "yaml")
+    for pod in (driver, executor):
+        everything += pipeline.kube.logs(pipeline.namespace, pod["metadata"]["name"], 10_000)
+    for text in (value.strip(), coded.strip()):
+        assert text
+        assert text not in everything
+    return secret
 
 
 def test_a_pipeline_on_s3_survives_the_end_of_its_driver_and_of_the_pods_that_merge(on_s3: NewPipeline) -> None:

@@ -23,7 +23,7 @@ def _limit(name: str) -> str:
 _VERDICT: Final = 'max by (namespace, name, verdict) (bucketingest_job_info{verdict="%s"})'
 _COMPACTION: Final = f'max {_BY} ({{__name__=~"bucketingest_oldest_log_seconds|bucketingest_compaction_seconds"}})'
 """A job that starts with a pending compaction does not look for log files before that has ended."""
-_PLANNED: Final = "SpecChanged|RestartAsked|Suspended|Deleted|Completed|TableTaken|SpecInvalid"
+_PLANNED: Final = "SpecChanged|RestartAsked|SecretGone|Suspended|Deleted|Completed|TableTaken|SpecInvalid"
 """Planned ends of attempts."""
 
 PROMISES: Final = (

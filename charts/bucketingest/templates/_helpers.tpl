@@ -43,11 +43,27 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) -}}
 {{- end -}}
 
+{{/* Of a NetworkPolicy that names who may read metrics: the operator may always. Else anyone may. */}}
+{{- define "bucketingest.jobNetworkPolicy" -}}
+{{- $policy := .Values.networkPolicy -}}
+enabled: {{ $policy.jobs }}
+{{- with $policy.metricsFrom }}
+metricsFrom:
+  - namespaceSelector:
+      matchLabels: {kubernetes.io/metadata.name: {{ $.Release.Namespace }}}
+    podSelector:
+      matchLabels:
+        {{- include "bucketingest.selector" $ | nindent 8 }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{- define "bucketingest.jobSettings" -}}
 {{- $image := default (printf "bucketingest-job:%s" .Chart.AppVersion) .Values.job.image -}}
 {{- $given := deepCopy .Values.job }}
 {{- if not $given.priorityClassName }}{{ $given = omit $given "priorityClassName" }}{{ end -}}
-{{- toYaml (mustMergeOverwrite $given (dict "image" $image)) -}}
+{{- $policy := include "bucketingest.jobNetworkPolicy" . | fromYaml -}}
+{{- toYaml (mustMergeOverwrite $given (dict "image" $image "networkPolicy" $policy)) -}}
 {{- end -}}
 
 {{/* The rules of bucketingest_operator.kube.rights; a test keeps them in sync, docs/operator.md explains each. */}}
@@ -58,9 +74,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - {apiGroups: [""], resources: [pods], verbs: [create, delete, deletecollection, get, list, patch, watch]}
 - {apiGroups: [""], resources: [configmaps], verbs: [create, delete, list, watch]}
 - {apiGroups: [""], resources: [services], verbs: [create, delete]}
+# Not get: the operator makes the secrets of Spark's ports, and reads none.
+- {apiGroups: [""], resources: [secrets], verbs: [create]}
 - {apiGroups: [""], resources: [serviceaccounts], verbs: [create, patch]}
 - {apiGroups: [""], resources: [events], verbs: [create]}
 - {apiGroups: [batch], resources: [jobs], verbs: [create, delete, list, watch]}
+- {apiGroups: [networking.k8s.io], resources: [networkpolicies], verbs: [create, delete, patch]}
 - {apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [create, patch]}
 - {apiGroups: [rbac.authorization.k8s.io], resources: [rolebindings], verbs: [create]}
 {{- end -}}

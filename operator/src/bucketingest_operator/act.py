@@ -26,9 +26,10 @@ from bucketingest_operator.decide.plan import (
     WriteStatus,
 )
 from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, NotFound, Object
+from bucketingest_operator.kube.attempt_start import start_attempt
+from bucketingest_operator.kube.creation import create_all
 from bucketingest_operator.kube.kinds import (
     BUCKET_INGESTS,
-    BY_NAME,
     CONFIG_MAPS,
     EVENTS,
     JOBS,
@@ -46,16 +47,10 @@ log = logging.getLogger(__name__)
 
 COMPONENT: Final = "bucketingest-operator"
 _EVENT_MESSAGE_MAX: Final = 1024
-_APPLIED: Final = frozenset({"ServiceAccount", "Role"})
-"""They outlive an attempt: each start brings them to what settings and this version say."""
 
 
 class NotLeader(BucketIngestError):
     """The lease was lost: another operator carries out the rest."""
-
-
-class CreationRefused(ApiError):
-    """The API server refuses an object because of its content or of the namespace's limits."""
 
 
 class Actor:
@@ -126,12 +121,14 @@ class Actor:
             case RemoveFinalizer():
                 return await self._remove_finalizer(resource, version)
             case StartAttempt(number, attempt_input, wanted):
-                await self._create(
-                    Manifests(wanted, resource.namespace, resource.uid, self._settings).attempt(number, attempt_input)
-                )
+
+                def made_with(part: str) -> Manifests:
+                    return Manifests(wanted, resource.namespace, resource.uid, self._settings, part)
+
+                await start_attempt(self._api, made_with, number, attempt_input)
             case CreateRollback(number, wanted):
                 made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
-                await self._create([made.service_account(), made.rollback_job(number)])
+                await create_all(self._api, [made.service_account(), made.rollback_job(number)])
             case CreateCompaction():
                 await self._create_compaction(resource, action)
             case EmitEvent():
@@ -145,7 +142,7 @@ class Actor:
         made = Manifests(action.wanted, resource.namespace, resource.uid, self._settings)
         job = made.compaction_job(action.work, action.digest)
         try:
-            await self._create([made.service_account(), job])
+            await create_all(self._api, [made.service_account(), job])
         except NotFound:
             raise
         except ApiError as error:
@@ -204,22 +201,6 @@ class Actor:
             )
         except NotFound:
             return None
-
-    async def _create(self, manifests: list[Object]) -> None:
-        for each in manifests:
-            kind, metadata = each["kind"], each["metadata"]
-            try:
-                if kind in _APPLIED:
-                    await self._api.apply(BY_NAME[kind], metadata["namespace"], metadata["name"], each)
-                else:
-                    await self._api.create(BY_NAME[kind], metadata["namespace"], each)
-            except AlreadyExists:
-                pass  # an earlier pass made it: names depend on the resource's UID and the attempt
-            except ApiError as error:
-                if not error.refuses_the_content:
-                    raise
-                sentence = f"The API server refuses the {kind} {metadata['name']}: {error.sentence}"
-                raise CreationRefused(str(error), code=error.code, sentence=sentence) from error
 
     async def _delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
         with suppress(NotFound):

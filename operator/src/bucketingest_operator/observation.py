@@ -143,12 +143,14 @@ class Executors:
     Attributes:
         message: Why one of them does not start.
         refused: Why the API server creates none, in its words; "" if it does, or if that is not known.
+        secret_gone: One of them, or the driver, waits for the Secret of Spark's ports, which somebody has deleted.
     """
 
     running: int = 0
     pending: int = 0
     message: str = ""
     refused: str = ""
+    secret_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

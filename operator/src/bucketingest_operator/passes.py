@@ -12,12 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bucketingest.spec.status import Status
-from bucketingest_operator.act import Actor, CreationRefused, NotLeader
+from bucketingest_operator.act import Actor, NotLeader
 from bucketingest_operator.counts import Counts
 from bucketingest_operator.decide.plan import Action, AddFinalizer, CreateRollback, Plan, StartAttempt, WriteStatus
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan, without_secrets
 from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound, Object
+from bucketingest_operator.kube.creation import CreationRefused
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS
 from bucketingest_operator.observation import CreationRefusal, Observation, Refusal
 from bucketingest_operator.observe.inventory import Inventory

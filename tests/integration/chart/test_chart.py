@@ -13,6 +13,7 @@ import yaml
 from bucketingest.spec.crd import custom_resource_definition
 from bucketingest_operator.kube import rights
 from bucketingest_operator.kube.leadership import LEASE_NAME
+from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.settings_file import load_settings
 from devcluster.binaries import find_tool
 from devcluster.release import CHART
@@ -26,7 +27,7 @@ EVERYTHING = {
         "prometheusRule": {"enabled": True},
         "dashboards": {"enabled": True},
     },
-    "networkPolicy": {"jobs": True},
+    "networkPolicy": {"jobs": True, "metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]},
     "job": {
         "image": "registry.example/job:1",
         "env": {"AWS_REGION": "eu-west-1"},
@@ -85,22 +86,46 @@ def test_the_definition_can_be_left_to_somebody_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 def test_the_operator_reads_the_settings_that_the_chart_writes(tmp_path: Path, values: Manifest) -> None:
-    (settings,) = (
-        each for each in of_kind(rendered(tmp_path, values), "ConfigMap") if "job.yaml" in (each.get("data") or {})
-    )
-    file = tmp_path / "job.yaml"
-    file.write_text(settings["data"]["job.yaml"])
-    loaded = load_settings(file)
+    loaded = job_settings(tmp_path, values)
     wanted = values.get("job", {})
     assert loaded.image == wanted.get("image", "bucketingest-job:0.1.0")
     assert list(loaded.env_from_secrets) == wanted.get("envFromSecrets", [])
     assert [dict(each) for each in loaded.volumes] == wanted.get("volumes", [])
 
 
+def job_settings(tmp_path: Path, values: Manifest) -> JobSettings:
+    (found,) = (
+        each for each in of_kind(rendered(tmp_path, values), "ConfigMap") if "job.yaml" in (each.get("data") or {})
+    )
+    file = tmp_path / "job.yaml"
+    file.write_text(found["data"]["job.yaml"])
+    return load_settings(file)
+
+
+@pytest.mark.parametrize("namespaces", [[], ["ingest"]])
+def test_jobs_have_network_policies_in_whatever_namespaces_unless_somebody_turns_them_off(
+    tmp_path: Path, namespaces: list[str]
+) -> None:
+    values = {"operator": {"watchNamespaces": namespaces}}
+    assert job_settings(tmp_path, values).network_policy
+    assert job_settings(tmp_path, values).metrics_from == ()
+    assert not job_settings(tmp_path, {**values, "networkPolicy": {"jobs": False}}).network_policy
+
+
+def test_where_few_may_read_metrics_the_operator_still_reads_those_of_jobs(tmp_path: Path) -> None:
+    operator, prometheus = job_settings(tmp_path, EVERYTHING).metrics_from
+    assert prometheus == {"podSelector": {"matchLabels": {"app": "prometheus"}}}
+    (deployment,) = of_kind(rendered(tmp_path, EVERYTHING), "Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert operator["podSelector"]["matchLabels"].items() <= labels.items()
+    assert operator["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "system"}
+
+
 def test_nobody_can_read_a_secret_or_run_a_command_in_a_pod(tmp_path: Path) -> None:
     for rule in rules(rendered(tmp_path, {}), "ClusterRole", "Role"):
         assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
-        assert not {"secrets", "pods/exec", "pods/log"} & set(rule["resources"])
+        assert not {"pods/exec", "pods/log"} & set(rule["resources"])
+        assert "secrets" not in rule["resources"] or rule["verbs"] == ["create"]
 
 
 def test_with_namespaces_the_operator_can_change_nothing_outside_of_them(tmp_path: Path) -> None:
@@ -160,8 +185,9 @@ def test_every_pod_fits_the_restricted_security_standard(tmp_path: Path) -> None
         ({"operator": {"logFormat": "xml"}}, "logFormat"),
         ({"operator": {"watchNamespaces": ["Not A Namespace"]}}, "watchNamespaces"),
         ({"operator": {"maxRestarts": 0}}, "maxRestarts"),
-        ({"networkPolicy": {"jobs": True}}, "watchNamespaces"),
+        ({"networkPolicy": {"jobs": "yes"}}, "jobs"),
         ({"job": {"grace": "soon"}}, "grace"),
+        ({"job": {"env": {"_SPARK_AUTH_SECRET": "guess"}}}, "_SPARK_AUTH_SECRET"),
         ({"job": {"runAsUser": 0}}, "runAsUser"),
         ({"job": {"volumeMounts": [{"name": "tables", "mountPath": "tables"}]}}, "mountPath"),
         ({"job": {"envFromSecret": ["x"]}}, "envFromSecret"),

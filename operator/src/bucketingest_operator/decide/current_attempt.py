@@ -28,7 +28,8 @@ RESTART_ASKED = "RestartAsked"
 SPEC_CHANGED = "SpecChanged"
 DELETED = "Deleted"
 RESTART_WAITING = "RestartWaiting"
-PLANNED_RESTARTS = frozenset({RESTART_ASKED, SPEC_CHANGED})
+SECRET_GONE = "SecretGone"  # noqa: S105 - a reason
+PLANNED_RESTARTS = frozenset({RESTART_ASKED, SECRET_GONE, SPEC_CHANGED})
 """Ends of drivers that could run on: the operator spreads them over time."""
 
 _NOT_STARTING = {
@@ -147,6 +148,8 @@ def _why_stop(work: Pass) -> tuple[str, str] | None:
         return RESTART_ASKED, "A restart was requested."
     if work.wanted is not None and change_since(given, work.wanted) is Change.RESTART:
         return SPEC_CHANGED, "The spec has changed."
+    if work.seen.executors.secret_gone:
+        return SECRET_GONE, "The Secret of Spark's ports was deleted; pods wait for it. The next attempt has a new one."
     return None
 
 

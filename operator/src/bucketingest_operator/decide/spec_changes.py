@@ -12,6 +12,7 @@ from bucketingest.spec.errors import Problem
 from bucketingest.spec.fields.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
 from bucketingest.spec.model import BucketIngest
 from bucketingest_operator.decide.first_release import FIXED_INDEX_FIELDS, FIXED_TABLE_FIELDS, with_first_defaults
+from bucketingest_operator.manifests.protection import JAVA_VARIABLE, SECRET_VARIABLE
 from bucketingest_operator.observation import AttemptInput
 
 NO_RESTART: Final = ("suspend", "health", "restart", "slo")
@@ -33,14 +34,21 @@ _ALLOWED_KUBERNETES: Final = (
     "spark.kubernetes.node.selector.",
 )
 _OPERATORS: Final = (
+    "spark.authenticate",
     "spark.kubernetes.",
+    "spark.network.crypto.",
+    "spark.network.sasl.",
     "spark.driver.bindAddress",
     "spark.driver.blockManager.port",
     "spark.driver.host",
     "spark.driver.port",
     "spark.driver.resource.",
     "spark.executor.resource.",
+    *(f"spark.executorEnv.{name}" for name in (JAVA_VARIABLE, SECRET_VARIABLE)),
 )
+_INSTEAD: Final = {f"spark.executorEnv.{JAVA_VARIABLE}": "spark.executor.extraJavaOptions"}
+# What the operator sets too: specs from before it did so stay valid.
+_HARMLESS: Final = frozenset({("spark.authenticate", "true"), ("spark.network.crypto.enabled", "true")})
 
 
 class Change(Enum):
@@ -92,10 +100,15 @@ def change_since(attempt_input: AttemptInput, wanted: BucketIngest) -> Change:
 
 
 def cluster_problems(wanted: BucketIngest) -> tuple[Problem, ...]:
-    """Settings that decide about pods: accounts, templates, hosts. In a cluster users cannot set them."""
-    names = sorted(name for name in wanted.spec.spark.conf if _is_operators(name))
+    """Settings that decide about pods, and who may talk to them. In a cluster users cannot set them."""
+    conf = wanted.spec.spark.conf.items()
+    names = sorted(name for name, value in conf if _is_operators(name) and (name, str(value)) not in _HARMLESS)
     return tuple(
-        Problem(f"spec.spark.conf.{name}", "is set by the operator", "a setting that does not decide about pods")
+        Problem(
+            f"spec.spark.conf.{name}",
+            "is set by the operator",
+            _INSTEAD.get(name, "a setting that does not decide about pods or who may talk to them"),
+        )
         for name in names
     )
 

@@ -32,7 +32,9 @@ PODS: Final = Kind("", "v1", "pods")
 JOBS: Final = Kind("batch", "v1", "jobs")
 CONFIG_MAPS: Final = Kind("", "v1", "configmaps", metadata_only=True)
 SERVICES: Final = Kind("", "v1", "services")
+SECRETS: Final = Kind("", "v1", "secrets")
 SERVICE_ACCOUNTS: Final = Kind("", "v1", "serviceaccounts")
+NETWORK_POLICIES: Final = Kind("networking.k8s.io", "v1", "networkpolicies")
 ROLES: Final = Kind("rbac.authorization.k8s.io", "v1", "roles")
 ROLE_BINDINGS: Final = Kind("rbac.authorization.k8s.io", "v1", "rolebindings")
 LEASES: Final = Kind("coordination.k8s.io", "v1", "leases")
@@ -42,9 +44,11 @@ NODES: Final = Kind("", "v1", "nodes")
 BY_NAME: Final[dict[str, Kind]] = {
     "ConfigMap": CONFIG_MAPS,
     "Job": JOBS,
+    "NetworkPolicy": NETWORK_POLICIES,
     "Pod": PODS,
     "Role": ROLES,
     "RoleBinding": ROLE_BINDINGS,
+    "Secret": SECRETS,
     "Service": SERVICES,
     "ServiceAccount": SERVICE_ACCOUNTS,
 }

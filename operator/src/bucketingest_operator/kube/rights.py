@@ -24,9 +24,12 @@ NAMESPACED: Final[tuple[Rule, ...]] = (
     _rule("", "pods", "create delete deletecollection get list patch watch"),
     _rule("", "configmaps", "create delete list watch"),
     _rule("", "services", "create delete"),
+    # Not `get`: the operator makes the secrets of Spark's ports, and reads none.
+    _rule("", "secrets", "create"),
     _rule("", "serviceaccounts", "create patch"),
     _rule("", "events", "create"),
     _rule("batch", "jobs", "create delete list watch"),
+    _rule("networking.k8s.io", "networkpolicies", "create delete patch"),
     _rule(_RBAC, "roles", "create patch"),
     _rule(_RBAC, "rolebindings", "create"),
 )

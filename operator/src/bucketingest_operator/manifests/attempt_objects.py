@@ -23,6 +23,7 @@ from bucketingest_operator.manifests.pod_specs import (
     executor_template,
     rollback_pod_spec,
 )
+from bucketingest_operator.manifests.protection import policy_spec, secret_data
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.spark_conf import BLOCK_PORT, DRIVER_PORT, spark_defaults
 from bucketingest_operator.observation import AttemptInput
@@ -36,6 +37,8 @@ SPEC_DIGEST: Final = f"{API_GROUP}/spec-digest"
 FIXED_DIGEST: Final = f"{API_GROUP}/fixed-digest"
 NONCE: Final = f"{API_GROUP}/restart"
 FAILURES: Final = f"{API_GROUP}/failures"
+RPC_PART: Final = f"{API_GROUP}/rpc-part"
+"""Annotation of an attempt's ConfigMap: the random part of its Secret's name, for an operator that resumes a start."""
 
 COMPACTION: Final = f"{API_GROUP}/compaction"
 COMPACTION_DIGEST: Final = f"{API_GROUP}/compaction-digest"
@@ -85,25 +88,29 @@ def parse_attempt_input(annotations: Mapping[str, str]) -> AttemptInput | None:
 
 
 class Manifests:
-    """Makes the objects of one resource. Equal arguments make equal objects."""
+    """Makes the objects of one resource. Equal arguments make equal objects.
 
-    def __init__(self, wanted: BucketIngest, namespace: str, uid: str, settings: JobSettings) -> None:
+    `part`: of the name of an attempt's Secret.
+    """
+
+    def __init__(
+        self, wanted: BucketIngest, namespace: str, uid: str, settings: JobSettings, part: str = "example"
+    ) -> None:
         self.wanted = wanted
         self.namespace = namespace
         self.uid = uid
         self.settings = settings_of_pod(settings, wanted.spec.pod, {UID_LABEL: uid})
         self.names = Names(wanted.metadata.name, uid)
+        self._part = part
+        self._rpc_secret = self.names.rpc_secret(part)
 
-    def attempt(self, number: int, attempt_input: AttemptInput) -> list[Manifest]:
-        """All objects of an attempt, in the order of their creation: the driver pod last."""
-        return [
-            self.service_account(),
-            self.role(),
-            self.role_binding(),
-            self.config_map(number, attempt_input),
-            self.service(number),
-            self.driver_pod(number, attempt_input),
-        ]
+    def account(self) -> list[Manifest]:
+        """The identity of the pods and its rights, which outlive an attempt."""
+        return [self.service_account(), self.role(), self.role_binding()]
+
+    def driver(self, number: int, attempt_input: AttemptInput) -> list[Manifest]:
+        """What an attempt has beside its configuration and its Secret: the pod last."""
+        return [self.service(number), self.driver_pod(number, attempt_input)]
 
     def service_account(self) -> Manifest:
         """The identity of driver, executors and Jobs."""
@@ -125,14 +132,27 @@ class Manifests:
             "subjects": [{"kind": "ServiceAccount", "name": self.names.base, "namespace": self.namespace}],
         }
 
+    def rpc_secret(self, secret: str, config_map: Manifest) -> Manifest:
+        """The Secret by which an attempt's driver and executors know each other. It goes with that ConfigMap."""
+        manifest = self._object("v1", "Secret", self._rpc_secret)
+        metadata = config_map["metadata"]
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": metadata["name"], "uid": metadata["uid"]}
+        manifest["metadata"]["ownerReferences"] = [owner]
+        return {**manifest, "type": "Opaque", "immutable": True, "data": secret_data(secret)}
+
+    def network_policy(self) -> Manifest:
+        """Lets only the pipeline's own pods connect to its pods, others only to the port of progress and metrics."""
+        manifest = self._object("networking.k8s.io/v1", "NetworkPolicy", self.names.base)
+        return {**manifest, "spec": policy_spec({UID_LABEL: self.uid}, HTTP_PORT, self.settings)}
+
     def config_map(self, number: int, attempt_input: AttemptInput) -> Manifest:
         """The job's whole configuration. It is immutable: a changed spec needs another attempt."""
         manifest = self._object("v1", "ConfigMap", self.names.attempt(number), number, "config")
-        manifest["metadata"]["annotations"] = input_annotations(attempt_input)
+        manifest["metadata"]["annotations"] = {**input_annotations(attempt_input), RPC_PART: self._part}
         # Annotations may be large, and the job does not need them.
         metadata = self.wanted.metadata.model_copy(update={"annotations": {}, "namespace": self.namespace})
         resource = self.wanted.model_copy(update={"metadata": metadata})
-        template = executor_template(self.wanted, self.names.base, self.settings)
+        template = executor_template(self.wanted, self.names, self.settings, self._rpc_secret)
         template["metadata"] = self._pod_metadata(number, "executor")
         host = f"{self.names.driver(number)}.{self.namespace}.{self.settings.cluster_domain}"
         conf = spark_defaults(
@@ -169,13 +189,12 @@ class Manifests:
         own = self._pod_metadata(number, "driver")
         annotations = {**own.get("annotations", {}), **input_annotations(attempt_input)}
         manifest["metadata"] = {**manifest["metadata"], **own, "annotations": annotations}
-        names = self.names
-        spec = driver_pod_spec(self.wanted, names.base, names.attempt(number), self.settings)
+        spec = driver_pod_spec(self.wanted, self.names, number, self.settings, self._rpc_secret)
         return {**manifest, "spec": spec}
 
     def executor_example(self, number: int) -> Manifest:
         """An executor as Spark makes it, as far as limits and policies of a namespace see it."""
-        manifest = executor_template(self.wanted, self.names.base, self.settings)
+        manifest = executor_template(self.wanted, self.names, self.settings, self._rpc_secret)
         metadata = {"name": f"{self.names.attempt(number)}-probe", "namespace": self.namespace}
         manifest["metadata"] = {**metadata, **self._pod_metadata(number, "executor")}
         (container,) = manifest["spec"]["containers"]

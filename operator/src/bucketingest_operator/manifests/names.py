@@ -21,6 +21,10 @@ class Names:
         """At most 35 characters: Spark allows 47 for the prefix of executors, and the attempt is added."""
         return f"{self.resource[:24].rstrip('-')}-{hashlib.sha256(self.uid.encode()).hexdigest()[:10]}"
 
+    def rpc_secret(self, part: str) -> str:
+        """Secret by which an attempt's driver and executors know each other. Nobody can make it before the operator."""
+        return f"{self.base}-rpc-{part}"
+
     def attempt(self, number: int) -> str:
         """Prefix of an attempt's executors; its ConfigMap."""
         return f"{self.base}-{number}"

@@ -7,6 +7,15 @@ from typing import Any, Final
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.quantity import format_cores, format_duration
+from bucketingest_operator.manifests.names import Names
+from bucketingest_operator.manifests.protection import (
+    JAVA_VARIABLE,
+    SECRET_FOLDER,
+    SECRET_VOLUME,
+    executor_java_options,
+    secret_mount,
+    secret_volume,
+)
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.spark_conf import (
     BLOCK_PORT,
@@ -40,16 +49,18 @@ _CONTAINER_SECURITY: Final[dict[str, Any]] = {
 _LOCAL_DIRS: Final = "spark-local-dir-1"
 # Temporary files, Spark's scratch space, and the checkpoint, which may be lost.
 _SCRATCH: Final = {"tmp": "/tmp", _LOCAL_DIRS: "/var/data", "state": "/var/lib/bucketingest"}  # noqa: S108
-RESERVED_VOLUMES: Final = frozenset({*_SCRATCH, "config", "source-options"})
-RESERVED_MOUNTS: Final = (*_SCRATCH.values(), CONFIG_FOLDER, OPTIONS_FOLDER)
+RESERVED_VOLUMES: Final = frozenset({*_SCRATCH, "config", "source-options", SECRET_VOLUME})
+RESERVED_MOUNTS: Final = (*_SCRATCH.values(), CONFIG_FOLDER, OPTIONS_FOLDER, SECRET_FOLDER)
 """Names and folders that the settings cannot use for volumes of their own."""
 
 
-def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, settings: JobSettings) -> dict[str, Any]:
+def driver_pod_spec(
+    wanted: BucketIngest, names: Names, number: int, settings: JobSettings, rpc_secret: str
+) -> dict[str, Any]:
     """Spec of the driver pod. It runs once; another attempt has another pod."""
     volumes, mounts = _volumes(settings)
-    volumes.append({"name": "config", "configMap": {"name": config_map}})
-    mounts.append({"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True})
+    volumes += [{"name": "config", "configMap": {"name": names.attempt(number)}}, secret_volume(rpc_secret)]
+    mounts += [{"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True}, secret_mount()]
     env = {
         "BUCKETINGEST_GRACE": format_duration(settings.grace),
         "BUCKETINGEST_LISTEN": f"0.0.0.0:{HTTP_PORT}",
@@ -88,7 +99,7 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
         "readinessProbe": {**_probe("/readyz"), "periodSeconds": 10, "failureThreshold": 3},
     }
     return {
-        **_pod(account, settings),
+        **_pod(names.base, settings),
         # Only the driver calls the Kubernetes API.
         "automountServiceAccountToken": True,
         "terminationGracePeriodSeconds": int(settings.grace.total_seconds()) + _MARGIN_SECONDS,
@@ -97,22 +108,22 @@ def driver_pod_spec(wanted: BucketIngest, account: str, config_map: str, setting
     }
 
 
-def executor_template(wanted: BucketIngest, account: str, settings: JobSettings) -> dict[str, Any]:
+def executor_template(wanted: BucketIngest, names: Names, settings: JobSettings, rpc_secret: str) -> dict[str, Any]:
     """Template that Spark completes with name, image, command, size and owner."""
     volumes, mounts = _volumes(settings)
     container = {
         "name": EXECUTOR_CONTAINER,
         "image": wanted.spec.spark.image or settings.image,
         "securityContext": _CONTAINER_SECURITY,
-        "env": _env({}, settings),
+        "env": _env({JAVA_VARIABLE: executor_java_options(settings)}, settings),
         "envFrom": _env_from(settings),
-        "volumeMounts": mounts,
+        "volumeMounts": [*mounts, secret_mount()],
     }
     spec = {
-        **_pod(account, settings),
+        **_pod(names.base, settings),
         "automountServiceAccountToken": False,
         "containers": [container],
-        "volumes": volumes,
+        "volumes": [*volumes, secret_volume(rpc_secret)],
     }
     return {"apiVersion": "v1", "kind": "Pod", "spec": spec}
 

@@ -33,6 +33,8 @@ class JobSettings:
         priority_class: Name of the pods' PriorityClass.
         master: Spark's name of the API server.
         cluster_domain: Suffix of a Service's DNS name after its name and namespace.
+        network_policy: Whether each pipeline gets a NetworkPolicy.
+        metrics_from: Kubernetes' peers that may then read progress and metrics, the operator among them; empty: all.
     """
 
     image: str = "bucketingest-job:latest"
@@ -54,3 +56,5 @@ class JobSettings:
     priority_class: str | None = None
     master: str = "k8s://https://kubernetes.default.svc:443"
     cluster_domain: str = "svc"
+    network_policy: bool = True
+    metrics_from: tuple[Mapping[str, Any], ...] = ()

@@ -17,6 +17,7 @@ from bucketingest.spec.quantity import parse_duration
 from bucketingest.spec.reading.yaml_documents import Document, read_documents
 from bucketingest_operator.manifests.attempt_objects import RESERVED_LABELS
 from bucketingest_operator.manifests.pod_specs import RESERVED_MOUNTS, RESERVED_VOLUMES
+from bucketingest_operator.manifests.protection import SECRET_VARIABLE
 from bucketingest_operator.manifests.settings import JobSettings
 
 _NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
@@ -31,6 +32,15 @@ def _duration(value: Any) -> Any:
     if not isinstance(value, str):
         raise ValueError("must be a duration such as 60s or 5m")  # noqa: TRY004 - pydantic reports it as a problem
     return parse_duration(value)
+
+
+class _NetworkPolicy(BaseModel):
+    """The NetworkPolicies of pipelines."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+
+    enabled: bool = True
+    metrics_from: Annotated[Mappings, Field(strict=False)] = ()  # type: ignore[pydantic-alias]
 
 
 class _File(BaseModel):
@@ -55,6 +65,7 @@ class _File(BaseModel):
     tolerations: Annotated[Mappings, Field(strict=False)] = ()
     priority_class_name: Name | None = None
     master: Annotated[str, Field(pattern=r"^k8s://https?://")] = "k8s://https://kubernetes.default.svc:443"
+    network_policy: _NetworkPolicy = _NetworkPolicy()
     cluster_domain: Annotated[str, Field(pattern=r"^svc(\.[a-z0-9.-]+)?$")] = "svc"  # type: ignore[pydantic-alias]
 
 
@@ -88,6 +99,9 @@ def parse_settings(text: str, source: str = "") -> JobSettings:
         problems += [_problem(each, document) for each in error.errors(include_url=False)]
         raise SpecError(problems, source) from None
     problems += _wrong_volumes(parsed)
+    if SECRET_VARIABLE in parsed.env:
+        what = "would replace the secret of Spark's ports, and pods show it"
+        problems.append(Problem(f"env.{SECRET_VARIABLE}", what, "no such variable: the operator makes the secret"))
     if problems:
         raise SpecError(problems, source)
     return _settings(parsed)
@@ -112,6 +126,8 @@ def _settings(parsed: _File) -> JobSettings:
         priority_class=parsed.priority_class_name,
         master=parsed.master,
         cluster_domain=parsed.cluster_domain,
+        network_policy=parsed.network_policy.enabled,
+        metrics_from=parsed.network_policy.metrics_from,
     )
 
 

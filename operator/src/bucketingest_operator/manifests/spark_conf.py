@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bucketingest.spec.model import BucketIngest
+from bucketingest_operator.manifests.protection import SPARK_AUTHENTICATION
 from bucketingest_operator.manifests.settings import JobSettings
 
 DRIVER_PORT: Final = 7078
@@ -39,6 +40,7 @@ def spark_defaults(
     spark = wanted.spec.spark
     executor = spark.executor
     return {
+        **SPARK_AUTHENTICATION,
         "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - a pod's network
         "spark.driver.blockManager.port": str(BLOCK_PORT),
         "spark.driver.host": driver_host,

@@ -1,15 +1,16 @@
-"""Why a driver has no executors: Spark creates them, and only the API server knows why it refuses them."""
+"""Why a driver has no executors: Spark creates them, and only the API server knows what it refuses or lacks."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest_operator.kube.api import Api, ApiError
-from bucketingest_operator.kube.kinds import PODS
+from bucketingest_operator.kube.kinds import PODS, SECRETS
 from bucketingest_operator.manifests.attempt_objects import Manifests
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import Executors, PodState
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 PATIENCE: Final = timedelta(seconds=30)
 """A driver that has just started has no executors yet."""
 AGAIN_SECONDS: Final = 60.0
+MOUNT_PATIENCE: Final = timedelta(seconds=60)
+"""A pod without volumes and network after this time waits for something that is missing."""
 
 
 class ExecutorProbe:
@@ -48,6 +51,27 @@ class ExecutorProbe:
             talk.executors_refused = await self._ask(resource, pod.attempt)
         return talk.executors_refused
 
+    async def secret_gone(self, resource: Resource, pods: Sequence[PodSeen], talk: Talk | None, now: datetime) -> bool:
+        """Whether these pods of an attempt wait for the Secret of Spark's ports because it no longer exists.
+
+        The operator may not read Secrets: it asks whether it could create this one.
+        """
+        names = [pod.rpc_secret for pod in pods if _waits_for_secret(pod, now)]
+        if talk is None or not names:
+            return False
+        clock = asyncio.get_running_loop().time()
+        if talk.secret_probed_at is None or clock - talk.secret_probed_at >= AGAIN_SECONDS:
+            talk.secret_probed_at = clock
+            metadata = {"name": names[0], "namespace": resource.namespace}
+            probe = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+            try:
+                await self._api.create(SECRETS, resource.namespace, probe, dry_run=True)
+                talk.secret_gone = True
+            except ApiError as error:
+                talk.secret_gone = False
+                log.debug("a Secret was probed", extra={"namespace": resource.namespace, "answer": error.reason})
+        return talk.secret_gone
+
     async def _ask(self, resource: Resource, attempt: int) -> str:
         if resource.wanted is None:
             return ""
@@ -60,6 +84,15 @@ class ExecutorProbe:
                 return error.sentence
             log.debug("executors could not be probed", extra={"namespace": resource.namespace, "error": str(error)})
         return ""
+
+
+def waits_for_volumes(pod: PodSeen, now: datetime) -> bool:
+    """Whether a node has not set up a pod's volumes and network in time."""
+    return pod.mounting_since is not None and now - pod.mounting_since > MOUNT_PATIENCE
+
+
+def _waits_for_secret(pod: PodSeen, now: datetime) -> bool:
+    return bool(pod.rpc_secret) and not pod.terminating and waits_for_volumes(pod, now)
 
 
 def _should_have(pod: PodSeen, report: ProgressReport | None, now: datetime) -> bool:

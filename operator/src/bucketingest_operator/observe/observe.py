@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Final, TypeVar
+from datetime import UTC, datetime
+from typing import TypeVar
 
 from bucketingest_operator.kube.api import Api, ApiError, NotFound, Object
 from bucketingest_operator.kube.kinds import CONFIG_MAPS, JOBS, NODES, PODS
@@ -24,7 +24,7 @@ from bucketingest_operator.observation import (
     PodReason,
 )
 from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen, read_any_job
-from bucketingest_operator.observe.executor_probe import ExecutorProbe
+from bucketingest_operator.observe.executor_probe import ExecutorProbe, waits_for_volumes
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, rollback_jobs
 from bucketingest_operator.observe.ownership import controlled_by, made_for
@@ -35,9 +35,6 @@ from bucketingest_operator.resource import Resource
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-MOUNT_PATIENCE: Final = timedelta(seconds=60)
-"""A pod without volumes and network after this time waits for something that is missing."""
 
 
 @dataclass(slots=True)
@@ -113,7 +110,12 @@ class Observer:
         contact = Contact() if known is None else known.contact(now)
         gone = await self._nodes_gone(look.pods)
         found = executors(look.pods, attempt)
-        found = replace(found, refused=await self._probe.why_none(resource, pod, known, found, now))
+        current = [each for each in look.pods if each.attempt == attempt]
+        found = replace(
+            found,
+            refused=await self._probe.why_none(resource, pod, known, found, now),
+            secret_gone=await self._probe.secret_gone(resource, current, known, now),
+        )
         compactions = [each.job for each in _of(CompactionJobSeen, look.jobs)]
         observation = Observation(
             now=now,
@@ -212,8 +214,7 @@ def newest_attempt(resource: Resource, pods: Sequence[PodSeen]) -> int:
 def driver(pod: PodSeen, now: datetime, *, node_gone: bool = False) -> Driver:
     """A driver pod for an observation."""
     reason, message = pod.reason, pod.message
-    waits = reason is PodReason.NONE and pod.mounting_since is not None
-    if waits and pod.mounting_since is not None and now - pod.mounting_since > MOUNT_PATIENCE:
+    if reason is PodReason.NONE and waits_for_volumes(pod, now):
         reason = PodReason.CONFIG
         message = "Its node has not set up its volumes and network yet: see the events of the pod."
     return Driver(

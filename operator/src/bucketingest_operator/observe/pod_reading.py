@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, parse_attempt_input
+from bucketingest_operator.manifests.protection import secret_mounted
 from bucketingest_operator.observation import AttemptInput, PodReason, PodState
 from bucketingest_operator.observe.ownership import Controller, controller_of
 
@@ -62,6 +63,7 @@ class PodSeen:
         phase: The phase in Kubernetes; not reliable, unlike `state`.
         terminating: It has a deletion timestamp.
         mounting_since: Since when it is on a node that has not set up its volumes and network.
+        rpc_secret: Name of the Secret of Spark's ports that it mounts; "" for a pod of a release up to 0.1.0.
     """
 
     uid: str
@@ -82,6 +84,7 @@ class PodSeen:
     report: TerminationReport | None = None
     finished_at: datetime | None = None
     mounting_since: datetime | None = None
+    rpc_secret: str = ""
     controller: Controller | None = None
 
 
@@ -117,6 +120,7 @@ def read_pod(pod: Object) -> PodSeen | None:
         report=report,
         finished_at=_finished(status),
         mounting_since=_mounting_since(status, state),
+        rpc_secret=secret_mounted(spec),
         controller=controller_of(metadata),
     )
 

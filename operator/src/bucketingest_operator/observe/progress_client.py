@@ -30,6 +30,8 @@ class Talk:
         silent_since: Since when it has not answered, by the loop's clock, which is monotonic.
         executors_refused: Why the API server refuses its executors, in its words; "" if it does not.
         probed_at: When that was asked, by the loop's clock.
+        secret_gone: Whether the Secret of Spark's ports no longer exists.
+        secret_probed_at: When that was asked, by the loop's clock.
     """
 
     pod: str
@@ -38,6 +40,8 @@ class Talk:
     silent_since: float | None = None
     executors_refused: str = ""
     probed_at: float | None = None
+    secret_gone: bool = False
+    secret_probed_at: float | None = None
 
     def contact(self, now: datetime) -> Contact:
         """For an observation."""

@@ -19,7 +19,7 @@ from bucketingest_operator.decide.plan import (
     WriteStatus,
 )
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.observation import Claim, Contact, JobState, Observation, PodState, RollbackJob
+from bucketingest_operator.observation import Claim, Contact, Executors, JobState, Observation, PodState, RollbackJob
 from bucketingest_operator.resource import FINALIZER, PAUSE_ANNOTATION, RESTART_ANNOTATION
 from support.operator.observations import (
     NAMES,
@@ -128,6 +128,18 @@ def test_suspended_means_no_driver_and_resumed_means_a_new_attempt() -> None:
 def test_a_new_nonce_restarts_the_driver_gracefully() -> None:
     plan = reconcile(after(well(), annotations={RESTART_ANNOTATION: "1"}))
     assert DeleteDriver(1, NAMES.driver(1)) in plan.actions
+
+
+def test_a_driver_whose_pods_wait_for_a_deleted_secret_restarts_when_it_is_its_turn() -> None:
+    ready = after(well(), status=reconcile(well()).status)
+    lost = replace(ready, executors=Executors(pending=1, secret_gone=True))
+    plan = reconcile(lost)
+    assert DeleteDriver(1, NAMES.driver(1)) in plan.actions
+    assert plan.status.attempts is not None
+    assert plan.status.attempts[-1].outcome == "SecretGone"
+    assert "DeleteDriver" not in kinds(reconcile(replace(lost, restarts_full=True)))
+    following = reconcile(after(replace(lost, drivers=(), executors=Executors()), status=plan.status))
+    assert "StartAttempt" in kinds(following)
 
 
 def test_paused_only_watches() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -32,6 +33,14 @@ SETTINGS = JobSettings(image="job:1", env_from_secrets=("lake-credentials",))
 
 def manifests(spec: dict[str, Any] | None = None) -> Manifests:
     return Manifests(bucket_ingest(spec), "ingest", UID, SETTINGS)
+
+
+def attempt_objects(made: Manifests, number: int) -> list[dict[str, Any]]:
+    """In the order of their creation."""
+    given = input_of(made.wanted)
+    config_map = made.config_map(number, given)
+    secret = made.rpc_secret("0123", {"metadata": {**config_map["metadata"], "uid": "config"}})
+    return [*made.account(), config_map, secret, *made.driver(number, given)]
 
 
 def pod_specs() -> dict[str, dict[str, Any]]:
@@ -71,9 +80,7 @@ def test_a_cpu_limit_of_the_driver_holds_for_the_rollback_too_and_there_is_none_
 
 
 def test_the_same_arguments_make_the_same_objects_and_the_driver_comes_last() -> None:
-    made = manifests()
-    attempt_input = input_of(made.wanted)
-    first, second = made.attempt(3, attempt_input), manifests().attempt(3, attempt_input)
+    first, second = attempt_objects(manifests(), 3), attempt_objects(manifests(), 3)
     assert json.dumps(first) == json.dumps(second)
     assert [each["kind"] for each in first][-1] == "Pod"
 
@@ -93,7 +100,7 @@ def test_every_pod_fits_the_restricted_standard(role: str) -> None:
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC"))
-    assert all(set(volume) - {"name"} <= {"emptyDir", "configMap", "projected"} for volume in spec["volumes"])
+    assert all(set(volume) - {"name"} <= {"emptyDir", "configMap", "projected", "secret"} for volume in spec["volumes"])
     for container in spec["containers"]:
         security = container["securityContext"]
         assert security["allowPrivilegeEscalation"] is False
@@ -169,10 +176,11 @@ def test_the_driver_pod_has_room_for_table_services_where_they_run() -> None:
     assert memory({}) == memory({"services": {"mode": "off"}}) + 1024
 
 
-def test_everything_is_owned_by_the_resource_alone() -> None:
+def test_everything_is_owned_by_the_resource_alone_but_the_secret_which_goes_with_the_attempt() -> None:
     made = manifests()
-    for each in [*made.attempt(1, input_of(made.wanted)), made.rollback_job(1)]:
-        assert [owner["uid"] for owner in each["metadata"]["ownerReferences"]] == [UID]
+    for each in [*attempt_objects(made, 1), made.rollback_job(1), made.network_policy()]:
+        owner = "config" if each["kind"] == "Secret" else UID
+        assert [found["uid"] for found in each["metadata"]["ownerReferences"]] == [owner]
 
 
 def test_the_input_of_an_attempt_survives_being_annotations() -> None:
@@ -191,6 +199,12 @@ def test_the_input_of_an_attempt_survives_being_annotations() -> None:
         "spark.kubernetes.namespace",
         "spark.Kubernetes.Driver.Pod.Name",
         "spark.driver.host",
+        "spark.authenticate",
+        "spark.authenticate.secret",
+        "spark.network.crypto.cipher",
+        "spark.network.crypto.saslFallback",
+        "spark.executorEnv._SPARK_AUTH_SECRET",
+        "spark.executorEnv.JDK_JAVA_OPTIONS",
     ],
 )
 def test_settings_by_which_a_user_could_get_more_rights_are_refused(name: str) -> None:
@@ -199,7 +213,13 @@ def test_settings_by_which_a_user_could_get_more_rights_are_refused(name: str) -
 
 
 def test_settings_of_placement_and_tuning_are_allowed() -> None:
-    conf = {"spark.kubernetes.executor.node.selector.disk": "ssd", "spark.sql.shuffle.partitions": "8"}
+    conf = {
+        "spark.kubernetes.executor.node.selector.disk": "ssd",
+        "spark.sql.shuffle.partitions": "8",
+        # Specs from before the operator set them.
+        "spark.authenticate": "true",
+        "spark.network.crypto.enabled": "true",
+    }
     assert cluster_problems(bucket_ingest({"spark": {"conf": conf}})) == ()
 
 
@@ -245,3 +265,49 @@ def test_a_compactions_job_reads_back() -> None:
     assert len(found.message) < 500
     job["metadata"]["annotations"] = {}
     assert read_any_job(job) is None
+
+
+def test_driver_and_executors_read_the_secret_of_sparks_ports_from_a_file_and_no_other_pod_has_it() -> None:
+    made = manifests(KAFKA)
+    config = made.config_map(3, input_of(made.wanted))["data"]
+    conf = dict(line.split(" ", 1) for line in config["spark-defaults.conf"].splitlines())
+    assert conf["spark.authenticate"] == conf["spark.network.crypto.enabled"] == "true"
+    assert "spark.authenticate.secret" not in conf
+    secret = made.rpc_secret("0123", {"metadata": {"name": "orders-3", "uid": "config"}})
+    (key,), name = secret["data"], secret["metadata"]["name"]
+    for role, spec in pod_specs().items():
+        volumes = {each["name"] for each in spec["volumes"] if each.get("secret", {}).get("secretName") == name}
+        mounts = {m["mountPath"] for m in spec["containers"][0]["volumeMounts"] if m["name"] in volumes}
+        has = [f"{mount}/{key}" for mount in mounts] == [conf["spark.authenticate.secret.file"]]
+        assert has is (role in {"driver", "executor"}), role
+
+
+def test_executors_know_that_they_run_on_kubernetes_before_the_driver_tells_them() -> None:
+    """Else Spark does not read the secret's file, and they end."""
+    for given, value in {
+        "": f"-Dspark.master={SETTINGS.master}",
+        "-Xss4m": f"-Xss4m -Dspark.master={SETTINGS.master}",
+    }.items():
+        settings = replace(SETTINGS, env={"JDK_JAVA_OPTIONS": given} if given else {})
+        made = Manifests(bucket_ingest(), "ingest", UID, settings)
+        data = made.config_map(1, input_of(made.wanted))["data"]
+        (executor,) = yaml.safe_load(data["executor.yaml"])["spec"]["containers"]
+        (driver,) = made.driver_pod(1, input_of(made.wanted))["spec"]["containers"]
+        assert {"name": "JDK_JAVA_OPTIONS", "value": value} in executor["env"]
+        assert [each["value"] for each in driver["env"] if each["name"] == "JDK_JAVA_OPTIONS"] == [given] * bool(given)
+
+
+def test_a_network_policy_lets_only_a_pipelines_own_pods_reach_sparks_ports() -> None:
+    peers = ({"podSelector": {"matchLabels": {"app": "prometheus"}}},)
+    for settings in (SETTINGS, JobSettings(metrics_from=peers)):
+        made = Manifests(bucket_ingest(), "ingest", UID, settings)
+        spec = made.network_policy()["spec"]
+        own = {"podSelector": {"matchLabels": {"bucketingest.dev/uid": UID}}}
+        assert {"podSelector": spec["podSelector"]} == own
+        everything, http = spec["ingress"]
+        assert everything == {"from": [own]}
+        assert [each["port"] for each in http["ports"]] == [9808]
+        assert http.get("from", []) == list(settings.metrics_from)
+    job = made.compaction_job(WORK, "digest")["spec"]["template"]
+    for labels in (made.driver_pod(1, input_of(made.wanted))["metadata"]["labels"], job["metadata"]["labels"]):
+        assert labels["bucketingest.dev/uid"] == UID

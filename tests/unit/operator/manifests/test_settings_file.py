@@ -32,6 +32,7 @@ tolerations: [{key: ingest, operator: Exists}]
 priorityClassName: high
 master: k8s://https://10.0.0.1:6443
 clusterDomain: svc.cluster.local
+networkPolicy: {enabled: false, metricsFrom: [{podSelector: {}}]}
 """
 
 
@@ -61,6 +62,8 @@ def test_every_setting_has_its_place() -> None:
         priority_class="high",
         master="k8s://https://10.0.0.1:6443",
         cluster_domain="svc.cluster.local",
+        network_policy=False,
+        metrics_from=({"podSelector": {}},),
     )
 
 
@@ -81,6 +84,7 @@ def test_a_missing_setting_has_its_default(text: str) -> None:
         ("grace: 60", "grace"),
         ("grace: soon", "grace"),
         ("env: {PORT: 80}", "env.PORT"),
+        ("env: {_SPARK_AUTH_SECRET: guess}", "env._SPARK_AUTH_SECRET: would replace the secret"),
         ("envFromSecrets: [A B]", "envFromSecrets[0]"),
         ("volumes: [{emptyDir: {}}]", "volumes[0].name"),
         ("volumes: [{name: tmp, emptyDir: {}}]", "'tmp', which is taken"),

@@ -10,9 +10,9 @@ import pytest
 
 from bucketingest_operator.observation import CompactionJob, Executors, JobState, PodReason, PodState
 from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen
+from bucketingest_operator.observe.executor_probe import MOUNT_PATIENCE
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen
 from bucketingest_operator.observe.observe import (
-    MOUNT_PATIENCE,
     Look,
     attempt_inputs,
     driver,
