@@ -81,5 +81,5 @@ metricsFrom:
 - {apiGroups: [batch], resources: [jobs], verbs: [create, delete, list, watch]}
 - {apiGroups: [networking.k8s.io], resources: [networkpolicies], verbs: [create, delete, patch]}
 - {apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [create, patch]}
-- {apiGroups: [rbac.authorization.k8s.io], resources: [rolebindings], verbs: [create]}
+- {apiGroups: [rbac.authorization.k8s.io], resources: [rolebindings], verbs: [create, patch]}
 {{- end -}}

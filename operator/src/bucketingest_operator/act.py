@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 from bucketingest.errors import BucketIngestError
@@ -27,7 +28,7 @@ from bucketingest_operator.decide.plan import (
 )
 from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, NotFound, Object
 from bucketingest_operator.kube.attempt_start import start_attempt
-from bucketingest_operator.kube.creation import create_all
+from bucketingest_operator.kube.creation import CreationRefused, create_all
 from bucketingest_operator.kube.kinds import (
     BUCKET_INGESTS,
     CONFIG_MAPS,
@@ -123,12 +124,12 @@ class Actor:
             case StartAttempt(number, attempt_input, wanted):
 
                 def made_with(part: str) -> Manifests:
-                    return Manifests(wanted, resource.namespace, resource.uid, self._settings, part)
+                    return _allowed(Manifests(wanted, resource.namespace, resource.uid, self._settings, part))
 
                 await start_attempt(self._api, made_with, number, attempt_input)
             case CreateRollback(number, wanted):
-                made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
-                await create_all(self._api, [made.service_account(), made.rollback_job(number)])
+                made = _allowed(Manifests(wanted, resource.namespace, resource.uid, self._settings))
+                await create_all(self._api, [*made.identity(), made.rollback_job(number)])
             case CreateCompaction():
                 await self._create_compaction(resource, action)
             case EmitEvent():
@@ -142,7 +143,7 @@ class Actor:
         made = Manifests(action.wanted, resource.namespace, resource.uid, self._settings)
         job = made.compaction_job(action.work, action.digest)
         try:
-            await create_all(self._api, [made.service_account(), job])
+            await create_all(self._api, [*_allowed(made).identity(), job])
         except NotFound:
             raise
         except ApiError as error:
@@ -244,6 +245,20 @@ class Actor:
                 raise
             if not error.namespace_terminating:
                 log.warning("an event was refused", extra={"namespace": resource.namespace, "error": str(error)})
+
+
+def _allowed(made: Manifests) -> Manifests:
+    """Raises CreationRefused if the resource names a ServiceAccount that the settings do not allow: what its pods may
+    do is for an administrator to say.
+    """
+    if made.allowed:
+        return made
+    place = f"{made.namespace}/{made.settings.account}"
+    sentence = (
+        f"spec.pod.serviceAccountName is {made.settings.account}, which the operator's settings do not allow here: an "
+        f"administrator adds {place} to job.allowedServiceAccounts of the chart."
+    )
+    raise CreationRefused(f"{place} is not allowed", code=HTTPStatus.FORBIDDEN, sentence=sentence)
 
 
 def _selector(resource: Resource, number: int, role: str) -> str:

@@ -20,6 +20,24 @@ def test_a_whole_pod_section_is_taken_by_the_api_server(scene: Scene, start: Sta
         "nodeSelector": {"disk": "nvme"},
         "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}],
         "topologySpread": [{"topologyKey": "topology.kubernetes.io/zone"}],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["nvme"]}]}]
+                }
+            },
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 1,
+                        "podAffinityTerm": {
+                            "labelSelector": {"matchLabels": {"team": "lake"}},
+                            "topologyKey": "kubernetes.io/hostname",
+                        },
+                    }
+                ]
+            },
+        },
         "priorityClassName": "batch",
         "imagePullSecrets": ["registry"],
         "env": [{"name": "API_TOKEN", "secretKeyRef": {"name": "api", "key": "token"}}],
@@ -30,6 +48,7 @@ def test_a_whole_pod_section_is_taken_by_the_api_server(scene: Scene, start: Sta
     (pod,) = scene.pods()
     assert pod["spec"]["priority"] == 5
     assert pod["metadata"]["labels"]["team"] == "lake"
+    assert pod["spec"]["affinity"] == section["affinity"]
     assert pod["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"] == {
         "bucketingest.dev/uid": scene.resource()["metadata"]["uid"]
     }

@@ -118,7 +118,7 @@ def test_actions_are_carried_out_in_order() -> None:
         "apply networkpolicies",
         "apply serviceaccounts",
         "apply roles",
-        "create rolebindings",
+        "apply rolebindings",
         "create configmaps",
         "create secrets",
         "create services",
@@ -178,7 +178,7 @@ def test_after_losing_leadership_no_action_starts() -> None:
     assert api.calls == ["replace bucketingests orders/status"]
 
 
-@pytest.mark.parametrize("kind", ["pods", "rolebindings", "services"])
+@pytest.mark.parametrize("kind", ["pods", "services"])
 def test_an_object_that_already_exists_is_no_error(kind: str) -> None:
     api = RecordingApi(**{f"create_{kind}": AlreadyExists("there", code=409)})
     Acting(api).act(START)
@@ -290,6 +290,36 @@ def test_a_rollback_has_the_account_it_runs_under() -> None:
     api = RecordingApi()
     Acting(api).act(CreateRollback(1, WANTED))
     assert api.calls == [f"apply serviceaccounts {NAMES.base}", f"create jobs {NAMES.rollback(1)}"]
+
+
+FORBIDDEN = bucket_ingest({"pod": {"serviceAccountName": "cluster-admin"}})
+
+
+@pytest.mark.parametrize("action", [StartAttempt(1, input_of(FORBIDDEN), FORBIDDEN), CreateRollback(1, FORBIDDEN)])
+def test_an_account_that_no_administrator_allowed_gets_nothing_made(action: Action) -> None:
+    api = RecordingApi()
+    with pytest.raises(CreationRefused) as caught:
+        Acting(api).act(action)
+    assert api.calls == []
+    assert "adds ingest/cluster-admin to job.allowedServiceAccounts" in caught.value.sentence
+
+
+def test_a_compaction_with_an_account_that_no_administrator_allowed_is_refused_like_one_by_a_quota() -> None:
+    api = RecordingApi()
+    acting = Acting(api)
+    acting.act(CreateCompaction(WORK, "digest", FORBIDDEN))
+    assert api.calls == []
+    assert acting.refusals
+
+
+def test_an_allowed_account_of_another_namespace_is_not_allowed_here() -> None:
+    settings = JobSettings(allowed_accounts=frozenset({"other/cluster-admin"}))
+    with pytest.raises(CreationRefused):
+        Acting(RecordingApi(), settings=settings).act(CreateRollback(1, FORBIDDEN))
+    settings = JobSettings(allowed_accounts=frozenset({"ingest/cluster-admin"}))
+    api = RecordingApi()
+    Acting(api, settings=settings).act(CreateRollback(1, FORBIDDEN))
+    assert api.calls == [f"create jobs {NAMES.rollback(1)}"]
 
 
 def test_our_finalizer_is_added_and_removed_and_others_stay() -> None:

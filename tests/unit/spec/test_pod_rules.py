@@ -94,8 +94,29 @@ def test_what_belongs_to_others_or_says_nothing_is_refused(problems: Find, pod: 
         {"hostNetwork": True},
         {"hostPID": True},
         {"securityContext": {"runAsUser": 0}},
-        {"serviceAccountName": "admin"},
+        {"serviceAccountName": "kube-system/admin"},
         {"serviceAccount": "admin"},
+        {"automountServiceAccountToken": True},
+        {
+            "affinity": {
+                "podAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [
+                        {"labelSelector": {}, "topologyKey": "zone", "namespaces": ["kube-system"]}
+                    ]
+                }
+            }
+        },
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+                        ]
+                    }
+                }
+            }
+        },
         {"nodeName": "control-plane"},
         {"containers": []},
         {"initContainers": [{"image": "x"}]},

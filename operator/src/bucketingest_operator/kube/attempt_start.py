@@ -35,7 +35,7 @@ async def start_attempt(
     else:
         with suppress(NotFound):
             await api.delete(NETWORK_POLICIES, made.namespace, made.names.base)
-    await create_all(api, made.account())
+    await create_all(api, made.rights())
     value = secrets.token_hex(SECRET_BYTES)
     try:
         kept = await create(api, made.config_map(number, attempt_input))

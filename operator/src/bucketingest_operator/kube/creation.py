@@ -9,7 +9,7 @@ from typing import Final
 from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, Object
 from bucketingest_operator.kube.kinds import BY_NAME
 
-_APPLIED: Final = frozenset({"NetworkPolicy", "Role", "ServiceAccount"})
+_APPLIED: Final = frozenset({"NetworkPolicy", "Role", "RoleBinding", "ServiceAccount"})
 """They outlive an attempt: each start brings them to what settings and this version say."""
 
 

@@ -31,7 +31,7 @@ NAMESPACED: Final[tuple[Rule, ...]] = (
     _rule("batch", "jobs", "create delete list watch"),
     _rule("networking.k8s.io", "networkpolicies", "create delete patch"),
     _rule(_RBAC, "roles", "create patch"),
-    _rule(_RBAC, "rolebindings", "create"),
+    _rule(_RBAC, "rolebindings", "create patch"),
 )
 """In each namespace with BucketIngests, or in the whole cluster."""
 

@@ -17,6 +17,7 @@ from bucketingest_operator.manifests.pod_specs import (
     SPARK_DEFAULTS_FILE,
     SPEC_FILE,
     TEMPLATE_FILE,
+    account_of,
     compaction_pod_spec,
     driver_pod_spec,
     executor_resources,
@@ -104,16 +105,31 @@ class Manifests:
         self._part = part
         self._rpc_secret = self.names.rpc_secret(part)
 
-    def account(self) -> list[Manifest]:
+    @property
+    def account_name(self) -> str:
+        """ServiceAccount of the pods."""
+        return account_of(self.names, self.settings)
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the settings allow the ServiceAccount that the resource names, if it names one."""
+        named = self.settings.account
+        return not named or f"{self.namespace}/{named}" in self.settings.allowed_accounts
+
+    def rights(self) -> list[Manifest]:
         """The identity of the pods and its rights, which outlive an attempt."""
-        return [self.service_account(), self.role(), self.role_binding()]
+        return [*self.identity(), self.role(), self.role_binding()]
+
+    def identity(self) -> list[Manifest]:
+        """The identity of driver, executors and Jobs: nothing if the resource names one that there is."""
+        return [] if self.settings.account else [self.service_account()]
 
     def driver(self, number: int, attempt_input: AttemptInput) -> list[Manifest]:
         """What an attempt has beside its configuration and its Secret: the pod last."""
         return [self.service(number), self.driver_pod(number, attempt_input)]
 
     def service_account(self) -> Manifest:
-        """The identity of driver, executors and Jobs."""
+        """The identity that the operator makes."""
         manifest = self._object("v1", "ServiceAccount", self.names.base)
         manifest["metadata"]["annotations"] = dict(self.settings.service_account_annotations)
         return {**manifest, "automountServiceAccountToken": False}
@@ -129,7 +145,7 @@ class Manifests:
         return {
             **self._object("rbac.authorization.k8s.io/v1", "RoleBinding", self.names.base),
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": self.names.base},
-            "subjects": [{"kind": "ServiceAccount", "name": self.names.base, "namespace": self.namespace}],
+            "subjects": [{"kind": "ServiceAccount", "name": self.account_name, "namespace": self.namespace}],
         }
 
     def rpc_secret(self, secret: str, config_map: Manifest) -> Manifest:
@@ -159,7 +175,7 @@ class Manifests:
             self.wanted,
             self.settings,
             namespace=self.namespace,
-            account=self.names.base,
+            account=self.account_name,
             driver_pod=self.names.driver(number),
             executor_prefix=self.names.attempt(number),
             driver_host=host,
@@ -206,7 +222,7 @@ class Manifests:
         manifest = self._object("batch/v1", "Job", self.names.rollback(number), number, "rollback")
         template = {
             "metadata": self._pod_metadata(number, "rollback"),
-            "spec": rollback_pod_spec(self.wanted, self.names.base, self.settings),
+            "spec": rollback_pod_spec(self.wanted, self.names, self.settings),
         }
         spec = {
             "backoffLimit": ROLLBACK_RETRIES,
@@ -233,7 +249,7 @@ class Manifests:
         }
         metadata = self._pod_metadata(None, None)
         pod_spec = compaction_pod_spec(
-            self.wanted, self.names.base, self.settings, number=work.number, round_number=work.round, pods=pods
+            self.wanted, self.names, self.settings, number=work.number, round_number=work.round, pods=pods
         )
         spec = {
             "completionMode": "Indexed",

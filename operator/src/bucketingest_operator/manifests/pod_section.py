@@ -40,6 +40,8 @@ def settings_of_pod(settings: JobSettings, pod: Pod, selector: dict[str, str]) -
             }
             for each in pod.topology_spread
         ),
+        affinity={} if pod.affinity is None else pod.affinity.to_document(defaults=False),
+        account=pod.service_account_name or "",
         priority_class=pod.priority_class_name or settings.priority_class,
     )
 

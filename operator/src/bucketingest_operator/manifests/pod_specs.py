@@ -99,7 +99,7 @@ def driver_pod_spec(
         "readinessProbe": {**_probe("/readyz"), "periodSeconds": 10, "failureThreshold": 3},
     }
     return {
-        **_pod(names.base, settings),
+        **_pod(names, settings),
         # Only the driver calls the Kubernetes API.
         "automountServiceAccountToken": True,
         "terminationGracePeriodSeconds": int(settings.grace.total_seconds()) + _MARGIN_SECONDS,
@@ -120,7 +120,7 @@ def executor_template(wanted: BucketIngest, names: Names, settings: JobSettings,
         "volumeMounts": [*mounts, secret_mount()],
     }
     spec = {
-        **_pod(names.base, settings),
+        **_pod(names, settings),
         "automountServiceAccountToken": False,
         "containers": [container],
         "volumes": [*volumes, secret_volume(rpc_secret)],
@@ -138,7 +138,7 @@ def executor_resources(wanted: BucketIngest) -> dict[str, Any]:
     return {"requests": {"cpu": str(cpu), "memory": memory}, "limits": limits}
 
 
-def rollback_pod_spec(wanted: BucketIngest, account: str, settings: JobSettings) -> dict[str, Any]:
+def rollback_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings) -> dict[str, Any]:
     """Pod of the rollback Job: no Spark, no right on the cluster, the job's identity for storage."""
     volumes, mounts = _volumes(settings)
     table = wanted.spec.table
@@ -153,7 +153,7 @@ def rollback_pod_spec(wanted: BucketIngest, account: str, settings: JobSettings)
         "volumeMounts": mounts,
     }
     return {
-        **_pod(account, settings),
+        **_pod(names, settings),
         "automountServiceAccountToken": False,
         "containers": [container],
         "volumes": volumes,
@@ -166,7 +166,7 @@ def _cpu_limit(wanted: BucketIngest) -> dict[str, str]:
 
 
 def compaction_pod_spec(
-    wanted: BucketIngest, account: str, settings: JobSettings, *, number: int, round_number: int, pods: int
+    wanted: BucketIngest, names: Names, settings: JobSettings, *, number: int, round_number: int, pods: int
 ) -> dict[str, Any]:
     """Pod of a compaction's Job: no Spark, no right on the cluster, the job's identity for storage."""
     volumes, mounts = _volumes(settings)
@@ -181,18 +181,23 @@ def compaction_pod_spec(
         "volumeMounts": mounts,
     }
     return {
-        **_pod(account, settings),
+        **_pod(names, settings),
         "automountServiceAccountToken": False,
         "containers": [container],
         "volumes": volumes,
     }
 
 
-def _pod(account: str, settings: JobSettings) -> dict[str, Any]:
+def account_of(names: Names, settings: JobSettings) -> str:
+    """Name of the ServiceAccount of all pods."""
+    return settings.account or names.base
+
+
+def _pod(names: Names, settings: JobSettings) -> dict[str, Any]:
     user = settings.run_as_user
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
-        "serviceAccountName": account,
+        "serviceAccountName": account_of(names, settings),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": user,
@@ -209,6 +214,8 @@ def _pod(account: str, settings: JobSettings) -> dict[str, Any]:
         spec["tolerations"] = [dict(each) for each in settings.tolerations]
     if settings.topology_spread:
         spec["topologySpreadConstraints"] = [dict(each) for each in settings.topology_spread]
+    if settings.affinity:
+        spec["affinity"] = dict(settings.affinity)
     if settings.priority_class is not None:
         spec["priorityClassName"] = settings.priority_class
     return spec

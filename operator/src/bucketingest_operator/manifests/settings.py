@@ -25,11 +25,14 @@ class JobSettings:
         volumes: Kubernetes volumes of driver, executors and rollback Job, such as a claim for tables at `file` paths.
         volume_mounts: Where these are mounted.
         service_account_annotations: Cloud providers use them to give an identity to pods.
+        allowed_accounts: ServiceAccounts that a BucketIngest may name, as `namespace/name`.
+        account: That of one resource; empty: the operator makes one.
         pod_labels: Additional labels of all pods.
         pod_annotations: Additional annotations of all pods.
         node_selector: Labels of the nodes that pods may run on.
         tolerations: Kubernetes tolerations.
         topology_spread: Kubernetes topology spread constraints, with their selectors.
+        affinity: Kubernetes affinity of one resource.
         priority_class: Name of the pods' PriorityClass.
         master: Spark's name of the API server.
         cluster_domain: Suffix of a Service's DNS name after its name and namespace.
@@ -48,11 +51,14 @@ class JobSettings:
     volumes: tuple[Mapping[str, Any], ...] = ()
     volume_mounts: tuple[Mapping[str, Any], ...] = ()
     service_account_annotations: Mapping[str, str] = field(default_factory=dict)
+    allowed_accounts: frozenset[str] = frozenset()
+    account: str = ""
     pod_labels: Mapping[str, str] = field(default_factory=dict)
     pod_annotations: Mapping[str, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     topology_spread: tuple[Mapping[str, Any], ...] = ()
+    affinity: Mapping[str, Any] = field(default_factory=dict)
     priority_class: str | None = None
     master: str = "k8s://https://kubernetes.default.svc:443"
     cluster_domain: str = "svc"

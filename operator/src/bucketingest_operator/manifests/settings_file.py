@@ -22,6 +22,8 @@ from bucketingest_operator.manifests.settings import JobSettings
 
 _NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 Name = Annotated[str, Field(pattern=_NAME, max_length=253)]
+AccountPlace = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+"""`namespace/name`"""
 Texts = dict[str, str]
 Mappings = tuple[dict[str, Any], ...]
 
@@ -59,6 +61,7 @@ class _File(BaseModel):
     volume_mounts: Annotated[Mappings, Field(strict=False)] = ()
     allow_host_path: bool = False
     service_account_annotations: Texts = {}
+    allowed_service_accounts: Annotated[tuple[AccountPlace, ...], Field(strict=False)] = ()
     pod_labels: Texts = {}
     pod_annotations: Texts = {}
     node_selector: Texts = {}
@@ -119,6 +122,7 @@ def _settings(parsed: _File) -> JobSettings:
         volumes=parsed.volumes,
         volume_mounts=parsed.volume_mounts,
         service_account_annotations=parsed.service_account_annotations,
+        allowed_accounts=frozenset(parsed.allowed_service_accounts),
         pod_labels=parsed.pod_labels,
         pod_annotations=parsed.pod_annotations,
         node_selector=parsed.node_selector,

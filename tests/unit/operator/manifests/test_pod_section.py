@@ -107,6 +107,24 @@ def test_security_identity_and_the_operators_own_labels_are_as_without_it() -> N
         assert not {"hostNetwork", "hostPID", "hostIPC", "nodeName"} & pod["spec"].keys()
 
 
+def test_a_named_account_is_that_of_every_pod_and_gets_the_drivers_rights() -> None:
+    for role, pod in pods({"pod": {"serviceAccountName": "lake"}}).items():
+        assert pod["spec"]["serviceAccountName"] == "lake", role
+    made = Manifests(bucket_ingest({"pod": {"serviceAccountName": "lake"}}), "shop", UID, SETTINGS)
+    assert made.identity() == []
+    assert [each["kind"] for each in made.rights()] == ["Role", "RoleBinding"]
+    assert made.role_binding()["subjects"] == [{"kind": "ServiceAccount", "name": "lake", "namespace": "shop"}]
+    conf = made.config_map(1, input_of(made.wanted))["data"]["spark-defaults.conf"]
+    assert "spark.kubernetes.authenticate.executor.serviceAccountName lake\n" in conf
+
+
+def test_affinity_is_taken_over_word_for_word() -> None:
+    term = {"labelSelector": {"matchLabels": {"team": "lake"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for role, pod in pods({"pod": {"affinity": affinity}}).items():
+        assert pod["spec"]["affinity"] == affinity, role
+
+
 def test_without_it_pods_are_as_the_settings_say() -> None:
     for pod in pods({}).values():
         assert pod["spec"]["nodeSelector"] == SETTINGS.node_selector

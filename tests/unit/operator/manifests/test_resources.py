@@ -40,7 +40,7 @@ def attempt_objects(made: Manifests, number: int) -> list[dict[str, Any]]:
     given = input_of(made.wanted)
     config_map = made.config_map(number, given)
     secret = made.rpc_secret("0123", {"metadata": {**config_map["metadata"], "uid": "config"}})
-    return [*made.account(), config_map, secret, *made.driver(number, given)]
+    return [*made.rights(), config_map, secret, *made.driver(number, given)]
 
 
 def pod_specs() -> dict[str, dict[str, Any]]:

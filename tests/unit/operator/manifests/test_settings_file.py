@@ -25,6 +25,7 @@ envFromSecrets: [lake]
 volumes: [{name: lake, persistentVolumeClaim: {claimName: lake}}]
 volumeMounts: [{name: lake, mountPath: /lake}]
 serviceAccountAnnotations: {eks.amazonaws.com/role-arn: "arn:x"}
+allowedServiceAccounts: [team-a/lake]
 podLabels: {team: data}
 podAnnotations: {sidecar.istio.io/inject: "false"}
 nodeSelector: {pool: ingest}
@@ -54,6 +55,7 @@ def test_every_setting_has_its_place() -> None:
         env_from_secrets=("lake",),
         volumes=({"name": "lake", "persistentVolumeClaim": {"claimName": "lake"}},),
         volume_mounts=({"name": "lake", "mountPath": "/lake"},),
+        allowed_accounts=frozenset({"team-a/lake"}),
         service_account_annotations={"eks.amazonaws.com/role-arn": "arn:x"},
         pod_labels={"team": "data"},
         pod_annotations={"sidecar.istio.io/inject": "false"},

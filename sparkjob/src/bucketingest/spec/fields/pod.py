@@ -49,6 +49,105 @@ class TopologySpread(SpecModel):
     )
 
 
+class LabelExpression(SpecModel):
+    """A condition on one label."""
+
+    key: SmallText = Field(description="Name of the label.")
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"] = Field(description="What must hold for its value.")
+    values: tuple[OptionValue, ...] = Field(default=(), description="Values, for In and NotIn.", max_length=32)
+
+
+class NodeTerm(SpecModel):
+    """Nodes whose labels meet all conditions."""
+
+    match_expressions: tuple[LabelExpression, ...] = Field(
+        alias="matchExpressions", description="Conditions.", min_length=1, max_length=16
+    )
+
+
+class NodeTerms(SpecModel):
+    """Nodes of at least one term."""
+
+    node_selector_terms: tuple[NodeTerm, ...] = Field(
+        alias="nodeSelectorTerms", description="Terms.", min_length=1, max_length=8
+    )
+
+
+class PreferredNodes(SpecModel):
+    """Nodes that are preferred."""
+
+    weight: Whole = Field(description="How much they are preferred.", ge=1, le=100)
+    preference: NodeTerm = Field(description="Which nodes.")
+
+
+class NodeAffinity(SpecModel):
+    """Nodes that the pods need or prefer."""
+
+    required: NodeTerms | None = Field(
+        default=None, alias="requiredDuringSchedulingIgnoredDuringExecution", description="Other nodes are not taken."
+    )
+    preferred: tuple[PreferredNodes, ...] = Field(
+        default=(),
+        alias="preferredDuringSchedulingIgnoredDuringExecution",
+        description="Nodes that are taken if possible.",
+        max_length=8,
+    )
+
+
+class PodSelector(SpecModel):
+    """Pods of the namespace whose labels meet all conditions."""
+
+    match_labels: dict[str, OptionValue] = Field(
+        default={}, alias="matchLabels", description="Labels with their values.", max_length=16
+    )
+    match_expressions: tuple[LabelExpression, ...] = Field(
+        default=(), alias="matchExpressions", description="Conditions.", max_length=16
+    )
+
+
+class PodTerm(SpecModel):
+    """A place, by the pods of the namespace that run there."""
+
+    label_selector: PodSelector = Field(alias="labelSelector", description="Which pods.")
+    topology_key: SmallText = Field(
+        alias="topologyKey", description="Label of nodes that names the place, such as kubernetes.io/hostname."
+    )
+
+
+class PreferredPods(SpecModel):
+    """A place that is preferred."""
+
+    weight: Whole = Field(description="How much it is preferred.", ge=1, le=100)
+    pod_affinity_term: PodTerm = Field(alias="podAffinityTerm", description="Which place.")
+
+
+class PodAffinity(SpecModel):
+    """Places that the pods need or prefer, or avoid."""
+
+    required: tuple[PodTerm, ...] = Field(
+        default=(),
+        alias="requiredDuringSchedulingIgnoredDuringExecution",
+        description="What must hold.",
+        max_length=8,
+    )
+    preferred: tuple[PreferredPods, ...] = Field(
+        default=(),
+        alias="preferredDuringSchedulingIgnoredDuringExecution",
+        description="What holds if possible.",
+        max_length=8,
+    )
+
+
+class Affinity(SpecModel):
+    """Where the pods run, in the words of Kubernetes."""
+
+    node_affinity: NodeAffinity | None = Field(default=None, alias="nodeAffinity", description="By labels of nodes.")
+    pod_affinity: PodAffinity | None = Field(default=None, alias="podAffinity", description="Near other pods.")
+    pod_anti_affinity: PodAffinity | None = Field(
+        default=None, alias="podAntiAffinity", description="Apart from other pods."
+    )
+
+
 class EnvVariable(SpecModel):
     """An environment variable: of exactly one of value and secretKeyRef."""
 
@@ -116,6 +215,13 @@ class Pod(SpecModel):
     )
     topology_spread: tuple[TopologySpread, ...] = Field(
         default=(), alias="topologySpread", description="How the pods are spread over nodes and zones.", max_length=8
+    )
+    affinity: Affinity | None = Field(default=None, description="Nodes that the pods need, prefer or avoid.")
+    service_account_name: ObjectName | None = Field(
+        default=None,
+        alias="serviceAccountName",
+        description="ServiceAccount of the pods, one that the operator's settings allow for the namespace. It gets the "
+        "right to create pods there, as Spark's driver needs it. When absent, the operator makes one.",
     )
     priority_class_name: ObjectName | None = Field(
         default=None,
