@@ -14,6 +14,7 @@ from bench.cases.comparison import Options, Pair, alternate, upsert_pair
 from bench.cases.inputs import TOPIC_PARTITIONS, in_kafka, make_inputs
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
+from bench.cases.services.beside import services_beside_cases
 from bench.cases.services.compaction import compaction_cases
 from bench.cases.services.compaction_memory import compaction_memory_cases
 from bench.cases.services.flat import services_flat_cases
@@ -218,6 +219,17 @@ class ServicesFlat:
 
 
 @dataclass(frozen=True, slots=True)
+class ServicesBeside:
+    """Ingestion beside a compaction, against ingestion alone."""
+
+    name: str = "services-beside"
+
+    def run(self, options: Options) -> Iterable[Case]:
+        """Measure."""
+        return services_beside_cases(self.name, options)
+
+
+@dataclass(frozen=True, slots=True)
 class ServicesTidy:
     """Our clean and archive against Hudi's procedures."""
 
@@ -258,6 +270,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         ServicesScale(),
         ServicesFlat(),
         ServicesTidy(),
+        ServicesBeside(),
     )
 }
 

@@ -1,4 +1,4 @@
-"""Our side of the compaction benchmark: a process on one core, without Spark, that merges the file groups of a plan."""
+"""A process without Spark that merges: the file groups of a plan, or one slice. On one core, if wanted."""
 
 from __future__ import annotations
 
@@ -69,5 +69,6 @@ class Compaction:
 
 
 if __name__ == "__main__":
-    stay_on_core(sys.argv[1])
+    stay_on_core(sys.argv[1] or None)
+    os.nice(int(sys.argv[2]))
     serve(Compaction)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from bench.sides.protocol import Answer, serve
+from bench.sides.protocol import Answer, serve, stay_on_core
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream import ingest_resource
 from bucketingest.stream.spark.session import build_session
@@ -59,4 +59,5 @@ def _counts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 if __name__ == "__main__":
+    stay_on_core(sys.argv[2] if len(sys.argv) > 2 else None)
     serve(lambda: Ours(json.loads(Path(sys.argv[1]).read_text())))

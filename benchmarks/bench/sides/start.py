@@ -112,14 +112,16 @@ class Target:
         }
 
 
-def start_ours(scratch: Path) -> Side:
-    """Our side, under this interpreter."""
+def start_ours(scratch: Path, *, core: int | None = None) -> Side:
+    """Our side, under this interpreter. `core`: the only one it may use; None: all."""
     source = Source("files", path=str(scratch))
     settings = scratch / "ours.json"
     dataset = Dataset("session", "key", None, "value", "")
     settings.write_text(json.dumps({"resource": Target(scratch, dataset).resource(source, 0)}))
-    environment = clean_environment(PYTHONPATH=_OUR_PATH, MASTER=MASTER, SPARK_LOCAL_DIRS=str(scratch / "spark-ours"))
-    return Side([sys.executable, "-m", "bench.sides.ours", str(settings)], environment)
+    master = MASTER if core is None else "local[1]"
+    environment = clean_environment(PYTHONPATH=_OUR_PATH, MASTER=master, SPARK_LOCAL_DIRS=str(scratch / "spark-ours"))
+    command = [sys.executable, "-m", "bench.sides.ours", str(settings)]
+    return Side(command if core is None else [*command, str(core)], environment)
 
 
 def start_hudi(scratch: Path, *, core: int | None = None) -> Side:
@@ -132,9 +134,10 @@ def start_hudi(scratch: Path, *, core: int | None = None) -> Side:
     return Side(command, clean_environment(MASTER=MASTER if core is None else "local[1]"))
 
 
-def start_compaction(core: int) -> Side:
-    """Our side of the compaction benchmark, under this interpreter, on one core."""
-    return Side([sys.executable, "-m", "bench.sides.compaction", str(core)], clean_environment(PYTHONPATH=_OUR_PATH))
+def start_compaction(core: int | None, *, niceness: int = 0) -> Side:
+    """A process that merges, under this interpreter. `core`: the only one it may use; None: all."""
+    command = [sys.executable, "-m", "bench.sides.compaction", "" if core is None else str(core), str(niceness)]
+    return Side(command, clean_environment(PYTHONPATH=_OUR_PATH))
 
 
 def start_state(core: int) -> Side:

@@ -41,7 +41,7 @@ from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.foreign import ForeignServices, foreign_services
 from bucketingest.storage import Storage
 
-_PRIORITY: Final = 10
+PRIORITY: Final = 10
 """Added to the niceness: the job goes first."""
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({})))
 
@@ -151,7 +151,7 @@ def main() -> None:
             out.flush()
 
     logging.basicConfig(level=logging.INFO, handlers=[_Forward(send)])
-    os.nice(_PRIORITY)
+    os.nice(PRIORITY)
     with suppress(OSError):  # if memory runs out, the kernel ends this process, not the job's JVM
         Path("/proc/self/oom_score_adj").write_text("900", "ascii")
     request: Request = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the job that started this process
