@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 
 COMPONENT: Final = "bucketingest-operator"
 _EVENT_MESSAGE_MAX: Final = 1024
+STUCK_SECONDS: Final = 5
+"""What a driver that makes no progress gets to end: it cannot commit."""
 
 
 class NotLeader(BucketIngestError):
@@ -161,8 +163,8 @@ class Actor:
     ) -> None:
         names, where = Names(resource.name, resource.uid), resource.namespace
         match action:
-            case DeleteDriver(_, name, force):
-                await self._delete(PODS, where, name, now=force)
+            case DeleteDriver(_, name, force, stuck):
+                await self._delete(PODS, where, name, grace=0 if force else STUCK_SECONDS if stuck else None)
             case DeleteExecutors(number):
                 await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
             case DeleteRollback(number):
@@ -203,9 +205,9 @@ class Actor:
         except NotFound:
             return None
 
-    async def _delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
+    async def _delete(self, kind: Kind, namespace: str, name: str, *, grace: int | None = None) -> None:
         with suppress(NotFound):
-            await self._api.delete(kind, namespace, name, now=now)
+            await self._api.delete(kind, namespace, name, grace=grace)
 
     async def _emit_event(self, resource: Resource, event: EmitEvent) -> None:
         names = Names(resource.name, resource.uid)

@@ -76,8 +76,8 @@ class RecordingApi:
     async def patch(self, kind: Kind, _namespace: str, name: str, body: Any) -> Any:
         return self._called("patch", kind, name, body)
 
-    async def delete(self, kind: Kind, _namespace: str, name: str, *, now: bool = False) -> None:
-        self._called("delete", kind, f"{name}{' now' if now else ''}")
+    async def delete(self, kind: Kind, _namespace: str, name: str, *, grace: int | None = None) -> None:
+        self._called("delete", kind, name if grace is None else f"{name} within {grace} s")
 
     async def list(self, kind: Kind, _namespace: str, labels: str = "") -> Any:
         self._called("list", kind, labels)
@@ -260,10 +260,10 @@ def test_an_object_that_is_already_gone_is_no_error(action: Action) -> None:
     assert acting.counted == [(type(action).__name__, "done")]
 
 
-def test_only_a_driver_on_a_lost_node_is_not_waited_for() -> None:
+def test_only_a_driver_on_a_lost_node_is_not_waited_for_and_one_that_is_stuck_not_for_long() -> None:
     api = RecordingApi()
-    Acting(api).act(DeleteDriver(1, "pod"), DeleteDriver(1, "pod", force=True))
-    assert api.calls == ["delete pods pod", "delete pods pod now"]
+    Acting(api).act(DeleteDriver(1, "a"), DeleteDriver(1, "b", force=True), DeleteDriver(1, "c", stuck=True))
+    assert api.calls == ["delete pods a", "delete pods b within 0 s", "delete pods c within 5 s"]
 
 
 def test_a_cleanup_deletes_all_of_one_attempt_and_its_config_map_last() -> None:

@@ -144,7 +144,7 @@ TREATMENTS: Final[dict[Failure, Treatment]] = {
     Failure.ROWS_REJECTED: Treatment(
         Answer.STALL, "Rows cannot be written, and errors.mode is fail.", codes=(ExitCode.ROWS_REJECTED,)
     ),
-    Failure.STUCK: Treatment(Answer.BACKOFF, "The driver made no progress; the operator stopped it.", rollback=True),
+    Failure.STUCK: Treatment(Answer.AT_ONCE, "The driver made no progress; the operator stopped it.", rollback=True),
     Failure.STOP_DEADLINE: Treatment(
         Answer.AT_ONCE, "The driver did not stop in time.", codes=(ExitCode.STOP_DEADLINE,)
     ),

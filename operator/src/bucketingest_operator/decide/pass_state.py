@@ -9,7 +9,7 @@ from bucketingest.spec.errors import Problem
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Phase
 from bucketingest_operator.decide.backoff import WAITING_ANSWERS, counted_failures, lasts_too_long
-from bucketingest_operator.decide.failures import Answer, Diagnosis
+from bucketingest_operator.decide.failures import Answer, Diagnosis, Failure
 from bucketingest_operator.decide.plan import (
     Action,
     CreateCompaction,
@@ -140,7 +140,9 @@ class Pass:
         if pod.node_gone:
             self.do(DeleteDriver(pod.attempt, pod.name, force=True))
         elif not pod.terminating:
-            self.do(DeleteDriver(pod.attempt, pod.name))
+            current = self.draft.current
+            stuck = current is not None and current.outcome == Failure.STUCK.value
+            self.do(DeleteDriver(pod.attempt, pod.name, stuck=stuck))
         self.look(SOON, live=True)
 
     def close(self, outcome: str, message: str, diagnosis: Diagnosis | None) -> None:

@@ -50,11 +50,13 @@ class DeleteDriver:
 
     Attributes:
         force: Do not wait for its node, which is no longer a part of the cluster.
+        stuck: It makes no progress, so it cannot use its grace period to commit.
     """
 
     number: int
     name: str
     force: bool = False
+    stuck: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,18 +117,18 @@ class Api:
             content_type=_APPLY,
         )
 
-    async def delete(self, kind: Kind, namespace: str, name: str, *, now: bool = False) -> None:
+    async def delete(self, kind: Kind, namespace: str, name: str, *, grace: int | None = None) -> None:
         """Delete an object, then the objects that it owns.
 
         Args:
             kind: Its kind.
             namespace: Its namespace.
             name: Its name.
-            now: Without a grace period: do not wait for a node.
+            grace: Seconds that its processes get to end; 0: do not wait for a node; None: as the object says.
         """
         options: Object = {"propagationPolicy": "Background"}
-        if now:
-            options["gracePeriodSeconds"] = 0
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
         await self.call("DELETE", kind.path(namespace, name), body=options)
 
     async def delete_all(self, kind: Kind, namespace: str, labels: str) -> None:

@@ -39,9 +39,9 @@ def test_drivers_that_are_stuck_from_their_start_on_wait_longer_each_time() -> N
     stuck = [
         attempt(number, started=9000 - 900 * number, ended=8200 - 900 * number, outcome="Stuck") for number in (1, 2, 3)
     ]
-    assert wait_after(UID, stuck) >= BASE * 9
+    assert wait_after(UID, stuck) >= BASE * 4
     healthy = attempt(4, started=4000, ended=10, outcome="Stuck")
-    assert wait_after(UID, [*stuck, healthy]) <= BASE * (1 + JITTER)
+    assert wait_after(UID, [*stuck, healthy]) == timedelta(0)
 
 
 def test_a_stable_run_makes_the_next_wait_short_again() -> None:

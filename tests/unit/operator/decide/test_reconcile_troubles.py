@@ -49,6 +49,8 @@ def test_stuck_is_fenced_then_rolled_back_then_started_again() -> None:
     seen = replace(well(), contact=Contact(report(last_report_age_seconds=4000.0)))
     plan = reconcile(seen)
     assert kinds(plan) == ["WriteStatus", "DeleteDriver"]
+    assert isinstance(plan.actions[1], DeleteDriver)
+    assert plan.actions[1].stuck, "it cannot commit in its grace period"
     assert plan.status.attempts is not None
     assert plan.status.attempts[-1].outcome == "Stuck"
 
@@ -65,7 +67,7 @@ def test_stuck_is_fenced_then_rolled_back_then_started_again() -> None:
     running = replace(after(seen, status=plan.status), jobs=(RollbackJob(1, JobState.RUNNING),))
     assert "StartAttempt" not in kinds(reconcile(running))
 
-    done = replace(running, jobs=(RollbackJob(1, JobState.SUCCEEDED),), now=NOW + timedelta(minutes=10))
+    done = replace(running, jobs=(RollbackJob(1, JobState.SUCCEEDED),))
     plan = reconcile(done)
     assert kinds(plan) == ["WriteStatus", "StartAttempt"]
     assert condition(plan, "TimelineClean").reason == "RolledBack"
