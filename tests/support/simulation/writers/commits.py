@@ -42,7 +42,11 @@ def commit(visit: Visit, actor: Actor, storage: View, *, region: str | None = No
         visit.others.rows[instant] = (visit.name, row)
         heartbeat.beat(storage, instant)
         create_requested(storage, instant)
-    create_inflight(storage, instant)
+    with visit.world.atomically(actor):  # Hudi looks whether the requested file is there: it may have been rolled back
+        if Timeline.load(storage).find(instant) is None:
+            visit.world.note(visit.name, "was rolled back", instant)
+            return
+        create_inflight(storage, instant)
     name = LogFileName(file_id(visit, bucket), instant, 1, "1-1-1")
     ensure_partition_metadata(storage, region, instant)
     create_marker(storage, instant, region, str(name))
