@@ -44,6 +44,7 @@ from support.operator.plans import condition, events, kinds
 GOOD = bucket_ingest()
 CHANGED = bucket_ingest({"transform": {"sql": "SELECT value FROM source"}})
 WAITS = LagReport(offsets=100, seconds=5000)
+NOTHING = LagReport(offsets=0, seconds=None)
 UNTIL = NOW + timedelta(minutes=10, seconds=32)
 """The default probation, and the default interval and trigger."""
 
@@ -223,7 +224,7 @@ def test_a_driver_that_the_api_server_refuses_gives_way() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        report(commits=0, last_commit=None, running_seconds=400, idle=True, inflight=None),
+        report(commits=0, last_commit=None, running_seconds=400, idle=True, lag=NOTHING, inflight=None),
         report(commits=0, last_commit=None, running_seconds=400, lag=LagReport(offsets=1, seconds=9), inflight=None),
     ],
     ids=["no input", "input that has just come"],
@@ -289,7 +290,10 @@ def back(**changes: Any) -> Observation:
 
 def test_only_its_own_failures_count_and_it_is_started_again() -> None:
     over = driver(3, PodState.FAILED, exit_code=9, report=termination(9))
-    runs = after(back(), status=reconcile(back()).status)
+    status = reconcile(back()).status
+    long_ago = {"last_transition_time": NOW - timedelta(days=1)}
+    conditions = tuple(each.model_copy(update=long_ago) for each in status.conditions or ())
+    runs = after(back(), status=status.model_copy(update={"conditions": conditions}))
     failures = (NOW - timedelta(seconds=9),)
     inputs = {**runs.inputs, 3: replace(input_of(GOOD), failures=failures)}
     runs = replace(runs, inputs=inputs, drivers=(over,), contact=Contact(), now=NOW + timedelta(minutes=1))
