@@ -23,7 +23,7 @@ def _limit(name: str) -> str:
 _VERDICT: Final = 'max by (namespace, name, verdict) (bucketingest_job_info{verdict="%s"})'
 _COMPACTION: Final = f'max {_BY} ({{__name__=~"bucketingest_oldest_log_seconds|bucketingest_compaction_seconds"}})'
 """A job that starts with a pending compaction does not look for log files before that has ended."""
-_PLANNED: Final = "SpecChanged|RestartAsked|SecretGone|Suspended|Deleted|Completed|TableTaken|SpecInvalid"
+_PLANNED: Final = "SpecChanged|SpecNotProven|RestartAsked|SecretGone|Suspended|Deleted|Completed|TableTaken|SpecInvalid"
 """Planned ends of attempts."""
 
 PROMISES: Final = (
@@ -107,6 +107,15 @@ HEALING: Final = (
         f"{_WHO} has not been ready for 15 minutes",
         "It is neither suspended nor stalled, but no driver ingests: the pod or the executors do not start, or "
         "attempts fail repeatedly.",
+    ),
+    Alert(
+        "BucketIngestSpecNotProven",
+        Severity.WARNING,
+        f'max {_BY} (bucketingest_resource_condition{{condition="Degraded"}}) == 1',
+        "1m",
+        f"{_WHO} runs its previous spec: the changed one did not commit",
+        "The driver of a changed spec made no commit in upgrade.probation, so the operator runs the last spec that "
+        "committed. Rows are ingested, but not as the resource says.",
     ),
     Alert(
         "BucketIngestRestartStorm",

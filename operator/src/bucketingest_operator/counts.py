@@ -8,11 +8,12 @@ from typing import Final
 
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Attempt, Condition, Status
-from bucketingest_operator.decide.current_attempt import RESTART_ASKED, SPEC_CHANGED
+from bucketingest_operator.decide.current_attempt import RESTART_ASKED
 from bucketingest_operator.decide.failures import Failure
 from bucketingest_operator.decide.status import TIMELINE_CLEAN
+from bucketingest_operator.decide.upgrade.probation import SPEC_CHANGED, SPEC_NOT_PROVEN
 
-RESTART_CLASSES: Final = (*(each.value for each in Failure), RESTART_ASKED, SPEC_CHANGED)
+RESTART_CLASSES: Final = (*(each.value for each in Failure), RESTART_ASKED, SPEC_CHANGED, SPEC_NOT_PROVEN)
 LATENCY_BUCKETS: Final = (1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 45.0, 60.0, 90.0, 120.0, 300.0, 600.0)
 _ROLLBACKS: Final = {"RolledBack": "succeeded", "RollbackFailed": "failed"}
 

@@ -32,7 +32,8 @@ from bucketingest_operator.decide.plan import (
     WriteStatus,
 )
 from bucketingest_operator.decide.spec_changes import digest
-from bucketingest_operator.observation import AttemptInput, Observation
+from bucketingest_operator.decide.upgrade.last_good import spec_to_run
+from bucketingest_operator.observation import Observation
 
 EVENT: Final = "decision"
 """The `event` of the log line of a pass whose plan acts; with `namespace`, `name`, `observation` and `plan`."""
@@ -100,34 +101,45 @@ def _decode(content: Mapping[str, Any], seen: Observation) -> Action:
     if name not in _ACTIONS:
         raise ValueError(f"There is no action {name}: another version of the operator wrote the log.")
     if name in {"StartAttempt", "CreateRollback", "CreateCompaction"}:
-        wanted = seen.resource.wanted
+        wanted = spec_to_run(seen)
         fields["wanted"] = None if wanted is None else wanted.to_document()
     return _ACTIONS[name].validate_json(json.dumps(fields))
 
 
 def without_secrets(seen: Observation) -> Observation:
-    """The observation with the secrets of the spec hidden: they do not belong there, but some users write them there.
+    """The observation with the secrets of the specs hidden: they do not belong there, but some users write them there.
 
-    In the attempts' inputs, the digest of the spec becomes that of the spec without secrets, so that an equal spec
-    stays equal.
+    Each digest of a spec becomes that of the spec without secrets, so that an equal spec stays equal.
     """
-    wanted = seen.resource.wanted
-    if wanted is None:
+    wanted, good = seen.resource.wanted, seen.last_good
+    hidden = None if wanted is None else _hidden(wanted)
+    hidden_good = None if good is None else _hidden(good)
+    if hidden is wanted and hidden_good is good:
         return seen
-    hidden = _hidden(wanted)
-    if hidden is wanted:
-        return seen
-    problems = seen.resource.problems
-    if hidden is None:
-        problems = (*problems, Problem("spec", "holds secrets that cannot be hidden one by one"))
-        return replace(seen, resource=replace(seen.resource, wanted=None, problems=problems))
-    before, after = digest(wanted), digest(hidden)
+    resource = replace(seen.resource, wanted=hidden)
+    if wanted is not None and hidden is None:
+        problem = Problem("spec", "holds secrets that cannot be hidden one by one")
+        resource = replace(resource, problems=(*resource.problems, problem))
+    pairs = ((wanted, hidden), (good, hidden_good))
+    after = {digest(one): digest(other) for one, other in pairs if one is not None and other is not None}
+    inputs = {
+        number: replace(each, spec_digest=after.get(each.spec_digest, each.spec_digest))
+        for number, each in seen.inputs.items()
+    }
+    resource = replace(resource, status=_exchanged(resource.status, after))
+    return replace(seen, resource=resource, inputs=inputs, last_good=hidden_good)
 
-    def exchanged(each: AttemptInput) -> AttemptInput:
-        return replace(each, spec_digest=after) if each.spec_digest == before else each
 
-    inputs = {number: exchanged(each) for number, each in seen.inputs.items()}
-    return replace(seen, resource=replace(seen.resource, wanted=hidden), inputs=inputs)
+def _exchanged(status: Status, after: Mapping[str, str]) -> Status:
+    """The status with other digests."""
+    upgrade = status.upgrade
+    if upgrade is None:
+        return status
+    trial = upgrade.trial
+    if trial is not None:
+        trial = trial.model_copy(update={"digest": after.get(trial.digest, trial.digest)})
+    changed = {"digest": after.get(upgrade.digest, upgrade.digest), "trial": trial}
+    return status.model_copy(update={"upgrade": upgrade.model_copy(update=changed)})
 
 
 def _hidden(wanted: BucketIngest) -> BucketIngest | None:

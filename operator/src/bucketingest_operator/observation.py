@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from bucketingest.spec.job_report import ProgressReport, TerminationReport
+from bucketingest.spec.model import BucketIngest
 from bucketingest_operator.resource import Resource
 
 
@@ -222,6 +223,7 @@ class Observation:
         refusal: As long as this process runs.
         namespace_terminating: Nothing can be created any more.
         creation_refusal: The last creation was refused; None if it was not, or nothing was tried.
+        last_good: The spec of `status.upgrade.attempt`, if another one is wanted and its ConfigMap can be read.
         restarts_full: As many pipelines restart as may at the same time: a planned restart of this one waits.
     """
 
@@ -239,6 +241,7 @@ class Observation:
     namespace_terminating: bool = False
     restarts_full: bool = False
     creation_refusal: CreationRefusal | None = None
+    last_good: BucketIngest | None = None
 
     def driver(self, attempt: int) -> Driver | None:
         """The driver pod of an attempt."""

@@ -130,6 +130,7 @@ class Passes:
     def forget(self, uid: str) -> None:
         """Forget a resource that no longer exists."""
         self._memories.pop(uid, None)
+        self._observer.forget(uid)
         self.budget.forget(uid)
         self._queue.discard(uid)
 
@@ -289,7 +290,9 @@ class Passes:
 
 def _wish(resource: Resource) -> object:
     """What a refused creation was for."""
-    return resource.generation, resource.nonce, resource.deleting
+    upgrade = resource.status.upgrade
+    trial = None if upgrade is None else upgrade.trial
+    return resource.generation, resource.nonce, resource.deleting, trial is not None and trial.failed_at
 
 
 def _matters(status: Status) -> object:

@@ -94,6 +94,33 @@ def test_an_operator_that_dies_between_any_two_of_its_writes_gets_everything_don
     assert operator.deaths > 10
 
 
+def test_an_operator_that_dies_between_any_two_of_its_writes_goes_back_to_the_last_spec_that_committed(
+    scene: Scene, start: Start, tmp_path: Path
+) -> None:
+    first_operator = start()
+    scene.apply()
+    first, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+    first_operator.kill()
+    scene.node.remove(scene.namespace, first)
+    scene.apply(transform={"sql": "SELECT valu FROM source"})
+    scene.within = 600
+    with Mortal(scene, tmp_path) as operator:
+        second = scene.driver(2)
+        assert "valu FROM" in scene.given(2)
+        scene.node.bind(scene.namespace, second)
+        scene.node.end(scene.namespace, second, 2, termination(2, "There is no column valu."))
+        _, job = scene.run(3, inflight=None)
+        with job:
+            degraded = scene.await_condition("Degraded", "True", "SpecNotProven")
+            assert "There is no column valu." in degraded["message"]
+            scene.await_condition("Ready", "True")
+        assert scene.given(3) == scene.given(1)
+        assert [each.get("generation") for each in scene.resource()["status"]["attempts"]] == [1, 2, 1]
+    assert operator.deaths > 5
+
+
 def test_another_operator_takes_over_from_one_that_hangs_which_then_does_nothing(scene: Scene, start: Start) -> None:
     first, second = start("first"), start("second")
     wait_for(lambda: first.metric("bucketingest_operator_leader") == 1, within=60, description="the first leads")

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bucketingest.spec.job_report import CompactionWork, ProgressReport
+from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Status
 from bucketingest_operator.decide.failures import TREATMENTS, Answer, failure_of
 from bucketingest_operator.decide.plan import (
@@ -23,6 +24,7 @@ from bucketingest_operator.decide.plan import (
     StartAttempt,
     WriteStatus,
 )
+from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.observation import (
     AttemptInput,
     CompactionJob,
@@ -56,6 +58,8 @@ class FakeCluster:
     gone: bool = False
     pods: dict[int, Driver] = field(default_factory=dict)
     inputs: dict[int, AttemptInput] = field(default_factory=dict)
+    specs: dict[int, BucketIngest] = field(default_factory=dict)
+    """What the ConfigMaps of attempts hold."""
     jobs: dict[int, RollbackJob] = field(default_factory=dict)
     compactions: dict[str, CompactionJob] = field(default_factory=dict)
     progress: ProgressReport | None = None
@@ -75,7 +79,17 @@ class FakeCluster:
             compaction_jobs=tuple(self.compactions.values()),
             contact=self.contact(),
             live=live,
+            last_good=self._last_good(),
         )
+
+    def _last_good(self) -> BucketIngest | None:
+        """As the observer reads it."""
+        upgrade, wanted = self.resource.status.upgrade, self.resource.wanted
+        if upgrade is None:
+            return None
+        assert upgrade.attempt in self.specs, "the ConfigMap of the last attempt that committed was deleted"
+        same = wanted is not None and digest(wanted) == upgrade.digest
+        return None if same else self.specs[upgrade.attempt]
 
     def contact(self) -> Contact:
         """The job's answer, if a driver runs."""
@@ -101,20 +115,21 @@ class FakeCluster:
                 assert not self.alive(), f"the resource was released while {self.alive()} could run"
                 self._change(finalizers=())
                 self.gone = True
-            case StartAttempt(number, attempt_input, _):
-                self._start(number, attempt_input)
+            case StartAttempt(number, attempt_input, wanted):
+                assert attempt_input.spec_digest == digest(wanted)
+                self._start(number, attempt_input, wanted)
             case DeleteDriver(number, name, force):
                 self._delete(number, name, force=force)
             case DeleteAttempt(number):
                 assert number not in self.alive(), f"attempt {number} was deleted while it could run"
-                for objects in (self.pods, self.inputs, self.jobs):
+                for objects in (self.pods, self.inputs, self.specs, self.jobs):
                     objects.pop(number, None)
             case CreateRollback(number, _):
                 assert not self.alive(), f"a rollback started while {self.alive()} could run"
                 self.rolled_back.add(number)
                 self.jobs.setdefault(number, RollbackJob(number, JobState.RUNNING))
-            case CreateCompaction(work, digest, _):
-                self._create_compaction(work, digest)
+            case CreateCompaction(work, key, _):
+                self._create_compaction(work, key)
             case DeleteCompaction(name):
                 self.compactions.pop(name, None)
             case DeleteRollback(number):
@@ -132,8 +147,13 @@ class FakeCluster:
         if read_back != self.resource.status:
             self._change(status=read_back)
 
-    def _start(self, number: int, attempt_input: AttemptInput) -> None:
+    def _start(self, number: int, attempt_input: AttemptInput, wanted: BucketIngest) -> None:
         self.inputs.setdefault(number, attempt_input)
+        self.specs.setdefault(number, wanted)
+        upgrade = self.resource.status.upgrade
+        trial = None if upgrade is None else upgrade.trial
+        if trial is not None and trial.failed_at is not None:
+            assert attempt_input.spec_digest != trial.digest, f"attempt {number} runs a spec that has failed"
         if number in self.pods:
             return
         assert not self.alive(), f"attempt {number} started while {self.alive()} could run"
@@ -152,11 +172,11 @@ class FakeCluster:
             assert each.outcome != "Stuck" or each.number in self.rolled_back, f"no rollback after {each.number}"
         self.pods[number] = Driver(number, NAMES.driver(number), PodState.PENDING, self.now)
 
-    def _create_compaction(self, work: CompactionWork, digest: str) -> None:
+    def _create_compaction(self, work: CompactionWork, key: str) -> None:
         assert not self.spec.get("suspend"), "a Job was created for a suspended pipeline"
         assert not self.resource.deleting
         name = NAMES.compaction(work.number, work.round)
-        made = CompactionJob(name, work.number, work.round, digest, JobState.RUNNING, self.now, active=1)
+        made = CompactionJob(name, work.number, work.round, key, JobState.RUNNING, self.now, active=1)
         self.compactions.setdefault(name, made)
 
     def _delete(self, number: int, name: str, *, force: bool) -> None:
@@ -197,6 +217,17 @@ class FakeCluster:
         if pod is not None and pod.state is PodState.PENDING:
             self.set_pod(state=PodState.RUNNING)
             self.progress = report(running_seconds=5.0, commits=0, last_commit=None, inflight=None)
+
+    @property
+    def runs(self) -> BucketIngest | None:
+        """The spec of the driver that runs."""
+        pod = self.newest()
+        return None if pod is None or pod.state is not PodState.RUNNING else self.specs[pod.attempt]
+
+    def commit(self) -> None:
+        """The driver commits."""
+        if self.progress is not None:
+            self.progress = self.progress.model_copy(update={"commits": 1})
 
     def finish_jobs(self, state: JobState = JobState.SUCCEEDED) -> None:
         """Rollback Jobs end."""

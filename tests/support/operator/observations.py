@@ -17,7 +17,7 @@ from bucketingest.spec.job_report import (
 )
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.reading.load import parse_object
-from bucketingest.spec.status import Attempt, Status
+from bucketingest.spec.status import Attempt, Status, Trial, UpgradeStatus
 from bucketingest_operator.decide.spec_changes import digest, fixed_digest
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.observation import AttemptInput, Contact, Driver, Observation, PodState
@@ -180,6 +180,22 @@ def well() -> Observation:
 def after(observation: Observation, **changes: Any) -> Observation:
     """The observation with parts of the resource changed, as after an edit."""
     return replace(observation, resource=replace(observation.resource, **changes))
+
+
+def fallen_back(good: BucketIngest, wanted: BucketIngest) -> Observation:
+    """A pipeline whose changed spec has not committed in its probation, and whose driver is gone."""
+    trial = Trial(digest=digest(wanted), generation=2, attempt=2, until=NOW, failedAt=NOW, message="It made no commit.")
+    upgrade = UpgradeStatus(attempt=1, generation=1, digest=digest(good), trial=trial)
+    attempts = (
+        attempt(1, started=9000, ended=700, outcome="SpecChanged"),
+        attempt(2, started=699, ended=1, outcome="SpecNotProven"),
+    )
+    return Observation(
+        now=NOW,
+        resource=resource(wanted, generation=2, status=status_with(*attempts, upgrade=upgrade)),
+        inputs={1: input_of(good), 2: input_of(wanted)},
+        last_good=good,
+    )
 
 
 def ended(outcome: str, seconds_ago: float, **fields: Any) -> Observation:

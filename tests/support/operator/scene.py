@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from bucketingest.spec.job_report import InflightReport, ProgressReport
+from bucketingest_operator.manifests.names import Names
 from support.cluster.kube import Kube, Manifest, condition, outline, wait_for
 from support.operator.observations import report
 from support.operator.played import PlayedJob, PlayedNode
@@ -72,6 +74,14 @@ class Scene:
 
         description = f"a driver pod of attempt {attempt} of {name}"
         return wait_for(find, within=within or self.within, description=description, state=lambda: self.state(name))
+
+    def given(self, attempt: int, name: str = "orders") -> str:
+        """The spec in the ConfigMap of an attempt."""
+        uid = self.resource(name)["metadata"]["uid"]
+        found = self.kube.kubectl(
+            "get", "configmap", Names(name, uid).attempt(attempt), "-n", self.namespace, "-o", "json"
+        )
+        return str(json.loads(found)["data"]["bucketingest.yaml"])
 
     def lose(self, attempt: int, name: str = "orders", within: float | None = None) -> None:
         """Remove the driver pod of an attempt, once it is in the status: before, the operator creates it again."""

@@ -8,14 +8,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bucketingest.spec.job_report import CompactionWork
+from bucketingest.exit_codes import ExitCode
+from bucketingest.spec.job_report import CompactionWork, LagReport
+from bucketingest.spec.model import BucketIngest
 from bucketingest_operator.decide.reconcile import reconcile
+from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.observation import JobState, Observation, PodReason, PodState
 from bucketingest_operator.resource import RESTART_ANNOTATION
 from support.operator.fake_cluster import FakeCluster
 from support.operator.observations import report, termination
 
 CODES = [1, 2, 3, 4, 6, 7, 9, 10, 13, 14, 16, 17, 19, 20, 137, 143, 99]
+
+
+def is_bad(spec: BucketIngest | None) -> bool:
+    """Whether no driver of this spec can ever commit."""
+    return spec is not None and spec.spec.source.rate is not None and spec.spec.source.rate.rows_per_second == 4
 
 
 class OperatorUnderFire(RuleBasedStateMachine):
@@ -142,9 +150,29 @@ class OperatorUnderFire(RuleBasedStateMachine):
         if suspend != bool(self.cluster.spec.get("suspend")):
             self.cluster.edit(suspend=suspend)
 
-    @rule(rows=st.integers(1, 3))
+    @rule(rows=st.integers(1, 4))
     def person_changes_the_source(self, rows: int) -> None:
         self.cluster.edit(source={"rate": {"rowsPerSecond": rows}})
+
+    @precondition(lambda self: self.cluster.runs is not None)
+    @rule()
+    def driver_commits(self) -> None:
+        if not is_bad(self.cluster.runs):
+            self.cluster.commit()
+
+    @precondition(lambda self: self.cluster.runs is not None)
+    @rule(fails=st.booleans())
+    def driver_of_a_bad_spec_ends_or_waits_in_vain(self, fails: bool) -> None:
+        if is_bad(self.cluster.runs):
+            self._cannot_commit(fails=fails)
+
+    def _cannot_commit(self, *, fails: bool) -> None:
+        if fails:
+            said = termination(ExitCode.BAD_INPUT)
+            self.cluster.set_pod(state=PodState.FAILED, exit_code=said.exit_code, report=said)
+        else:
+            late = LagReport(offsets=9, seconds=100_000)
+            self.cluster.progress = report(commits=0, last_commit=None, inflight=None, lag=late, running_seconds=400)
 
     @rule()
     def person_asks_for_a_restart(self) -> None:
@@ -178,6 +206,10 @@ class OperatorUnderFire(RuleBasedStateMachine):
             cluster.start_pod()
             if cluster.progress is not None and cluster.progress.running_seconds > 100_000 and not cluster.alive():
                 cluster.progress = None
+            if is_bad(cluster.runs):
+                self._cannot_commit(fails=True)
+            elif cluster.runs is not None:
+                cluster.commit()
             plan = reconcile(cluster.observe())
             cluster.apply(plan)
             cluster.pass_time(plan.look_again.total_seconds())
@@ -189,8 +221,13 @@ class OperatorUnderFire(RuleBasedStateMachine):
             assert cluster.gone, "a deleted resource was never let go"
             return
         status = cluster.resource.status
+        wanted = cluster.resource.wanted
+        assert wanted is not None
         if status.phase in {"Stalled", "Completed"}:
             assert not cluster.alive()
+            given_way = {each.type: each.status for each in status.conditions or ()}.get("Degraded") == "True"
+            # A bad spec never stalls a pipeline that has committed: the one that has does, if it fails too.
+            assert given_way or status.phase == "Completed" or not is_bad(wanted) or status.upgrade is None
         elif cluster.spec.get("suspend"):
             assert status.phase == "Suspended"
             assert not cluster.alive()
@@ -199,6 +236,10 @@ class OperatorUnderFire(RuleBasedStateMachine):
             assert len(cluster.alive()) == 1
             assert status.observed_generation == cluster.resource.generation
             assert cluster.inputs[max(cluster.alive())].nonce == cluster.resource.nonce
+            assert cluster.runs is not None
+            degraded = next((each.status for each in status.conditions or () if each.type == "Degraded"), "False")
+            assert degraded == str(digest(cluster.runs) != digest(wanted))
+            assert not is_bad(cluster.runs)
         self._check_compactions()
         # In the desired state nothing is written.
         first = reconcile(cluster.observe())

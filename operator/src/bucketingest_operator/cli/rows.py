@@ -70,6 +70,7 @@ def _note(conditions: dict[Any, Object], attempts: Any) -> str:
         ("CommitFresh", "False"),
         ("TimelineClean", "False"),
         ("ServicesHealthy", "False"),
+        ("Degraded", "True"),
     ):
         condition = conditions.get(kind) or {}
         if condition.get("status") == bad:

@@ -20,12 +20,19 @@ from bucketingest_operator.decide.status import (
     TIMELINE_CLEAN,
     Truth,
 )
+from bucketingest_operator.decide.upgrade.last_good import is_back
+from bucketingest_operator.decide.upgrade.probation import (
+    SPEC_CHANGED,
+    SPEC_NOT_PROVEN,
+    begin,
+    fall_back,
+    why_unproven,
+)
 from bucketingest_operator.observation import Driver, PodReason, PodState
 from bucketingest_operator.resource import TABLE_TAKEN
 
 SUSPENDED = "Suspended"
 RESTART_ASKED = "RestartAsked"
-SPEC_CHANGED = "SpecChanged"
 DELETED = "Deleted"
 RESTART_WAITING = "RestartWaiting"
 SECRET_GONE = "SecretGone"  # noqa: S105 - a reason
@@ -77,6 +84,8 @@ def end(work: Pass, current: Attempt, outcome: str, pod: Driver | None) -> None:
 def stop(work: Pass, outcome: str, message: str, pod: Driver | None) -> None:
     """Write into the status that the newest attempt must end, and why, then delete its pod."""
     work.draft.change(outcome=outcome, message=message)
+    if outcome == SPEC_NOT_PROVEN:
+        fall_back(work, message)
     failed = failure_of(outcome) is not None
     number = work.draft.number
     work.event("Warning" if failed else "Normal", outcome, f"Stopping attempt {number}: {message}")
@@ -96,14 +105,15 @@ def _absent(work: Pass, current: Attempt) -> None:
         assert diagnosis is not None
         work.close(diagnosis.failure.value, diagnosis.message, diagnosis)
         return
-    why = _why_stop(work)
-    if why is not None or work.wanted is None:
+    why, spec = _why_stop(work), work.startable
+    if why is not None or spec is None:
         # The pod may still appear after this pass; the end is written once a later pass has looked for it again.
         outcome, message = why or (SPEC_INVALID, "The spec cannot be used.")
         stop(work, outcome, message, None)
     elif not work.alive and not work.seen.namespace_terminating:
         if not work.refused():
-            work.create(work.wanted)
+            work.create(spec)
+            begin(work, spec)  # it may be another spec than the one for which the attempt was intended
     else:
         work.look(SOON, live=True)
 
@@ -141,12 +151,17 @@ def _why_stop(work: Pass) -> tuple[str, str] | None:
     holder = holder_before(work.resource, work.seen.claims)
     if holder is not None:
         return TABLE_TAKEN, f"The table belongs to {name_of(holder, work.resource)}."
+    unproven = why_unproven(work)
+    if unproven is not None:
+        return SPEC_NOT_PROVEN, unproven
     given = work.attempt_input()
     if given is None:
         return None
     if given.nonce != work.resource.nonce:
         return RESTART_ASKED, "A restart was requested."
-    if work.wanted is not None and change_since(given, work.wanted) is Change.RESTART:
+    # Nobody can start the last spec that committed again if its ConfigMap is gone: its driver continues.
+    only = work.last_good is None and is_back(work.seen)
+    if work.wanted is not None and not only and change_since(given, work.wanted) is Change.RESTART:
         return SPEC_CHANGED, "The spec has changed."
     if work.seen.executors.secret_gone:
         return SECRET_GONE, "The Secret of Spark's ports was deleted; pods wait for it. The next attempt has a new one."
@@ -163,7 +178,7 @@ def _watch(work: Pass, pod: Driver) -> None:
         _pending(work, pod)
     else:
         _running(work, pod)
-    _keep_refusals(work)
+    keep_refusals(work)
 
 
 def _pending(work: Pass, pod: Driver) -> None:
@@ -181,7 +196,7 @@ def _pending(work: Pass, pod: Driver) -> None:
 
 
 def _running(work: Pass, pod: Driver) -> None:
-    resource = work.resource.wanted
+    resource = work.wanted or work.resource.wanted
     report = work.seen.contact.report
     if report is not None and work.seen.contact.unreachable_since is None:
         work.draft.take_report(report)
@@ -251,7 +266,7 @@ def _take_verdict(work: Pass) -> None:
         work.draft.set(TIMELINE_CLEAN, "True", "InStep", "No instant of an earlier attempt is open.")
 
 
-def _keep_refusals(work: Pass) -> None:
+def keep_refusals(work: Pass) -> None:
     """Report that a spec is refused while the driver continues with the previous one."""
     given = work.attempt_input()
     if work.problems:

@@ -9,10 +9,12 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
 from bucketingest_operator.decide.backoff import wait_after
 from bucketingest_operator.decide.claims import holder_before, name_of, still_writing
+from bucketingest_operator.decide.current_attempt import keep_refusals
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, Pass
 from bucketingest_operator.decide.plan import CreateRollback, DeleteAttempt, DeleteExecutors
 from bucketingest_operator.decide.spec_changes import Change, change_since
 from bucketingest_operator.decide.status import STALLED, TIMELINE_CLEAN
+from bucketingest_operator.decide.upgrade.probation import begin
 from bucketingest_operator.observation import JobState
 from bucketingest_operator.resource import TABLE_TAKEN
 
@@ -27,7 +29,8 @@ ROLLBACK_TRIES: Final = 3
 def decide_next(work: Pass) -> None:
     """Decide what follows the newest attempt, which has ended, or starts the first."""
     sweep(work)
-    if work.wanted is None:
+    spec = work.startable
+    if spec is None or (work.wanted is None and work.suspended):
         words = "; ".join(f"{each.field} {each.wrong}".strip() for each in work.problems)
         work.stall(SPEC_INVALID, words or "The spec cannot be used.")
         return
@@ -40,8 +43,10 @@ def decide_next(work: Pass) -> None:
         work.set_phase("Suspended", "False", "Suspended", "spec.suspend is set.", working=False)
         return
     current = work.draft.current
-    if current is None or not _must_rest(work, work.wanted, current):
-        _start(work, work.wanted)
+    if current is None or not _must_rest(work, spec, current):
+        _start(work, spec)
+    if work.wanted is None:
+        keep_refusals(work)
 
 
 def sweep(work: Pass) -> None:
@@ -55,7 +60,9 @@ def sweep(work: Pass) -> None:
         for number in (*ended, *seen.inputs, *(job.attempt for job in seen.jobs))
         if number < work.draft.number - 1
     }
-    for number in sorted(old - {pod.attempt for pod in work.alive}):
+    # The ConfigMap of the last attempt that committed holds the spec that may have to run again.
+    kept = set() if work.draft.upgrade is None else {work.draft.upgrade.attempt}
+    for number in sorted(old - kept - {pod.attempt for pod in work.alive}):
         work.do(DeleteAttempt(number))
 
 
@@ -84,7 +91,7 @@ def roll_back(work: Pass) -> bool:
 
 def _create_rollback(work: Pass) -> bool:
     """Create the Job, once no driver can run. Returns whether to wait for it."""
-    if work.wanted is None or work.seen.namespace_terminating:
+    if work.startable is None or work.seen.namespace_terminating:
         work.draft.set(
             TIMELINE_CLEAN, "Unknown", "RollbackImpossible", "No Job can be created; the next start rolls it back."
         )
@@ -101,7 +108,7 @@ def _create_rollback(work: Pass) -> bool:
     work.look(SOON, live=True)
     work.set_phase("Recovering", "False", "RollingBack", "The open instant will be rolled back.", working=True)
     if work.seen.live and not work.alive:
-        work.do(CreateRollback(work.draft.number, work.wanted))
+        work.do(CreateRollback(work.draft.number, work.startable))
         work.event("Normal", "RollingBack", f"Rolling back after attempt {work.draft.number}.")
     return True
 
@@ -134,7 +141,9 @@ def _must_rest(work: Pass, wanted: BucketIngest, current: Attempt) -> bool:
         work.set_phase("Completed", "True", COMPLETED, "All input has been ingested.", working=False)
         return True
     stalled = work.draft.condition(STALLED)
-    if stalled is not None and stalled.status == "True":
+    # The last spec that committed runs on although the wanted one cannot be used.
+    other = stalled is not None and stalled.reason in {SPEC_INVALID, SPEC_REFUSED} and wanted == work.last_good
+    if stalled is not None and stalled.status == "True" and not other:
         if not work.stalled:
             return False  # another generation of the spec
         # A rollback in between has set another message.
@@ -164,3 +173,4 @@ def _start(work: Pass, wanted: BucketIngest) -> None:
         work.look(SOON, live=True)
     else:
         work.start(wanted)
+        begin(work, wanted)

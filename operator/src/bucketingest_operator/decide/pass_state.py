@@ -35,6 +35,7 @@ from bucketingest_operator.decide.status import (
     shortened,
     truth,
 )
+from bucketingest_operator.decide.upgrade.last_good import is_back, last_good, spec_to_run
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.observation import AttemptInput, CreationRefusal, Driver, Observation
 
@@ -64,7 +65,12 @@ class Pass:
         wanted = seen.resource.wanted
         if wanted is not None:
             self.problems += cluster_problems(wanted)
-        self.wanted: BucketIngest | None = None if self.problems else wanted
+        self.last_good = last_good(seen)
+        self.is_back = self.last_good is not None and is_back(seen)
+        """The wanted spec has failed, and the last one that committed runs instead."""
+        self.startable = spec_to_run(seen)
+        """The spec of the next attempt; also for a resource whose own spec cannot be used, if one has committed."""
+        self.wanted: BucketIngest | None = None if self.problems else self.last_good if self.is_back else wanted
         self._actions: list[Action] = []
         self._events: list[EmitEvent] = []
         self.look_again = QUIET
@@ -185,9 +191,12 @@ class Pass:
         return counted_failures(before, ended, self._went_on_at(), self.now, wanted.spec.restart)
 
     def _went_on_at(self) -> datetime | None:
-        """When the last stall ended; None during one."""
-        stalled = self.draft.condition(STALLED)
-        return stalled.last_transition_time if stalled is not None and stalled.status == "False" else None
+        """When the last stall ended; None during one. Failures of a spec that has given way do not count either."""
+        stalled, upgrade = self.draft.condition(STALLED), self.draft.upgrade
+        if stalled is None or stalled.status != "False":
+            return None
+        back = None if upgrade is None or upgrade.trial is None else upgrade.trial.failed_at
+        return stalled.last_transition_time if back is None else max(back, stalled.last_transition_time)
 
     def start(self, wanted: BucketIngest) -> None:
         """Write a new attempt into the status, then create it. Its number was never used."""
@@ -201,6 +210,10 @@ class Pass:
     def create(self, wanted: BucketIngest) -> None:
         """Create what the newest attempt needs, as far as it does not exist."""
         attempt_input = AttemptInput(digest(wanted), fixed_digest(wanted), self.resource.nonce, self.failures(wanted))
+        upgrade = self.draft.upgrade
+        before = upgrade is not None and wanted == self.last_good
+        generation = upgrade.generation if upgrade is not None and before else self.resource.generation
+        self.draft.change(generation=generation)
         self.do(StartAttempt(self.draft.number, attempt_input, wanted))
         self.look(SOON, live=True)
         if self.seen.creation_refusal is not None:

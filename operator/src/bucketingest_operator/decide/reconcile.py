@@ -10,6 +10,7 @@ from bucketingest_operator.decide.pass_state import QUIET, ROLLBACK_PENDING, SOO
 from bucketingest_operator.decide.plan import AddFinalizer, DeleteExecutors, Plan, RemoveFinalizer
 from bucketingest_operator.decide.services.compaction_job import decide_services, delete_jobs
 from bucketingest_operator.decide.status import TIMELINE_CLEAN
+from bucketingest_operator.decide.upgrade.probation import SPEC_NOT_PROVEN, fall_back, follow, why_unproven
 from bucketingest_operator.observation import Observation
 from bucketingest_operator.resource import FINALIZER
 
@@ -36,6 +37,7 @@ def reconcile(seen: Observation) -> Plan:
     if resource.paused:
         return _only_watch(work)
     _remove_strays(work)
+    follow(work)
     current = work.draft.current
     if current is not None and current.ended_at is None:
         decide_current(work, current)
@@ -43,6 +45,12 @@ def reconcile(seen: Observation) -> Plan:
         if current is not None and current.ended_at is None:
             decide_services(work)
             return work.plan()
+    why = why_unproven(work)
+    if why is not None:
+        # The next pass starts the last spec that committed: this one has decided for the other.
+        fall_back(work, why)
+        work.set_phase("Recovering", "False", SPEC_NOT_PROVEN, why, working=True)
+        return work.plan()
     decide_next(work)
     decide_services(work)
     return work.plan()

@@ -15,7 +15,7 @@ from bucketingest_operator.decide.first_release import FIXED_INDEX_FIELDS, FIXED
 from bucketingest_operator.manifests.protection import JAVA_VARIABLE, SECRET_VARIABLE
 from bucketingest_operator.observation import AttemptInput
 
-NO_RESTART: Final = ("suspend", "health", "restart", "slo")
+NO_RESTART: Final = ("suspend", "health", "restart", "slo", "upgrade")
 """Fields that only the operator reads."""
 
 # The operator makes a driver's pods. These settings are harmless: they name no account, no host's resource and no

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import (
@@ -25,12 +25,14 @@ CHECKPOINT_HEALTHY: Final = "CheckpointHealthy"
 TIMELINE_CLEAN: Final = "TimelineClean"
 SERVICES_HEALTHY: Final = "ServicesHealthy"
 """Only of pipelines with table services."""
+DEGRADED: Final = "Degraded"
+"""Only of pipelines whose spec was changed."""
 CONDITIONS: Final = (READY, RECONCILING, STALLED, COMMIT_FRESH, CHECKPOINT_HEALTHY, TIMELINE_CLEAN)
 
 LAG_WAITS_SECONDS: Final = 60.0
 """From which age of the last commit on a lag alone causes a write: a write at each pass would load the API server."""
 MESSAGE_MAX: Final = 1024
-"""A status holds ten attempts and seven conditions: short messages keep it small."""
+"""A status holds ten attempts and eight conditions: short messages keep it small."""
 
 Truth = Literal["True", "False", "Unknown"]
 
@@ -60,6 +62,7 @@ class Draft:
         self._inflight = before.inflight
         self._lag = before.lag
         self.services = before.services
+        self.upgrade = before.upgrade
         self._repair_clock()
 
     def _repair_clock(self) -> None:
@@ -90,7 +93,7 @@ class Draft:
 
     def set(self, kind: str, value: Truth, reason: str, message: str = "") -> None:
         """Set a condition; its time stays while its value stays."""
-        old = self._conditions.get(kind)
+        old = next((each for each in self._before.conditions or () if each.type == kind), None)
         changed = old is None or old.status != value
         self._conditions[kind] = Condition(
             type=kind,
@@ -121,10 +124,17 @@ class Draft:
         ended_at: datetime | None = None,
         outcome: str | None = None,
         message: str | None = None,
+        generation: int | None = None,
     ) -> None:
         """Change the given fields of the newest attempt."""
-        values = {"started_at": started_at, "ended_at": ended_at, "outcome": outcome, "message": message}
-        given = {name: value for name, value in values.items() if value is not None}
+        values = {
+            "started_at": started_at,
+            "ended_at": ended_at,
+            "outcome": outcome,
+            "message": message,
+            "generation": generation,
+        }
+        given: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
         if message is not None:
             given["message"] = shortened(message)
         self.attempts = (*self.attempts[:-1], self.attempts[-1].model_copy(update=given))
@@ -177,6 +187,7 @@ class Draft:
             inflight=self._inflight,
             lag=self._lag,
             services=self.services,
+            upgrade=self.upgrade,
             attempt=self.number,
             attempts=self.attempts,
         )

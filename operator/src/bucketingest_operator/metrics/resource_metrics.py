@@ -10,7 +10,7 @@ from typing import Final, get_args
 
 from bucketingest.spec.status import Phase
 from bucketingest_operator.counts import LATENCY_BUCKETS
-from bucketingest_operator.decide.status import CONDITIONS, SERVICES_HEALTHY
+from bucketingest_operator.decide.status import CONDITIONS, DEGRADED, SERVICES_HEALTHY
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.passes import Memory
@@ -48,7 +48,7 @@ def _phases(one: Shown) -> Iterator[str]:
 
 def _conditions(one: Shown) -> Iterator[str]:
     truths = {each.type: _TRUTH.get(each.status, -1) for each in one.resource.status.conditions or ()}
-    for each in (*CONDITIONS, SERVICES_HEALTHY):
+    for each in (*CONDITIONS, SERVICES_HEALTHY, DEGRADED):
         yield f'bucketingest_resource_condition{{{one.who},condition="{each}"}} {truths.get(each, -1)}\n'
 
 

@@ -27,6 +27,7 @@ from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJ
 from bucketingest_operator.observe.executor_probe import ExecutorProbe, waits_for_volumes
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, rollback_jobs
+from bucketingest_operator.observe.last_good_reading import LastGoodReader
 from bucketingest_operator.observe.ownership import controlled_by, made_for
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
@@ -85,6 +86,11 @@ class Observer:
         self._inventory = inventory
         self._copies = copies
         self._nodes_forbidden = False
+        self._last_good = LastGoodReader(api)
+
+    def forget(self, uid: str) -> None:
+        """Forget a resource that no longer exists."""
+        self._last_good.forget(uid)
 
     async def look(self, resource: Resource, *, live: bool) -> Look:
         """The objects of a resource."""
@@ -133,6 +139,7 @@ class Observer:
             claims=tuple(self._claim(each) for each in self._inventory.rivals(resource.uid)),
             live=look.live,
             namespace_terminating=namespace_terminating,
+            last_good=await self._last_good.read(resource),
         )
         return observation, talk
 

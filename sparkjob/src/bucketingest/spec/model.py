@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bucketingest.spec.base import SpecModel
 from bucketingest.spec.fields.pod import Pod
-from bucketingest.spec.fields.runtime import Checkpoint, Commit, Errors, Health, Restart, Slo
+from bucketingest.spec.fields.runtime import Checkpoint, Commit, Errors, Health, Restart, Slo, Upgrade
 from bucketingest.spec.fields.schema import inlined_schema, with_defaults
 from bucketingest.spec.fields.services import Services
 from bucketingest.spec.fields.source import (
@@ -98,6 +98,7 @@ class BucketIngestSpec(SpecModel):
     checkpoint: Checkpoint = Field(default=Checkpoint(), description="Where Spark keeps its checkpoint.")
     health: Health = Field(default=Health(), description="When a running pipeline counts as unhealthy.")
     restart: Restart = Field(default=Restart(), description="When the operator gives up restarting.")
+    upgrade: Upgrade = Field(default=Upgrade(), description="How a changed spec is taken over.")
     slo: Slo = Field(default=Slo(), description="What the pipeline promises to readers.")
     spark: Spark = Field(default=Spark(), description="The Spark application that runs the pipeline.")
     pod: Pod = Field(default=Pod(), description="The pods of the pipeline on a cluster.")
@@ -229,4 +230,5 @@ __all__ = [
     "Table",
     "TableLock",
     "Transform",
+    "Upgrade",
 ]

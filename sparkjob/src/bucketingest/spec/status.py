@@ -25,7 +25,8 @@ class Condition(SpecModel):
     """One aspect of the pipeline's state, in the form that Kubernetes tools know."""
 
     type: SmallText = Field(
-        description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean or ServicesHealthy.",
+        description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean, ServicesHealthy or "
+        "Degraded.",
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether the condition holds.")
     reason: SmallText = Field(description="One CamelCase word why.")
@@ -70,6 +71,7 @@ class Attempt(SpecModel):
 
     number: Count = Field(description="Number of the attempt, from 1, never used twice.")
     pod: SmallText | None = Field(default=None, description="Name of the driver pod.")
+    generation: Count | None = Field(default=None, description="Generation of the spec that it runs.")
     started_at: datetime | None = Field(default=None, alias="startedAt", description="When the pod was created.")
     ended_at: datetime | None = Field(default=None, alias="endedAt", description="When the attempt ended.")
     outcome: SmallText | None = Field(
@@ -106,6 +108,30 @@ class ServicesStatus(SpecModel):
     last_failure: Sentence | None = Field(default=None, alias="lastFailure", description="Why the last of them failed.")
 
 
+class Trial(SpecModel):
+    """A changed spec that has not committed yet."""
+
+    digest: SmallText = Field(description="Hash of what a driver reads of the spec.")
+    generation: Count = Field(description="Generation of the spec.")
+    attempt: Count = Field(description="Its first attempt.")
+    until: datetime = Field(description="When it must have committed.")
+    failed_at: datetime | None = Field(
+        default=None, alias="failedAt", description="When the operator went back to the last spec that committed."
+    )
+    message: Sentence | None = Field(default=None, description="Why.")
+
+
+class UpgradeStatus(SpecModel):
+    """The last spec that committed, which runs again if a changed spec does not commit."""
+
+    attempt: Count = Field(description="The newest attempt that committed. Its ConfigMap holds the spec.")
+    generation: Count | None = Field(default=None, description="Generation of that spec.")
+    digest: SmallText = Field(description="Hash of what a driver reads of that spec.")
+    trial: Trial | None = Field(
+        default=None, description="The spec that has to prove itself; absent if the last one that committed is wanted."
+    )
+
+
 class Status(SpecModel):
     """What the operator last saw and did."""
 
@@ -116,7 +142,7 @@ class Status(SpecModel):
     conditions: tuple[Condition, ...] | None = Field(
         default=None,
         description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean; with table services "
-        "ServicesHealthy.",
+        "ServicesHealthy; after a change of the spec Degraded.",
         max_length=16,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
@@ -130,6 +156,9 @@ class Status(SpecModel):
     )
     services: ServicesStatus | None = Field(
         default=None, description="Table services; absent before their first look, and where they are off."
+    )
+    upgrade: UpgradeStatus | None = Field(
+        default=None, description="Which spec has proven itself, and which is on trial; absent before the first commit."
     )
     attempt: Whole | None = Field(default=None, description="Number of the newest attempt.", ge=0, le=COUNT_MAX)
     attempts: tuple[Attempt, ...] | None = Field(

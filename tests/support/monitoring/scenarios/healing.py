@@ -125,6 +125,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         for phase in ("Suspended", "Completed", "Stalled")
     ),
     Scenario(
+        "BucketIngestSpecNotProven",
+        "a changed spec does not commit, a person corrects it",
+        _condition("Degraded", "-1x5 0x10 1x20 0x20"),
+        fires_at=("19m", "30m"),
+        silent_at=("4m", "14m", "40m"),
+    ),
+    Scenario(
         "BucketIngestRestartStorm",
         "an attempt fails every five minutes, then they stop failing",
         {of("bucketingest_restarts_total", **{"class": "OutOfMemory"}): "0x10 1x10 2x10 3x10 4x10 5x10 6x80"},

@@ -113,6 +113,18 @@ class Restart(SpecModel):
     )
 
 
+class Upgrade(SpecModel):
+    """How a changed spec is taken over."""
+
+    probation: Annotated[timedelta, DurationText("0s", "168h")] = Field(
+        default=timedelta(minutes=10),
+        description=(
+            "Time for the driver of a changed spec to make its first commit while there is input, beside "
+            "commit.interval and commit.trigger. If it makes none, the last spec that committed runs again. 0s: off."
+        ),
+    )
+
+
 class Slo(SpecModel):
     """What the pipeline promises to readers; used for metrics and alerts."""
 
