@@ -100,6 +100,9 @@ class OperatorUnderFire(RuleBasedStateMachine):
     @precondition(lambda self: self.once)
     @rule()
     def driver_completes(self) -> None:
+        pod = self.cluster.newest()
+        if pod is None or is_bad(self.cluster.specs[pod.attempt]):
+            return
         said = termination(0, error_class="Completed")
         self.cluster.set_pod(state=PodState.SUCCEEDED, exit_code=0, report=said)
 
