@@ -141,7 +141,9 @@ def _values(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa
             return pa.array(cursors.byte(present) == 1, mask=_absent(present))  # any other byte is false, as in Java
         case "float":
             bits = cursors.words(4, present).astype(np.uint32)
-            return pa.array(bits.view(np.float32).astype(kind.to_pandas_dtype(), copy=False), mask=_absent(present))
+            with np.errstate(invalid="ignore"):  # any bits, also of rows that have no value
+                numbers = bits.view(np.float32).astype(kind.to_pandas_dtype(), copy=False)
+            return pa.array(numbers, mask=_absent(present))
         case "double":
             return pa.array(cursors.words(8, present).view(np.float64), mask=_absent(present))
         case "int" | "long":

@@ -5,8 +5,7 @@ Which schema an id has is decided before, and the same for all tasks of a micro-
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from bucketingest.decode.avro.decoder import RecordDecoder
 from bucketingest.decode.avro.resolution import Incompatible, resolved
-from bucketingest.decode.avro.schema import UnreadableSchema, read_reader, read_writer
+from bucketingest.decode.avro.schema import UnreadableSchema, WriterSchema, read_reader, read_writer
 from bucketingest.decode.rows import Decoded, Refused, batch, with_value
 
 HEADER_BYTES: Final = 5
@@ -24,14 +23,6 @@ ID_MAX: Final = 2**31 - 1
 _HEADER: Final = np.dtype([("magic", "u1"), ("id", ">u4")])
 _RESOLVED_MAX: Final = 256
 """Pairs of schemas that a worker's process keeps resolved, for its next tasks."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriterSchema:
-    """What the registry says of an id: the schema, or why its messages are dead letters."""
-
-    text: str = ""
-    why_not: str = ""
 
 
 class UnknownSchemaIds(Exception):
@@ -46,6 +37,10 @@ class RegisteredAvroDecoder:
         self.schema = schema
         self._reader_text = reader_text
         self._writers = writers
+
+    def knowing(self, writers: Mapping[int, WriterSchema]) -> RegisteredAvroDecoder:
+        """The same with other schemas."""
+        return RegisteredAvroDecoder(self._reader_text, self.schema, writers)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode the values of messages, null for one without a value. Raises UnknownSchemaIds."""
@@ -106,12 +101,6 @@ def ids_of(messages: pa.BinaryArray) -> npt.NDArray[np.int64]:
         found = headers["id"].astype(np.int64)
         ids[long_enough] = np.where((headers["magic"] == 0) & (found <= ID_MAX), found, -1)
     return ids
-
-
-def ids_in(headers: Iterable[bytes | None]) -> set[int]:
-    """The ids in the first bytes of messages."""
-    whole = pa.array([header for header in headers if header is not None], pa.binary())
-    return set(ids_of(whole)[ids_of(whole) >= 0].tolist())
 
 
 def _no_header(message: bytes) -> str:

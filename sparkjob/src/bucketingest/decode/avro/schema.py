@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 AvroFields = list[dict[str, Any]]
@@ -29,6 +30,14 @@ _IGNORED: Final = re.compile(r"type|doc|aliases|avro\.java\.string|connect\..*")
 """What does not change how Spark decodes: with `avro.java.string` it only holds the same text in another class."""
 _NULLS: Final = ("null", {"type": "null"})
 _FIELD_KEYS: Final = frozenset(["name", "type", "default", "order"])
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSchema:
+    """What messages are that name a schema by its id: its text, or why they are dead letters."""
+
+    text: str = ""
+    why_not: str = ""
 
 
 class UnreadableSchema(Exception):
@@ -138,7 +147,7 @@ class _Names:
         found: AvroFields = []
         for field in fields:
             self._note(field, _FIELD_KEYS)
-            kept = {key: field[key] for key in ("default", "aliases") if key in field}
+            kept: dict[str, Any] = {key: field[key] for key in ("default", "aliases") if key in field}
             found.append({"name": field["name"], "type": self.written(field["type"], namespace), **kept})
         if self._any_type:
             return found
