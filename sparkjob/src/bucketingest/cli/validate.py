@@ -18,8 +18,8 @@ from bucketingest.spec.reading.load import load_file
 
 
 def validate_files(files: Sequence[Path]) -> None:
-    """Print what each file describes, or every problem in it; exit code BAD_INPUT if any has one, else that of a registry
-    that does not say what is asked.
+    """Print what each file describes, or every problem in it; exit code BAD_INPUT if any has one, else that of what the
+    registry did not answer.
     """
     wrong = False
     unanswered: RegistryError | None = None

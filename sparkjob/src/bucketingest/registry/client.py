@@ -28,6 +28,7 @@ _CHUNK: Final = 64 * 1024
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _SCHEMA_UNKNOWN: Final = frozenset([40403])
 _SUBJECT_UNKNOWN: Final = frozenset([40401, 40402])
+_now: Final = time.monotonic
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class RegistryClient:
         headers = {"Accept": _ACCEPT, "User-Agent": "bucketingest"}
         if credentials.authorization is not None:
             headers["Authorization"] = credentials.authorization
-        until = time.monotonic() + self._timeout
+        until = _now() + self._timeout
         request = Request(self.url + path, headers=headers)  # noqa: S310 - the spec allows http and https only
         try:
             with self._opener(credentials).open(request, timeout=self._timeout) as answer:
@@ -158,7 +159,7 @@ def _body(answer: Any, until: float) -> bytes:
         size += len(part)
         if size > BYTES_MAX:
             raise RegistryUnavailable(f"{answer.url} answers with more than {BYTES_MAX} bytes")
-        if time.monotonic() > until:
+        if _now() > until:
             raise TimeoutError("it is too slow")
     return b"".join(parts)
 

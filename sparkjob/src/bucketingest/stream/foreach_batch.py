@@ -58,7 +58,6 @@ class MicroBatchFunction:
     ) -> None:
         self._decoder = decoder
         self._registered = registered
-        self._on_arrow = shape.on_arrow
         self._services = services
         self._pipeline = pipeline
         self._opened = opened
@@ -185,7 +184,7 @@ class MicroBatchFunction:
             raise StopRequested from error
 
     def _written_by(self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder | None) -> Sequence[WriteStatus]:
-        if decoder is not None and self._on_arrow:
+        if decoder is not None and self._shape.on_arrow:
             statuses = write_micro_batch(rows, plan, decoder)
             if any(status.undecoded for status in statuses):
                 statuses += write_refused(rows, plan, decoder)
