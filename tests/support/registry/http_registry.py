@@ -50,7 +50,7 @@ class HttpRegistry:
                 if ids is None:
                     return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
                 number = len(ids) if version == "latest" else int(version)
-                if number > len(ids):
+                if not 1 <= number <= len(ids):
                     return 404, {"error_code": 40402, "message": "Version not found."}
                 found_id = ids[number - 1]
                 return 200, {"subject": subject, "version": number, "id": found_id, **self.schemas[found_id]}

@@ -96,7 +96,7 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
         ),
         pytest.param(
             {"spec.format": {"type": "protobuf", "registry": REGISTRY}},
-            "spec.format.type: is protobuf; allowed: json or avro",
+            'spec.format.type: is "protobuf"; allowed: json or avro',
             id="Protobuf",
         ),
         pytest.param(
@@ -106,7 +106,8 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
         ),
         pytest.param(
             {"spec.format": {"type": "avro", "confluentSchemaId": 1, "registry": REGISTRY}},
-            "spec.format.confluentSchemaId: is not allowed with registry, which knows every id; allowed: one of the two",
+            "spec.format.confluentSchemaId: is not allowed with registry, which knows every id; "
+            "allowed: one of the two",
             id="one schema's id beside a registry",
         ),
         pytest.param(
@@ -120,8 +121,8 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
         ),
         pytest.param(
             {"spec.format": {"type": "avro", "registry": {**REGISTRY, "subjectStrategy": "RecordName"}}},
-            "spec.format.registry.recordName: is required for subjectStrategy RecordName; allowed: or format.schema, or "
-            "subject",
+            "spec.format.registry.recordName: is required for subjectStrategy RecordName; "
+            "allowed: format.schema, or subject",
             id="subject of no record",
         ),
         pytest.param(

@@ -58,7 +58,7 @@ def _subject(view: View) -> Iterator[Finding]:
     if registry.get("subject") is not None or view.value("format.schema") is not None:
         return
     if by_record and not given:
-        yield where, f"is required for subjectStrategy {strategy}", "or format.schema, or subject"
+        yield where, f"is required for subjectStrategy {strategy}", "format.schema, or subject"
     if strategy != "RecordName" and len(view.texts("source.kafka.topics") or ()) != 1:
         wrong = "is required: subjects are named after topics, and not exactly one topic is named"
         yield ("format", "registry", "subject"), wrong, "a subject, or format.schema"
