@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,16 +50,17 @@ class HttpRegistry:
                 ids = self.subjects.get(subject)
                 if ids is None:
                     return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
-                number = len(ids) if version == "latest" else int(version)
-                if not 1 <= number <= len(ids):
+                wanted = len(ids) if version == "latest" else int(version)
+                if not 1 <= wanted <= len(ids):
                     return 404, {"error_code": 40402, "message": "Version not found."}
-                found_id = ids[number - 1]
-                return 200, {"subject": subject, "version": number, "id": found_id, **self.schemas[found_id]}
+                found_id = ids[wanted - 1]
+                return 200, {"subject": subject, "version": wanted, "id": found_id, **self.schemas[found_id]}
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
 
 @contextmanager
-def http_registry() -> Iterator[HttpRegistry]:
+def http_registry(tls: ssl.SSLContext | None = None) -> Iterator[HttpRegistry]:
+    """A registry that runs within the block, with TLS if there is a server's context."""
     registry = HttpRegistry()
 
     class Handler(BaseHTTPRequestHandler):
@@ -76,9 +78,11 @@ def http_registry() -> Iterator[HttpRegistry]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    registry.url = f"http://127.0.0.1:{server.server_address[1]}"
+    registry.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}"
     try:
         yield registry
     finally:

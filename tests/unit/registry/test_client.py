@@ -133,7 +133,10 @@ def test_a_registry_that_is_down_is_unavailable(registry: HttpRegistry) -> None:
 
 
 def test_a_registry_that_hangs_is_given_up(registry: HttpRegistry) -> None:
-    registry.misbehaves = lambda _: registry.over.wait() and None
+    def hangs(_: BaseHTTPRequestHandler) -> None:
+        registry.over.wait()
+
+    registry.misbehaves = hangs
     with pytest.raises(RegistryUnavailable, match="timed out"):
         client(registry, timeout_seconds=0.1).schema(1)
 

@@ -33,7 +33,7 @@ def test_a_name_and_a_password_are_basic_authorization(tmp_path: Path) -> None:
 
 def test_a_token_is_a_bearer_token(tmp_path: Path) -> None:
     found = credentials(tmp_path, token="abc.def\n")
-    assert (found.authorization, found.secrets) == ("Bearer abc.def", {"abc.def"})
+    assert (found.authorization, set(found.secrets)) == ("Bearer abc.def", {"abc.def"})
 
 
 def test_without_a_secret_nothing_is_shown() -> None:

@@ -99,9 +99,12 @@ def test_an_absent_id_is_asked_for_three_times_all_of_them_in_the_same_pauses(re
 
 def test_an_id_that_a_replica_learns_a_moment_later_is_found(registry: HttpRegistry) -> None:
     hands = Hands()
-    patience = Patience(
-        120, lambda seconds: (hands.sleep(seconds), registry.register("a", '"int"'))[0], lambda: hands.now
-    )
+
+    def sleep(seconds: float) -> None:
+        hands.sleep(seconds)
+        registry.register("a", '"int"')
+
+    patience = Patience(120, sleep, lambda: hands.now)
     found = SchemaLookups(RegistryClient(registry.url, Credentials), patience)
     found.learn([1])
     assert found.known() == {1: RegisteredSchema('"int"', "AVRO")}
