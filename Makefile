@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys; sys.version_info < (3, 11) and sys.exit(1); print(sys.executable)' 2>/dev/null && break; done)
 $(if $(PYTHON),,$(error Python 3.11 or newer is missing. On Debian or Ubuntu: sudo apt-get install python3 python3-venv))
 
-# CACHE, CONNECTORS, KAFKA_BROKER, HUDI_BUNDLE, KAFKA_SPARK_3_5, VERSITYGW, ORACLE_VENV: paths in the cache folder
+# CACHE, CONNECTORS, KAFKA_BROKER, APICURIO_REGISTRY, HUDI_BUNDLE, KAFKA_SPARK_3_5, VERSITYGW, ORACLE_VENV: paths in the cache folder
 $(foreach line,$(shell $(PYTHON) tools/devservers/locations.py),$(eval $(line)))
 
 UV_VERSION := 0.13.8
@@ -189,13 +189,16 @@ clean-cache: ## remove downloads and builds from the cache folder
 ##@ Download and build, into ~/.cache/bucketingest
 
 .PHONY: test-deps
-test-deps: java connectors kafka-broker versitygw prometheus oracle helm ## all of these that the tests need
+test-deps: java connectors kafka-broker apicurio-registry versitygw prometheus oracle helm ## all of these that the tests need
 
 .PHONY: connectors
 connectors: $(CONNECTORS)/.ready ## jars: Kafka source and Avro for PySpark 4.2
 
 .PHONY: kafka-broker
 kafka-broker: $(KAFKA_BROKER)/.ready ## jars: a Kafka broker
+
+.PHONY: apicurio-registry
+apicurio-registry: $(APICURIO_REGISTRY)/.ready ## a schema registry
 
 .PHONY: kafka-spark-3.5
 kafka-spark-3.5: $(KAFKA_SPARK_3_5)/.ready ## jars: Kafka source for PySpark 3.5 (benchmarks of Hudi's writer)
@@ -227,6 +230,10 @@ $(CONNECTORS)/.ready: sparkjob/connectors/pom.xml | mvn
 	$(copy_jars)
 $(KAFKA_BROKER)/.ready: tools/jars/kafka-broker/pom.xml | mvn
 	$(copy_jars)
+$(APICURIO_REGISTRY)/.ready: tools/jars/apicurio-registry/pom.xml | mvn
+	rm -rf $(@D)
+	mvn -B -q -f $< dependency:unpack-dependencies -DoutputDirectory=$(@D)
+	touch $@
 $(KAFKA_SPARK_3_5)/.ready: tools/jars/kafka-spark-3.5/pom.xml | mvn
 	$(copy_jars)
 $(HUDI_BUNDLE): tools/jars/hudi-spark-3.5/pom.xml | mvn

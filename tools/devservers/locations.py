@@ -31,6 +31,11 @@ def kafka_broker() -> Path:
     return cache_folder() / "jars" / "kafka-broker-4.1.0"
 
 
+def apicurio_registry() -> Path:
+    """Folder of a schema registry, as its archive has it."""
+    return cache_folder() / "jars" / "apicurio-registry-2.6.13"
+
+
 def hudi_bundle() -> Path:
     """Apache Hudi's Spark bundle for PySpark 3.5, one jar."""
     return cache_folder() / "jars" / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
@@ -60,6 +65,7 @@ def oracle_venv() -> Path:
 ENTRIES = {
     "connectors": connectors,
     "kafka-broker": kafka_broker,
+    "apicurio-registry": apicurio_registry,
     "hudi-bundle": hudi_bundle,
     "kafka-spark-3.5": kafka_spark_3_5,
     "versitygw": versitygw,

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from bucketingest.stream.spark.session import build_session
 from devservers.kafka import KafkaBroker
 from devservers.locations import require
+from devservers.registry import SchemaRegistry
 from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic
 
 
@@ -39,6 +40,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session = build_session(resource)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def schema_registry() -> Iterator[SchemaRegistry]:
+    """A running registry; each test has subjects of its own."""
+    with SchemaRegistry() as registry:
+        yield registry
 
 
 @pytest.fixture

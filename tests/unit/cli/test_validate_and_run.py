@@ -8,6 +8,7 @@ import pytest
 from bucketingest.cli.process.java import java_version
 from bucketingest.exit_codes import ExitCode
 from support.jobs.commands import Command
+from support.registry.http_registry import http_registry
 
 
 def test_a_valid_file_is_summed_up(command: Command, resource_file: Path) -> None:
@@ -27,6 +28,37 @@ def test_a_file_with_a_format_is_told_how_its_messages_are_decoded(command: Comm
     ended = command("validate", resource_file)
     assert ended.code == ExitCode.OK, ended.err
     assert ended.out.endswith(", decoding on Arrow: JSON, all columns as they are\n")
+
+
+def test_a_registry_is_asked_and_what_it_says_is_told(command: Command, resource_file: Path) -> None:
+    text = resource_file.read_text()
+    source = text[text.index("  source:") : text.index("  table:")]
+
+    def validate(url: str, more: str = "") -> tuple[int, str]:
+        kafka = f"""  source:
+    kafka: {{bootstrapServers: "kafka:9092", topics: [orders]}}
+  format: {{type: avro, registry: {{url: "{url}"{more}}}}}
+"""
+        resource_file.write_text(text.replace(source, kafka))
+        ended = command("validate", resource_file)
+        return ended.code, ended.out + ended.err
+
+    with http_registry() as registry:
+        code, said = validate(registry.url)
+        assert (code, "has no subject orders-value" in said) == (ExitCode.SOURCE_UNAVAILABLE, True)
+        fields = [{"name": "value", "type": "long"}]
+        number = registry.register("orders-value", {"type": "record", "name": "R", "fields": fields})
+        code, said = validate(registry.url)
+        assert (code, "the schema that the registry has for it; the registry answers\n" in said) == (0, True)
+        assert f'"subject": "orders-value", "id": {number}' in said
+        fields = [{"name": "value", "type": "X"}]
+        registry.register("orders-value", {"type": "record", "name": "R", "fields": fields})
+        code, said = validate(registry.url)
+        assert (code, "spec.format.schema has the type X" in said) == (ExitCode.BAD_INPUT, True)
+        code, said = validate(registry.url, ", secretRef: {name: access}")
+        assert (code, "the registry is not asked: names the Secret access" in said) == (0, True)
+    code, said = validate(registry.url)
+    assert (code, "does not answer" in said) == (ExitCode.SOURCE_UNAVAILABLE, True)
 
 
 def test_every_problem_of_every_file_is_told_with_its_line(command: Command, resource_file: Path) -> None:

@@ -33,6 +33,9 @@ SPARK_DEFAULTS_FILE: Final = "spark-defaults.conf"
 OPTIONS_FOLDER: Final = "/etc/bucketingest-source-options"
 OPTIONS_VARIABLE: Final = "BUCKETINGEST_SOURCE_OPTIONS"
 """Environment variable: a folder with one file for each option of the Kafka source; the file's name is the option's."""
+REGISTRY_FOLDER: Final = "/etc/bucketingest-registry"
+REGISTRY_VARIABLE: Final = "BUCKETINGEST_REGISTRY_SECRET"
+"""Environment variable: a folder with the Secret of the schema registry."""
 HTTP_PORT: Final = 9808
 DRIVER_CONTAINER: Final = "driver"
 ROLLBACK_CONTAINER: Final = "rollback"
@@ -49,8 +52,8 @@ _CONTAINER_SECURITY: Final[dict[str, Any]] = {
 _LOCAL_DIRS: Final = "spark-local-dir-1"
 # Temporary files, Spark's scratch space, and the checkpoint, which may be lost.
 _SCRATCH: Final = {"tmp": "/tmp", _LOCAL_DIRS: "/var/data", "state": "/var/lib/bucketingest"}  # noqa: S108
-RESERVED_VOLUMES: Final = frozenset({*_SCRATCH, "config", "source-options", SECRET_VOLUME})
-RESERVED_MOUNTS: Final = (*_SCRATCH.values(), CONFIG_FOLDER, OPTIONS_FOLDER, SECRET_FOLDER)
+RESERVED_VOLUMES: Final = frozenset({*_SCRATCH, "config", "source-options", "registry-secret", SECRET_VOLUME})
+RESERVED_MOUNTS: Final = (*_SCRATCH.values(), CONFIG_FOLDER, OPTIONS_FOLDER, REGISTRY_FOLDER, SECRET_FOLDER)
 """Names and folders that the settings cannot use for volumes of their own."""
 
 
@@ -79,6 +82,10 @@ def driver_pod_spec(
         env[OPTIONS_VARIABLE] = OPTIONS_FOLDER
         # The operator cannot read Secrets: the driver notices a new one, and the operator starts the next attempt.
         env["BUCKETINGEST_STOP_ON_CHANGED_SECRET"] = "true"  # noqa: S105 - no password
+    if (registry := _registry_secret(wanted)) is not None:  # read at each request: a new one needs no restart
+        volumes.append({"name": "registry-secret", "secret": {"secretName": registry, "defaultMode": 0o440}})
+        mounts.append({"name": "registry-secret", "mountPath": REGISTRY_FOLDER, "readOnly": True})
+        env[REGISTRY_VARIABLE] = REGISTRY_FOLDER
     memory = f"{driver_pod_mib(wanted)}Mi"
     container = {
         **_container(DRIVER_CONTAINER, wanted, settings),
@@ -272,11 +279,18 @@ def _source_secrets(wanted: BucketIngest) -> list[dict[str, Any]]:
     return sources
 
 
+def _registry_secret(wanted: BucketIngest) -> str | None:
+    registry = None if wanted.spec.format is None else wanted.spec.format.registry
+    return None if registry is None or registry.secret_ref is None else registry.secret_ref.name
+
+
 __all__ = [
     "DRIVER_CONTAINER",
     "HTTP_PORT",
     "OPTIONS_FOLDER",
     "OPTIONS_VARIABLE",
+    "REGISTRY_FOLDER",
+    "REGISTRY_VARIABLE",
     "RESERVED_MOUNTS",
     "RESERVED_VOLUMES",
     "SPARK_DEFAULTS_FILE",

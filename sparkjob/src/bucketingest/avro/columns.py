@@ -2,7 +2,11 @@
 Python object.
 
 A schema is as `json.loads` gives it, each named type written out where it is used. A union is null and one type, or one
-type.
+type. What is only passed over may have any union.
+
+A schema may also be the writer's resolved with a reader's (`decode/avro/resolution`). Then records have `defaults`, the
+columns of fields that the writer lacks; a field's name is the reader's, None for one that the reader lacks; a symbol
+that the reader lacks is None; and a union whose null the reader does not take is in a type `required`.
 """
 
 from __future__ import annotations
@@ -24,19 +28,28 @@ _NOT_ASCII: Final = 0x80
 
 
 def read_record(cursors: Cursors, fields: list[dict[str, Any]], wanted: pa.Schema) -> pa.RecordBatch:
-    """The wanted ones of the fields, in the wanted types."""
-    left = set(wanted.names)
+    """The wanted ones of the fields, in the wanted types. What follows the last of them is not read."""
+    places = [place for place, field in enumerate(fields, start=1) if field["name"] in wanted.names]
+    return read_resolved(cursors, {"fields": fields[: max(places, default=0)]}, wanted)
+
+
+def read_resolved(cursors: Cursors, record: dict[str, Any], wanted: pa.Schema) -> pa.RecordBatch:
+    """The wanted ones of the record's fields and defaults, in the wanted types. All fields are read."""
+    return pa.RecordBatch.from_arrays(_columns(cursors, record, wanted, None), schema=wanted)
+
+
+def _columns(cursors: Cursors, record: dict[str, Any], wanted: Any, present: Mask) -> list[pa.Array]:
+    kinds = {column.name: column.type for column in wanted}
     found = {}
-    for field in fields:
-        if not left:
-            break
+    for field in record["fields"]:
         name = field["name"]
-        if name in left:
-            found[name] = _field(cursors, field["type"], wanted.field(name).type, None)
-            left.remove(name)
+        if name in kinds:
+            found[name] = _field(cursors, field["type"], kinds[name], present)
         else:
-            _skip(cursors, field["type"], None)
-    return pa.RecordBatch.from_arrays([found[name] for name in wanted.names], schema=wanted)
+            _skip(cursors, field["type"], present)
+    first = pa.array(np.zeros(len(cursors), np.int8))
+    defaults = record.get("defaults", {})
+    return [found[name] if name in found else defaults[name].take(first) for name in kinds]
 
 
 def _field(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:
@@ -47,6 +60,12 @@ def _field(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.
 
 def _branch(cursors: Cursors, avro: Any, present: Mask) -> tuple[Any, Mask]:
     """The type in a union of null and a type, and which rows have a value of it."""
+    if isinstance(avro, dict) and avro["type"] == "required":
+        avro, is_value = _branch(cursors, avro["branches"], present)
+        lacking = np.zeros(len(cursors), np.bool_) if is_value is None else both(~is_value, present)
+        if lacking.any():
+            cursors.refuse(lacking, "null is no value of this field")
+        return avro, is_value
     if not isinstance(avro, list):
         return avro, present
     tags = cursors.byte(present)
@@ -61,6 +80,9 @@ def _branch(cursors: Cursors, avro: Any, present: Mask) -> tuple[Any, Mask]:
 
 
 def _skip(cursors: Cursors, avro: Any, present: Mask) -> None:
+    if isinstance(avro, list) and (len(avro) > 2 or "null" not in avro):
+        _skip_branches(cursors, avro, present)
+        return
     avro, present = _branch(cursors, avro, present)
     name = avro if isinstance(avro, str) else avro["type"]
     match name:
@@ -81,8 +103,19 @@ def _skip(cursors: Cursors, avro: Any, present: Mask) -> None:
             read_items(cursors, present, lambda step: _skip(step, avro["items"], None))
         case "map":
             read_items(cursors, present, lambda step: _skip_entry(step, avro["values"]))
+        case "null":
+            pass
         case _:
             raise ValueError(f"Avro has no type {name}")
+
+
+def _skip_branches(cursors: Cursors, branches: list[Any], present: Mask) -> None:
+    tags = cursors.varints(present, is_int=True)
+    unknown = both((tags < 0) | (tags >= len(branches)), present)
+    if unknown.any():
+        cursors.refuse(unknown, "a union has a branch that its type lacks")
+    for tag, branch in enumerate(branches):
+        _skip(cursors, branch, both(tags == tag, present))
 
 
 def _skip_entry(step: Cursors, avro: Any) -> None:
@@ -108,21 +141,17 @@ def _values(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa
             return pa.array(cursors.byte(present) == 1, mask=_absent(present))  # any other byte is false, as in Java
         case "float":
             bits = cursors.words(4, present).astype(np.uint32)
-            return pa.array(bits.view(np.float32), mask=_absent(present))
+            with np.errstate(invalid="ignore"):  # any bits, also of rows that have no value
+                numbers = bits.view(np.float32).astype(kind.to_pandas_dtype(), copy=False)
+            return pa.array(numbers, mask=_absent(present))
         case "double":
             return pa.array(cursors.words(8, present).view(np.float64), mask=_absent(present))
-        case "int":
-            numbers = cursors.varints(present, is_int=True).astype(np.int32)
-            return pa.array(numbers, mask=_absent(present)).view(kind)
-        case "long":
-            return _longs(cursors, avro, kind, present)
+        case "int" | "long":
+            return _numbers(cursors, avro, kind, present)
         case "enum":
             return _symbols(cursors, avro["symbols"], present)
         case "record":
-            fields = [
-                _field(cursors, field["type"], child.type, present)
-                for field, child in zip(avro["fields"], kind, strict=True)
-            ]
+            fields = _columns(cursors, avro, kind, present)
             return pa.Array.from_buffers(kind, len(cursors), [_bitmap(present)], children=fields)
         case "array":
             return _lists(cursors, avro, kind, present)
@@ -159,9 +188,13 @@ def _not_utf8(found: pa.BinaryArray) -> Places:
     return np.array(bad, np.int64)
 
 
-def _longs(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:
-    numbers = cursors.varints(present)
-    logical = None if isinstance(avro, str) else avro.get("logicalType")
+def _numbers(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:
+    name, logical = (avro, None) if isinstance(avro, str) else (avro["type"], avro.get("logicalType"))
+    numbers = cursors.varints(present, is_int=name == "int")
+    if pa.types.is_floating(kind):
+        return pa.array(numbers.astype(kind.to_pandas_dtype()), mask=_absent(present))
+    if kind.bit_width < 64:
+        return pa.array(numbers.astype(np.int32), mask=_absent(present)).view(kind)
     if pa.types.is_timestamp(kind) and kind.unit == "us" and logical in _MILLIS:
         largest = np.iinfo(np.int64).max // _THOUSAND
         beyond = both((numbers > largest) | (numbers < -largest), present)
@@ -171,9 +204,12 @@ def _longs(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.
     return pa.array(numbers, mask=_absent(present)).view(kind)
 
 
-def _symbols(cursors: Cursors, symbols: list[str], present: Mask) -> pa.Array:
+def _symbols(cursors: Cursors, symbols: list[str | None], present: Mask) -> pa.Array:
     codes = cursors.varints(present, is_int=True)
     unknown = both((codes < 0) | (codes >= len(symbols)), present)
+    for code, symbol in enumerate(symbols):
+        if symbol is None:
+            unknown |= both(codes == code, present)
     if unknown.any():
         cursors.refuse(unknown, "an enum has no such symbol")
         codes[unknown] = 0

@@ -20,6 +20,7 @@ from bucketingest.cli.process.signals import StoppedEarly, StopSignals
 from bucketingest.cli.process.termination_message import Termination, termination_path
 from bucketingest.exit_codes import ExitCode
 from bucketingest.redaction import all_secret, keep_secret, redacted, secrets_in
+from bucketingest.registry.credentials import registry_credentials
 from bucketingest.spec.fields.source_secret import secret_options
 from bucketingest.spec.model import BucketIngest
 
@@ -69,12 +70,14 @@ class Job:
                 self._deadline.cancel()
 
     def concerns(self, resource: BucketIngest) -> None:
-        """The resource is known. Raises SpecError if the options of its Secret cannot be used."""
+        """The resource is known. Raises SpecError if one of its Secrets cannot be used."""
         self._termination.pipeline = resource.pipeline
         kafka = resource.spec.source.kafka
         if kafka is not None:
             keep_secret(secrets_in({name: str(value) for name, value in kafka.options.items()}))
             keep_secret(all_secret(secret_options(kafka)))
+        if resource.spec.format is not None and resource.spec.format.registry is not None:
+            keep_secret(registry_credentials(resource.spec.format.registry).secrets)
 
     @contextmanager
     def shown(self, resource: BucketIngest) -> Iterator[ProgressBoard]:

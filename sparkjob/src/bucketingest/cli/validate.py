@@ -1,4 +1,4 @@
-"""`bucketingest validate`: reads BucketIngest files as `run` does, and stops there."""
+"""`bucketingest validate`: reads BucketIngest files as `run` does, asks the schema registry, and stops there."""
 
 from __future__ import annotations
 
@@ -7,18 +7,28 @@ from pathlib import Path
 
 import typer
 
-from bucketingest.decode.decoder_choice import way_of
+from bucketingest.decode.avro.subjects import registry_client, with_readers_schema
+from bucketingest.decode.decoder_choice import way_of, why_refused
 from bucketingest.exit_codes import ExitCode
+from bucketingest.registry.errors import RegistryError, UnusableSchema
+from bucketingest.registry.lookups import Patience
 from bucketingest.spec.errors import SpecError, format_problem
+from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.reading.load import load_file
 
 
 def validate_files(files: Sequence[Path]) -> None:
-    """Print what each file describes, or every problem in it; exit code BAD_INPUT if any has one."""
+    """Print what each file describes, or every problem in it; exit code BAD_INPUT if any has one, else that of what the
+    registry did not answer.
+    """
     wrong = False
+    unanswered: RegistryError | None = None
     for file in files:
         try:
-            resource = load_file(file)
+            resource, note = _asked(load_file(file))
+        except RegistryError as error:
+            unanswered = error
+            typer.echo(f"error: {file}: {error}", err=True)
         except SpecError as error:
             wrong = True
             for problem in error.problems:
@@ -28,7 +38,27 @@ def validate_files(files: Sequence[Path]) -> None:
             index = table.index
             rules = "".join(f", {each.pattern} {each.buckets}" for each in index.partition_buckets or ())
             places = f"{index.buckets} buckets{rules}" if index.type == "bucket" else "index with a state"
-            decoding = f", {way_of(resource)}" if resource.spec.format is not None else ""
+            decoding = f", {way_of(resource)}{note}" if resource.spec.format is not None else ""
             typer.echo(f"{file}: valid: pipeline {resource.pipeline}, table {table.path}, {places}{decoding}")
     if wrong:
         raise typer.Exit(ExitCode.BAD_INPUT)
+    if unanswered is not None:
+        raise typer.Exit(unanswered.exit_code)
+
+
+def _asked(resource: BucketIngest) -> tuple[BucketIngest, str]:
+    """The resource with the schema of its columns, and what the registry said of it. Raises RegistryError."""
+    format_ = resource.spec.format
+    if format_ is None or format_.registry is None:
+        return resource, ""
+    try:
+        client = registry_client(format_.registry)
+    except SpecError as error:  # the Secret is in the cluster
+        return resource, "; the registry is not asked: " + "; ".join(each.wrong for each in error.problems)
+    if format_.schema_text is None:
+        resource = with_readers_schema(resource, client, Patience(seconds=0))
+    else:
+        client.check()
+    if (why := why_refused(resource.spec.format)) is not None:
+        raise UnusableSchema(f"spec.format.schema {why}, which is not decoded with a registry")
+    return resource, "; the registry answers"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bucketingest.decode.avro.schema import UnreadableSchema, read_fields
+from bucketingest.decode.avro.schema import UnreadableSchema, read_fields, read_reader
 from bucketingest.decode.ddl import UnreadableDdl, unsupported
 from bucketingest.spec.model import BucketIngest, Format
 
@@ -46,12 +46,12 @@ class Way:
 def way_of(resource: BucketIngest) -> Way:
     """The way of a resource, as far as its text tells. Nothing is contacted."""
     spec = resource.spec
+    if spec.format is not None and spec.format.registry is not None:
+        return _registered_way(resource)
     if spec.source.kafka is None or spec.format is None:
         return Way("spark", "only Kafka's messages are decoded on Arrow")
-    if " ".join(spec.transform.sql.lower().split()).rstrip("; ") != _ALL_ROWS:
-        return Way("spark", "spec.transform.sql is Spark's")
-    if spec.table.delete_when is not None:
-        return Way("spark", "spec.table.deleteWhen is Spark's")
+    if (why := _why_spark(resource)) is not None:
+        return Way("spark", why)
     for name in spec.spark.conf:
         if name.lower().startswith((*_CONF, f"spark.sql.{spec.format.type}.")):
             return Way("spark", f"spec.spark.conf sets {name}")
@@ -61,9 +61,38 @@ def way_of(resource: BucketIngest) -> Way:
     return Way("arrow", f"{'JSON' if spec.format.type == 'json' else 'Avro'}, all columns as they are")
 
 
+def _why_spark(resource: BucketIngest) -> str | None:
+    """Why rows are Spark's, however messages are decoded."""
+    spec = resource.spec
+    if " ".join(spec.transform.sql.lower().split()).rstrip("; ") != _ALL_ROWS:
+        return "spec.transform.sql is Spark's"
+    return None if spec.table.delete_when is None else "spec.table.deleteWhen is Spark's"
+
+
+def _registered_way(resource: BucketIngest) -> Way:
+    """With a registry messages are always decoded on Arrow; their rows may then be Spark's."""
+    why = _why_spark(resource)
+    if why is not None:
+        return Way("spark", f"{why}; messages on Arrow, each with the schema that the registry has for it")
+    return Way("arrow", "Avro, each message with the schema that the registry has for it")
+
+
+def why_refused(format_: Format | None) -> str | None:
+    """Why messages cannot be decoded at all, in words that follow "spec.format.schema"; None if they can, or it is not
+    known: without a registry what is not decoded on Arrow is Spark's.
+    """
+    if format_ is None or format_.registry is None or format_.schema_text is None:
+        return None
+    try:
+        read_reader(format_.schema_text)
+    except UnreadableSchema as error:
+        return str(error)
+    return None
+
+
 def _why_not_json(format_: Format) -> str | None:
     try:
-        other = unsupported(format_.schema_text, _TYPES)
+        other = unsupported(format_.columns_text, _TYPES)
     except UnreadableDdl:
         return "is more than names and types"
     return None if other is None else f"has the type {other}"
@@ -71,7 +100,7 @@ def _why_not_json(format_: Format) -> str | None:
 
 def _why_not_avro(format_: Format) -> str | None:
     try:
-        read_fields(format_.schema_text)
+        read_fields(format_.columns_text)
     except UnreadableSchema as error:
         return str(error)
     return None

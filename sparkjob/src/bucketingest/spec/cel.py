@@ -123,6 +123,19 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "confluentSchemaId is allowed with type avro only",
             ".confluentSchemaId",
         ),
+        CelRule("self.type == 'avro' || !has(self.registry)", "registry is allowed with type avro only", ".registry"),
+        CelRule("has(self.schema) || has(self.registry)", "schema is required without registry", ".schema"),
+        CelRule(
+            "!has(self.confluentSchemaId) || !has(self.registry)",
+            "must have at most one of confluentSchemaId and registry",
+        ),
+    ),
+    "format.registry": (
+        CelRule(
+            "!has(self.recordName) || (!has(self.subject) && self.subjectStrategy != 'TopicName')",
+            "recordName is for subjectStrategy RecordName and TopicRecordName without subject",
+            ".recordName",
+        ),
     ),
     "table": (
         CelRule(

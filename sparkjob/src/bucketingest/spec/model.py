@@ -16,7 +16,6 @@ from bucketingest.spec.fields.schema import inlined_schema, with_defaults
 from bucketingest.spec.fields.services import Services
 from bucketingest.spec.fields.source import (
     FilesSource,
-    Format,
     KafkaSource,
     RateSource,
     Source,
@@ -24,6 +23,7 @@ from bucketingest.spec.fields.source import (
 )
 from bucketingest.spec.fields.spark import Driver, Executor, Spark
 from bucketingest.spec.fields.table import Index, Table, TableLock
+from bucketingest.spec.formats.format import Format, Registry
 from bucketingest.spec.rules import Broken, broken_rules
 from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue
 
@@ -222,6 +222,7 @@ __all__ = [
     "Metadata",
     "Pod",
     "RateSource",
+    "Registry",
     "Restart",
     "Services",
     "Slo",

@@ -19,6 +19,7 @@ from bucketingest.spec.fields.options import (
 )
 from bucketingest.spec.fields.pod_rules import POD_RULES
 from bucketingest.spec.fields.table import DEFAULT_BUCKETS
+from bucketingest.spec.formats.rules import FORMAT_RULES
 from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
 from bucketingest.spec.quantity import format_duration, parse_cores
 from bucketingest.spec.reading.view import View
@@ -96,22 +97,6 @@ def _format_for_kafka(view: View) -> Iterator[Broken]:
     others = [name for name in ("files", "rate") if source.get(name) is not None]
     if has_format and others and source.get("kafka") is None:
         yield Broken(("format",), f"is not allowed with source.{others[0]}: only Kafka records need decoding")
-
-
-def _avro_schema(view: View) -> Iterator[Broken]:
-    text = view.text("format.schema")
-    if view.value("format.type") != "avro" or text is None:
-        return
-    try:
-        json.loads(text)
-    except ValueError as error:
-        yield Broken(("format", "schema"), f"is not JSON: {error}", "an Avro schema as JSON text")
-
-
-def _confluent_header(view: View) -> Iterator[Broken]:
-    kind = view.text("format.type")
-    if kind == "json" and view.value("format.confluentSchemaId") is not None:
-        yield Broken(("format", "confluentSchemaId"), "is not allowed for json", "format.type avro")
 
 
 def _schema_of_text_files(view: View) -> Iterator[Broken]:
@@ -262,6 +247,12 @@ def _pod(view: View) -> Iterator[Broken]:
             yield Broken(*finding)
 
 
+def _format(view: View) -> Iterator[Broken]:
+    for rule in FORMAT_RULES:
+        for finding in rule(view):
+            yield Broken(*finding)
+
+
 def _cpu_limit(view: View) -> Iterator[Broken]:
     cores, limit = view.text("spark.driver.cores"), view.text("spark.driver.cpuLimit")
     try:
@@ -277,8 +268,7 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _topics,
     _starting_offsets,
     _format_for_kafka,
-    _avro_schema,
-    _confluent_header,
+    _format,
     _schema_of_text_files,
     _no_duplicates,
     _partition_buckets,

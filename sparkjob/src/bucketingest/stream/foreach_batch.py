@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Observation
 
+from bucketingest.registry.errors import GaveWay
 from bucketingest.services.inline import InlineServices
 from bucketingest.storage import path_room
 from bucketingest.stream.checkpoint.positions import CheckpointPositions
@@ -18,6 +19,7 @@ from bucketingest.stream.micro_batch import write_micro_batch, write_refused, wr
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.source.messages import MessageDecoder
+from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome
@@ -52,8 +54,10 @@ class MicroBatchFunction:
         tasks: int,
         services: InlineServices | None = None,
         decoder: MessageDecoder | None = None,
+        registered: RegisteredMessages | None = None,
     ) -> None:
         self._decoder = decoder
+        self._registered = registered
         self._services = services
         self._pipeline = pipeline
         self._opened = opened
@@ -170,12 +174,22 @@ class MicroBatchFunction:
         return statuses
 
     def _written(self, rows: DataFrame, plan: WritePlan) -> Sequence[WriteStatus]:
-        if (decoder := self._decoder) is not None:
+        if self._registered is None:
+            return self._written_by(rows, plan, self._decoder)
+        try:
+            return self._registered.write(
+                rows, lambda decoder: self._written_by(rows, plan, decoder), lambda: self.gives_way
+            )
+        except GaveWay as error:  # nothing of the micro-batch is written: the next start resumes it
+            raise StopRequested from error
+
+    def _written_by(self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder | None) -> Sequence[WriteStatus]:
+        if decoder is not None and self._shape.on_arrow:
             statuses = write_micro_batch(rows, plan, decoder)
             if any(status.undecoded for status in statuses):
                 statuses += write_refused(rows, plan, decoder)
             return statuses
-        decoded = self._shape.decoded(rows)
+        decoded = self._shape.decoded(rows, decoder)
         if not decoded.can_fail:
             return write_micro_batch(self._shape.table_rows(decoded.good()), plan)
         observation = Observation()

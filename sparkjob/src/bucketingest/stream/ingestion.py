@@ -12,6 +12,7 @@ from typing import Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from bucketingest.decode.avro.subjects import registry_client, with_readers_schema
 from bucketingest.decode.decoder_choice import Way
 from bucketingest.hudi.lock.hudi_lock import HudiLock, open_lock
 from bucketingest.hudi.rollback.rollback import Lock
@@ -20,6 +21,8 @@ from bucketingest.hudi.table.table import load_table
 from bucketingest.lease.guard import LEASE_MARGIN, lease_and_lock
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
+from bucketingest.registry.client import RegistryClient
+from bucketingest.registry.lookups import Patience, SchemaLookups
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.inline import InlineServices
@@ -33,6 +36,7 @@ from bucketingest.stream.foreach_batch import MicroBatchFunction
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.running import RunningIngest
+from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
 from bucketingest.stream.spark.session import prepared
@@ -59,12 +63,18 @@ def ingest_resource(
     Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before
     all checks.
     """
+    client = _registry(resource)
+    if client is not None:
+        resource = with_readers_schema(resource, client, Patience())
     pipeline = Pipeline.of(resource)
     pipeline = replace(pipeline, services=replace(pipeline.services, makes_jobs=service_jobs))
     with prepared(session):
         rows = read_source(session, resource)
         shape = RowShape(resource, pipeline.delete_when)
-        return _start(rows, pipeline, shape, source=_source_kind(resource), once=once, board=board)
+        registered = None if client is None else RegisteredMessages(shape, rows, SchemaLookups(client))
+        return _start(
+            rows, pipeline, shape, source=_source_kind(resource), once=once, board=board, registered=registered
+        )
 
 
 def ingest(
@@ -87,6 +97,7 @@ def _start(
     source: SourceKind,
     once: bool,
     board: ProgressBoard | None,
+    registered: RegisteredMessages | None = None,
 ) -> RunningIngest:
     tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
     schema = shape.schema(rows)
@@ -120,7 +131,15 @@ def _start(
         lease.set_epoch(coordinator.epoch)
         services = _services(pipeline, held, lease, board)
         function = MicroBatchFunction(
-            pipeline, opened, shape, coordinator, board, tasks=tasks, services=services, decoder=shape.decoder(rows)
+            pipeline,
+            opened,
+            shape,
+            coordinator,
+            board,
+            tasks=tasks,
+            services=services,
+            decoder=shape.decoder(rows),
+            registered=registered,
         )
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
         starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)
@@ -219,6 +238,11 @@ def _services(pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: Pr
     return InlineServices(
         held.storage, holder, pipeline.compaction, tidy=tidy, policy=pipeline.services, report=board.services
     )
+
+
+def _registry(resource: BucketIngest) -> RegistryClient | None:
+    format_ = resource.spec.format
+    return None if format_ is None or format_.registry is None else registry_client(format_.registry)
 
 
 def _source_kind(resource: BucketIngest) -> SourceKind:

@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from bucketingest.registry.credentials import REGISTRY_VARIABLE
 from bucketingest.spec.job_report import CompactionWork
 from bucketingest_operator.manifests.attempt_objects import UID_LABEL, Manifests
 from bucketingest_operator.manifests.settings import JobSettings
@@ -160,3 +161,18 @@ def test_options_from_secrets_are_one_folder_of_the_driver_alone_and_single_keys
     }
     for role in ("executor", "rollback", "compaction"):
         assert "source-options" not in str(made[role]["spec"]["volumes"])
+
+
+def test_the_registrys_secret_is_a_folder_of_the_driver_alone() -> None:
+    registry = {"url": "https://registry:8081", "secretRef": {"name": "access"}}
+    made = pods({**KAFKA, "format": {"type": "avro", "registry": registry}})
+    driver = made["driver"]["spec"]
+    (volume,) = [each for each in driver["volumes"] if each["name"] == "registry-secret"]
+    assert volume["secret"] == {"secretName": "access", "defaultMode": 0o440}
+    (mount,) = [each for each in driver["containers"][0]["volumeMounts"] if each["name"] == "registry-secret"]
+    assert mount["readOnly"]
+    variable = {"name": REGISTRY_VARIABLE, "value": mount["mountPath"]}
+    assert variable in driver["containers"][0]["env"]
+    for role in ("executor", "rollback", "compaction"):
+        assert "registry-secret" not in str(made[role]["spec"])
+    assert "registry-secret" not in str(pods(KAFKA)["driver"]["spec"])

@@ -7,26 +7,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bucketingest.avro.columns import read_record
+from bucketingest.avro.columns import read_resolved
 from bucketingest.avro.cursors import DoubtingCursors, Places, padded
 from bucketingest.decode.avro.exact import ExactDecoder
-from bucketingest.decode.avro.schema import read_fields
+from bucketingest.decode.avro.schema import AvroRecord, read_fields
 from bucketingest.decode.rows import Bulk, Decoded, Undecodable, batch, with_value
 
 
-class AvroDecoder:
-    """Decodes with the verdicts and values of Spark's `from_avro`. Picklable."""
+class RecordDecoder:
+    """Decodes messages of one record. Its schema is as `avro/columns` takes it."""
 
-    def __init__(self, schema_text: str, schema: pa.Schema, header: bytes = b"") -> None:
-        """`schema`: the columns as Spark types them. `header`: with what each message begins."""
+    def __init__(self, record: AvroRecord, schema: pa.Schema, header: bytes = b"") -> None:
+        """`schema`: the columns. `header`: with what each message begins."""
         self.schema = schema
-        self._text = schema_text
         self._header = header
-        self._fields = read_fields(schema_text)
-        self._exact = ExactDecoder(self._fields, schema)
-
-    def __reduce__(self) -> tuple[type[AvroDecoder], tuple[str, pa.Schema, bytes]]:
-        return AvroDecoder, (self._text, self.schema, self._header)
+        self._record = record
+        self._exact = ExactDecoder(record, schema)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode the values of messages, null for one without a value."""
@@ -48,7 +44,7 @@ class AvroDecoder:
         for expected in self._header:
             # At the end of a message the byte behind it is read, which does no harm: it is doubted.
             cursors.doubted |= cursors.byte(None) != expected
-        rows = read_record(cursors, self._fields, self.schema)
+        rows = read_resolved(cursors, self._record, self.schema)
         if cursors.doubted.any():
             rows = rows.filter(pa.array(~cursors.doubted))
         return Bulk(rows, cursors.doubted)
@@ -62,3 +58,15 @@ class AvroDecoder:
         except Undecodable as error:
             error.at += len(self._header)
             raise
+
+
+class AvroDecoder(RecordDecoder):
+    """Decodes with the verdicts and values of Spark's `from_avro`. Picklable."""
+
+    def __init__(self, schema_text: str, schema: pa.Schema, header: bytes = b"") -> None:
+        """`schema`: the columns as Spark types them. `header`: with what each message begins."""
+        super().__init__({"type": "record", "fields": read_fields(schema_text)}, schema, header)
+        self._text = schema_text
+
+    def __reduce__(self) -> tuple[type[AvroDecoder], tuple[str, pa.Schema, bytes]]:
+        return AvroDecoder, (self._text, self.schema, self._header)

@@ -7,14 +7,15 @@ As Java's decoder it reads what the schema says and leaves out what follows.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Context, Decimal
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
-from bucketingest.decode.avro.schema import AvroFields
+from bucketingest.decode.avro.schema import AvroRecord
 from bucketingest.decode.rows import Undecodable
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
@@ -31,8 +32,9 @@ _THOUSAND: Final = 1000
 class ExactDecoder:
     """Decodes single messages into rows of a schema."""
 
-    def __init__(self, fields: AvroFields, columns: pa.Schema) -> None:
-        self._read = _record_reader(fields, columns)
+    def __init__(self, record: AvroRecord, columns: pa.Schema) -> None:
+        """`record`: as `avro/columns` takes it, also resolved with a reader's."""
+        self._read = _record_reader(record, columns)
 
     def decode(self, message: bytes) -> dict[str, Any]:
         """The row, with values that Arrow's constructor takes. Raises Undecodable."""
@@ -42,13 +44,14 @@ class ExactDecoder:
 
 def _reader(avro: Any, kind: pa.DataType) -> Reader:
     if isinstance(avro, list):
-        return _union_reader(avro, kind)
+        return _union_reader([None if branch == "null" else _reader(branch, kind) for branch in avro])
+    if avro["type"] == "required":
+        return _required_reader(_reader(avro["branches"], kind))
     if pa.types.is_decimal(kind):
         return partial(_read_decimal, kind.precision, kind.scale, avro.get("size"))
-    logical = avro.get("logicalType", "")
     match avro["type"]:
         case "record":
-            return _record_reader(avro["fields"], kind)
+            return _record_reader(avro, kind)
         case "array":
             return _array_reader(_reader(avro["items"], kind.value_type))
         case "map":
@@ -57,35 +60,89 @@ def _reader(avro: Any, kind: pa.DataType) -> Reader:
             return partial(_read_symbol, avro["symbols"])
         case "fixed":
             return partial(_read_fixed, avro["size"])
-        case "long" if pa.types.is_timestamp(kind) and logical.endswith("-millis"):
-            return _read_millis
+        case "int" | "long" as name:
+            return _number_reader(name, avro.get("logicalType", ""), kind)
         case "float" | "double" as name:
             return partial(_read_float, name)
         case name:
             return _READERS[name]
 
 
-def _record_reader(fields: AvroFields, columns: pa.Schema | pa.StructType) -> Reader:
+def _number_reader(name: str, logical: str, kind: pa.DataType) -> Reader:
+    if pa.types.is_timestamp(kind) and logical.endswith("-millis"):
+        return _read_millis if name == "long" else _converting(_read_int, lambda number: number * _THOUSAND)
+    if kind == pa.float32():
+        # As Java casts: by way of a double, which `pa.array` would take, some numbers are rounded twice.
+        return _converting(_READERS[name], lambda number: np.int64(number).astype(np.float32))
+    return _READERS[name] if kind != pa.float64() else _converting(_READERS[name], float)
+
+
+def _skipper(avro: Any) -> Reader:
+    """Passes a value over: checks no more of it than the decoder of many does."""
+    if isinstance(avro, list):
+        return _union_reader([None if branch == "null" else _skipper(branch) for branch in avro])
+    match avro["type"]:
+        case "record":
+            return _record_reader(avro, ())
+        case "array":
+            return _array_reader(_skipper(avro["items"]))
+        case "map":
+            return _map_reader(_skipper(avro["values"]), _read_bytes)
+        case "enum":
+            return _read_int
+        case "fixed":
+            return partial(_read_fixed, avro["size"])
+        case "float" | "double" as name:
+            return partial(_read_fixed, _FORMATS[name].size)
+        case "string":
+            return _read_bytes
+        case name:
+            return _READERS[name]
+
+
+def _converting(reader: Reader, convert: Callable[[Any], Any]) -> Reader:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        value, at = reader(data, at)
+        return convert(value), at
+
+    return read
+
+
+def _record_reader(record: AvroRecord, columns: Iterable[pa.Field]) -> Reader:
+    kinds = {column.name: column.type for column in columns}
     readers = [
-        (field["name"], _reader(field["type"], column.type)) for field, column in zip(fields, columns, strict=True)
+        (name, _reader(field["type"], kinds[name]) if name in kinds else _skipper(field["type"]))
+        for field in record["fields"]
+        for name in (field["name"],)
     ]
+    defaults = {name: column[0].as_py() for name, column in record.get("defaults", {}).items()}
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-        values = {}
+        values = dict(defaults)
         for name, reader in readers:
             try:
-                values[name], at = reader(data, at)
+                value, at = reader(data, at)
             except Undecodable as error:
-                error.path.append(name)
+                error.path.append(name or "(not read)")
                 raise
+            if name is not None:
+                values[name] = value
         return values, at
 
     return read
 
 
-def _union_reader(branches: list[Any], kind: pa.DataType) -> Reader:
-    readers = [None if branch == "null" else _reader(branch, kind) for branch in branches]
+def _required_reader(reader: Reader) -> Reader:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        value, end = reader(data, at)
+        if value is None:
+            raise Undecodable(at, "null, which is no value of this field")
+        return value, end
 
+    return read
+
+
+def _union_reader(readers: list[Reader | None]) -> Reader:
     def read(data: bytes, at: int) -> tuple[Any, int]:
         number, end = _read_int(data, at)
         if not 0 <= number < len(readers):
@@ -114,13 +171,15 @@ def _array_reader(reader: Reader) -> Reader:
     return read
 
 
-def _map_reader(reader: Reader) -> Reader:
+def _map_reader(reader: Reader, read_key: Reader | None = None) -> Reader:
+    read_key = read_key or _read_text
+
     def read(data: bytes, at: int) -> tuple[list[tuple[str, Any]], int]:
         values: dict[str, Any] = {}  # of a key that occurs twice the last value counts, as in Java's map
         left, at = _read_count(data, at)
         while left:
             for _ in range(left):
-                key, at = _read_text(data, at)
+                key, at = read_key(data, at)
                 try:
                     values[key], at = reader(data, at)
                 except Undecodable as error:
@@ -208,11 +267,13 @@ def _read_text(data: bytes, at: int) -> tuple[str, int]:
         raise Undecodable(end - len(value) + error.start, "a byte that is not UTF-8") from error
 
 
-def _read_symbol(symbols: list[str], data: bytes, at: int) -> tuple[str, int]:
+def _read_symbol(symbols: list[str | None], data: bytes, at: int) -> tuple[str, int]:
     number, end = _read_int(data, at)
     if not 0 <= number < len(symbols):
         raise Undecodable(at, f"an enum of {len(symbols)} has no symbol {number}")
-    return symbols[number], end
+    if (symbol := symbols[number]) is None:
+        raise Undecodable(at, f"symbol {number} is none of the column's")
+    return symbol, end
 
 
 def _read_decimal(precision: int, scale: int, size: int | None, data: bytes, at: int) -> tuple[Decimal, int]:
@@ -226,6 +287,7 @@ def _read_decimal(precision: int, scale: int, size: int | None, data: bytes, at:
 
 
 _READERS: Final[dict[str, Reader]] = {
+    "null": lambda _, at: (None, at),
     "boolean": _read_boolean,
     "int": _read_int,
     "long": _read_long,

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 AvroFields = list[dict[str, Any]]
 """Fields of a record, each named type written out where it is used."""
+AvroRecord = dict[str, Any]
+"""A record with such `fields`."""
 
 _PRIMITIVES: Final = frozenset(["boolean", "int", "long", "float", "double", "string", "bytes"])
 _KEYS: Final[dict[str, frozenset[str]]] = {
@@ -25,7 +28,16 @@ _KEYS: Final[dict[str, frozenset[str]]] = {
 _KEYS_OF_PRIMITIVES: Final = frozenset(["logicalType", "precision", "scale"])
 _IGNORED: Final = re.compile(r"type|doc|aliases|avro\.java\.string|connect\..*")
 """What does not change how Spark decodes: with `avro.java.string` it only holds the same text in another class."""
+_NULLS: Final = ("null", {"type": "null"})
 _FIELD_KEYS: Final = frozenset(["name", "type", "default", "order"])
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSchema:
+    """What messages are that name a schema by its id: its text, or why they are dead letters."""
+
+    text: str = ""
+    why_not: str = ""
 
 
 class UnreadableSchema(Exception):
@@ -33,24 +45,46 @@ class UnreadableSchema(Exception):
 
 
 def read_fields(text: str) -> AvroFields:
-    """The fields of the record. Raises UnreadableSchema."""
+    """The fields of the record, if Spark decodes them as it looks. Raises UnreadableSchema."""
+    return _read(text, _Names())["fields"]
+
+
+def read_reader(text: str) -> AvroRecord:
+    """The record that messages of any schema are read as, by Avro's own rules. Raises UnreadableSchema."""
+    return _read(text, _Names(by_avro=True))
+
+
+def read_writer(text: str) -> AvroRecord:
+    """The record that messages were written as: a reader may do without a field that `read_reader` does not take.
+
+    Raises UnreadableSchema.
+    """
+    return _read(text, _Names(by_avro=True, any_type=True))
+
+
+def _read(text: str, names: _Names) -> AvroRecord:
     try:
         schema = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableSchema("is no JSON") from error
-    names = _Names()
     try:
         written = names.written(schema, "")
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableSchema("is no Avro schema") from error
-    if written["type"] != "record":
+    if not isinstance(written, dict) or written["type"] != "record":
         raise UnreadableSchema("is not a record")
     names.check_aliases()
-    return written["fields"]
+    return written
 
 
 class _Names:
-    def __init__(self) -> None:
+    """`by_avro`: attributes beyond Avro's count for nothing, and an alias is one of a reader's. `any_type`: any union,
+    null as a type, and records without fields are allowed too.
+    """
+
+    def __init__(self, *, by_avro: bool = False, any_type: bool = False) -> None:
+        self._by_avro = by_avro
+        self._any_type = any_type
         self._known: dict[str, dict[str, Any] | None] = {}
         """Full name to type, None while its definition is read."""
         self._names: set[str] = set()
@@ -58,15 +92,20 @@ class _Names:
 
     def check_aliases(self) -> None:
         """An alias that is also a name would make Avro read one for the other."""
-        if clash := sorted(self._names & self._aliases):
+        if not self._by_avro and (clash := sorted(self._names & self._aliases)):
             raise UnreadableSchema(f"has the alias {clash[0]}, which is also a name")
 
     def written(self, schema: Any, namespace: str) -> Any:
         if isinstance(schema, str):
-            return {"type": schema} if schema in _PRIMITIVES else self._named(schema, namespace)
+            known = schema in _PRIMITIVES or (self._any_type and schema == "null")
+            return {"type": schema} if known else self._named(schema, namespace)
         if isinstance(schema, list):
             return self._union(schema, namespace)
         kind = schema["type"]
+        if self._any_type and kind == "null":
+            return {"type": kind}
+        if not isinstance(kind, str) and self._by_avro:  # its further attributes count for nothing
+            return self.written(kind, namespace)
         if not isinstance(kind, str):
             raise UnreadableSchema("has a type inside a type")
         if kind not in _PRIMITIVES and kind not in _KEYS:
@@ -85,7 +124,7 @@ class _Names:
 
     def _note(self, schema: dict[str, Any], known: frozenset[str]) -> None:
         for key in schema:
-            if key not in known and not _IGNORED.fullmatch(key):
+            if not self._by_avro and key not in known and not _IGNORED.fullmatch(key):
                 raise UnreadableSchema(f"has the attribute {key}")
         self._aliases.update(alias.rpartition(".")[2] for alias in schema.get("aliases", []))
         if "name" in schema:
@@ -105,10 +144,13 @@ class _Names:
         return found
 
     def _fields(self, fields: list[dict[str, Any]], namespace: str) -> AvroFields:
-        found = []
+        found: AvroFields = []
         for field in fields:
             self._note(field, _FIELD_KEYS)
-            found.append({"name": field["name"], "type": self.written(field["type"], namespace)})
+            kept: dict[str, Any] = {key: field[key] for key in ("default", "aliases") if key in field}
+            found.append({"name": field["name"], "type": self.written(field["type"], namespace), **kept})
+        if self._any_type:
+            return found
         if len({field["name"].lower() for field in found}) < len(found):
             raise UnreadableSchema("has two names that differ in case only")
         if not found:
@@ -116,10 +158,12 @@ class _Names:
         return found
 
     def _union(self, branches: list[Any], namespace: str) -> list[Any]:
-        others = [branch for branch in branches if branch != "null"]
+        others = [branch for branch in branches if branch not in _NULLS]
+        if self._any_type:
+            return ["null" if branch in _NULLS else self.written(branch, namespace) for branch in branches]
         if len(others) != 1 or len(branches) > 2 or isinstance(others[0], list):
             raise UnreadableSchema("has a union of other than null and one type")
-        return ["null" if branch == "null" else self.written(branch, namespace) for branch in branches]
+        return ["null" if branch in _NULLS else self.written(branch, namespace) for branch in branches]
 
     def _named(self, name: str, namespace: str) -> dict[str, Any]:
         full_name = f"{namespace}.{name}" if namespace and "." not in name else name

@@ -152,30 +152,6 @@ class Source(SpecModel):
     rate: RateSource | None = Field(default=None, description="Generate rows, for demonstrations and load tests.")
 
 
-class Format(SpecModel):
-    """How the value of a Kafka record is decoded into columns."""
-
-    type: Literal["json", "avro"] = Field(description="Encoding of the value of a Kafka record.")
-    schema_text: SchemaText = Field(
-        alias="schema",
-        description=(
-            "For json: the columns as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2). "
-            "For avro: the Avro schema of the value, as JSON text."
-        ),
-    )
-    confluent_schema_id: Whole | None = Field(
-        default=None,
-        alias="confluentSchemaId",
-        description=(
-            "For avro: values begin with the header that Confluent's serializers write (a zero byte, then the schema's "
-            "id in 4 bytes). Those with this id are decoded with schema; all others count as undecodable, since no "
-            "schema registry is used. Without it values are plain Avro."
-        ),
-        ge=0,
-        le=2_147_483_647,
-    )
-
-
 class Transform(SpecModel):
     """How decoded rows are reshaped."""
 
@@ -190,7 +166,6 @@ class Transform(SpecModel):
 
 __all__ = [
     "FilesSource",
-    "Format",
     "KafkaSource",
     "RateSource",
     "Source",

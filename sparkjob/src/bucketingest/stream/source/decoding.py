@@ -6,9 +6,11 @@ All of it is Spark's own expressions, compiled in the JVM: no row becomes a Pyth
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, Observation
@@ -18,12 +20,15 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from bucketingest.spec.model import BucketIngest, Format
 from bucketingest.stream.errors import InvalidTransform, MissingConnector
+from bucketingest.stream.source.messages import MessageDecoder, marked_messages
 from bucketingest.stream.source.sources import CORRUPT
+from bucketingest.stream.spark.arrow_map import map_in_arrow
 from bucketingest.stream.spark.failures import essence
 from bucketingest.write.plan import DELETE_COLUMN
 
 _DATA: Final = "_bucketingest_data"
 _BAD: Final = "_bucketingest_bad"
+_DETAIL: Final = "_bucketingest_detail"
 _ROW: Final = "_bucketingest_row"
 _DECODED: Final = "_bucketingest_decoded"
 PROBLEM: Final = "the record cannot be decoded with the schema"
@@ -68,6 +73,8 @@ class Decoded:
                 F.lit("decode").alias("reason"), detail.alias("detail"), F.col(CORRUPT).cast("binary").alias("value")
             )
         detail = F.when(F.col("value").isNull(), F.lit(NO_VALUE)).otherwise(detail)
+        if _DETAIL in rows.columns:
+            detail = F.col(_DETAIL)
         return rows.select(
             F.lit("decode").alias("reason"),
             detail.alias("detail"),
@@ -100,6 +107,18 @@ def decode(rows: DataFrame, resource: BucketIngest) -> Decoded:
     return Decoded(decoded, can_fail=True, problem=problem_of(format_))
 
 
+def decode_by(rows: DataFrame, resource: BucketIngest, decoder: MessageDecoder) -> Decoded:
+    """Decode messages with a decoder of ours, for a transform that is Spark's. Raises as `decode`."""
+    names = ["key", "value", "topic", "partition", "offset", "timestamp"]
+    made = decode(rows.select(*names), resource).rows.schema
+    schema = StructType([*made.fields, StructField(_DETAIL, StringType())])
+
+    def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return marked_messages(batches, decoder, data=_DATA, bad=_BAD, detail=_DETAIL)
+
+    return Decoded(map_in_arrow(rows.select(*names), stage, schema), can_fail=True)
+
+
 def problem_of(format_: Format) -> str:
     """Why a message with a value is a dead letter, as far as that is known without looking at it."""
     if format_.confluent_schema_id is None:
@@ -112,7 +131,7 @@ def _json(rows: DataFrame, format_: Format) -> DataFrame:
     """Each message as the one member of an object: then text after the row, such as a second row, makes the message
     undecodable. Otherwise from_json would leave it out silently.
     """
-    columns = StructType.fromDDL(format_.schema_text)
+    columns = StructType.fromDDL(format_.columns_text)
     schema = StructType([StructField(_ROW, columns), StructField(CORRUPT, StringType())])
     text = F.col("value").cast("string")
     member = F.concat(F.lit(f'{{"{_ROW}":'), text, F.lit("}"))
@@ -128,7 +147,7 @@ def _avro(rows: DataFrame, format_: Format) -> DataFrame:
     """A reader's schema with one more field, whose default only decoding can set: from_avro makes a malformed message a
     row of nulls (Spark 4.2, seen), which otherwise looks like a row whose values are null.
     """
-    schema = json.loads(format_.schema_text)
+    schema = json.loads(format_.columns_text)
     if not isinstance(schema, dict) or schema.get("type") != "record" or not isinstance(schema.get("fields"), list):
         raise InvalidTransform(
             "spec.format.schema: the Avro schema is not a record: a row's columns are a record's fields"
@@ -137,7 +156,7 @@ def _avro(rows: DataFrame, format_: Format) -> DataFrame:
     reader_schema = json.dumps(schema | {"fields": [*schema["fields"], mark]})
     options = {"mode": "PERMISSIVE", "avroSchema": reader_schema}
     try:
-        data = from_avro(_payload(format_), format_.schema_text, options)
+        data = from_avro(_payload(format_), format_.columns_text, options)
     except TypeError as error:  # PySpark's way to say that the JVM lacks the function
         raise MissingConnector(
             "Spark has no from_avro: its jar is missing. Run `make connectors`, name a folder that holds it in "

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
+from bucketingest.decode.avro.registered import ids_of
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.shuffle import pack, undecoded
@@ -79,6 +80,35 @@ def refused_messages(batches: Iterable[pa.RecordBatch], decoder: MessageDecoder)
         }
         columns |= dict(zip(messages.schema.names, messages.columns, strict=True))
         yield pa.RecordBatch.from_pydict(columns)
+
+
+def marked_messages(
+    batches: Iterable[pa.RecordBatch], decoder: MessageDecoder, *, data: str, bad: str, detail: str
+) -> Iterator[pa.RecordBatch]:
+    """All messages with three further columns: the row, null if the message is none; whether it is none; and why."""
+    for block in blocks(batches):
+        decoded = decoder.blocks.decode(block.column(VALUE))
+        is_bad = np.zeros(block.num_rows, np.bool_)
+        is_bad[[each.number for each in decoded.refused]] = True
+        places = np.cumsum(~is_bad) - 1
+        rows = pa.StructArray.from_arrays(decoded.rows.columns, fields=list(decoded.rows.schema))
+        why = {each.number: decoder.detail(each) for each in decoded.refused}
+        columns: dict[str, pa.Array] = dict(zip(block.schema.names, block.columns, strict=True))
+        columns[data] = rows.take(pa.array(places, mask=is_bad))
+        columns[bad] = pa.array(is_bad)
+        columns[detail] = pa.array([why.get(number) for number in range(block.num_rows)], pa.string())
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def ids_in(batches: Iterable[pa.RecordBatch], at_most: int) -> Iterator[pa.RecordBatch]:
+    """The ids of schemas in the messages' headers, each once, in a column `id`; of too many only so many."""
+    found: set[int] = set()
+    for block in blocks(batches):
+        found.update(ids_of(block.column(VALUE).drop_null()).tolist())
+        if len(found) > at_most:
+            break
+    found.discard(-1)
+    yield pa.RecordBatch.from_pydict({"id": pa.array(sorted(found)[:at_most], pa.int64())})
 
 
 def blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -10,21 +10,24 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from bucketingest.decode.avro.column_types import differing
 from bucketingest.decode.avro.decoder import AvroDecoder
-from bucketingest.decode.avro.schema import read_fields
-from bucketingest.decode.decoder_choice import Way, way_of
+from bucketingest.decode.avro.registered import RegisteredAvroDecoder
+from bucketingest.decode.avro.schema import read_fields, read_reader
+from bucketingest.decode.decoder_choice import Way, way_of, why_refused
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.exact import unsupported_type
 from bucketingest.spec.model import BucketIngest, Format
+from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.source.decoding import (
     NO_VALUE,
     Decoded,
     decode,
+    decode_by,
     header_of,
     mark_deletes,
     problem_of,
     transform,
 )
-from bucketingest.stream.source.messages import MessageDecoder
+from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder
 from bucketingest.write.plan import DELETE_COLUMN
 
 
@@ -36,30 +39,70 @@ class RowShape:
     """None: the rows already have the table's columns."""
     delete_when: str | None
 
-    def decoded(self, rows: DataFrame) -> Decoded:
-        """The rows, with the undecodable ones marked."""
-        return Decoded(rows, can_fail=False) if self.resource is None else decode(rows, self.resource)
+    def decoded(self, rows: DataFrame, decoder: MessageDecoder | None = None) -> Decoded:
+        """The rows, with the undecodable ones marked. `decoder`: for messages whose schemas a registry has; without it
+        the rows are not to be read.
+        """
+        if self.resource is None:
+            return Decoded(rows, can_fail=False)
+        if self.has_registry:
+            return decode_by(rows, self.resource, decoder or self.message_decoder(self.registered_blocks(rows)))
+        return decode(rows, self.resource)
+
+    @property
+    def on_arrow(self) -> bool:
+        """Whether the table's columns are the messages', so that our decoder's rows need no Spark."""
+        return self.resource is not None and way_of(self.resource).name == "arrow"
+
+    @property
+    def has_registry(self) -> bool:
+        """Whether a registry has the schemas of the messages."""
+        return (
+            self.resource is not None
+            and self.resource.spec.format is not None
+            and (self.resource.spec.format.registry is not None)
+        )
+
+    def registered_blocks(self, rows: DataFrame) -> RegisteredAvroDecoder:
+        """What decodes messages of a registry's schemas, and knows none of them yet. Raises InvalidTransform if the
+        columns cannot be those of messages.
+        """
+        format_, columns = self._format, self._columns(rows)
+        why = why_refused(format_)
+        if why is None and (other := differing(read_reader(format_.columns_text)["fields"], columns)) is not None:
+            why = f"has a field of which Spark makes a {other}"
+        if why is not None:
+            raise InvalidTransform(
+                f"spec.format.schema {why}, which is not decoded with a registry: give a schema without the field"
+            )
+        return RegisteredAvroDecoder(format_.columns_text, columns, {})
+
+    def message_decoder(self, blocks: BlockDecoder) -> MessageDecoder:
+        """With the words for dead letters."""
+        return MessageDecoder(blocks, problem_of(self._format), NO_VALUE)
 
     def way(self, rows: DataFrame) -> Way:
         """Whether messages are decoded on Arrow or by Spark, and why. Nothing is read."""
         if self.resource is None:
             return Way("spark", "rows come from a query of the user's own")
         way = way_of(self.resource)
+        if self.has_registry:
+            return way
         if way.name == "arrow" and (other := _unsupported(self._format, self._columns(rows))) is not None:
             return Way("spark", f"Spark makes a {other} of spec.format.schema")
         return way
 
     def decoder(self, rows: DataFrame) -> MessageDecoder | None:
-        """What decodes messages on Arrow; None if Spark decodes."""
-        if self.way(rows).name == "spark":
+        """What decodes messages on Arrow; None if Spark decodes, or a registry has the schemas."""
+        if self.has_registry or self.way(rows).name == "spark":
             return None
         columns, format_ = self._columns(rows), self._format
         blocks = (
             JsonDecoder(columns)
             if format_.type == "json"
-            else AvroDecoder(format_.schema_text, columns, header_of(format_))
+            else AvroDecoder(format_.columns_text, columns, header_of(format_))
         )
-        return MessageDecoder(blocks, problem_of(format_), NO_VALUE)
+        return self.message_decoder(blocks)
 
     @property
     def _format(self) -> Format:
@@ -69,7 +112,8 @@ class RowShape:
 
     def _columns(self, rows: DataFrame) -> pa.Schema:
         """Arrow schema of the decoded columns."""
-        return pa.schema(list(to_arrow_schema(self.decoded(rows).all().schema, timezone="UTC")))
+        assert self.resource is not None, "a user's own query has no messages"
+        return pa.schema(list(to_arrow_schema(decode(rows, self.resource).all().schema, timezone="UTC")))
 
     def table_rows(self, good: DataFrame) -> DataFrame:
         """The table's columns and, with a predicate, the delete column."""
@@ -92,6 +136,6 @@ class RowShape:
 def _unsupported(format_: Format, columns: pa.Schema) -> str | None:
     """A type in the columns that is not decoded on Arrow, in words; None if there is none."""
     if format_.type == "avro":
-        return differing(read_fields(format_.schema_text), columns)
+        return differing(read_fields(format_.columns_text), columns)
     other = unsupported_type(columns)
     return None if other is None else str(other)

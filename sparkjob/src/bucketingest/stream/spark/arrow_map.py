@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
 Stage = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def map_in_arrow(rows: DataFrame, stage: Stage, ddl: str) -> DataFrame:
-    """As `DataFrame.mapInArrow`: the stage sees a task's record batches and yields some with the columns of `ddl`."""
-    function = UserDefinedFunction(stage, returnType=ddl, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+def map_in_arrow(rows: DataFrame, stage: Stage, columns: str | StructType) -> DataFrame:
+    """As `DataFrame.mapInArrow`: the stage sees a task's record batches and yields some with these columns."""
+    function = UserDefinedFunction(stage, returnType=columns, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     column = function(*(rows[name] for name in rows.columns))
     return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)  # noqa: FBT003, SLF001

@@ -1,0 +1,64 @@
+"""Makes one text of a schema and of those that it refers to in a registry: a reader of Avro schemas knows no others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+_INNER: Final = ("items", "values", "type")
+LENGTH_MAX: Final = 4 * 1024**2
+
+
+class UnjoinableSchema(Exception):
+    """The texts are not schemas of Avro that belong together."""
+
+
+def self_contained(text: str, references: Sequence[str]) -> str:
+    """The schema, with each type of the references defined where it is first used. Raises UnjoinableSchema."""
+    if not references:
+        return text
+    try:
+        others = dict(_named(json.loads(each), "") for each in references)
+        joined = json.dumps(_Joining(others).joined(json.loads(text), ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UnjoinableSchema("its references are no Avro schemas") from error
+    if len(joined) > LENGTH_MAX:
+        raise UnjoinableSchema("its references make it too long")
+    return joined
+
+
+class _Joining:
+    def __init__(self, others: dict[str, Any]) -> None:
+        self._others = others
+        """Full name to what is not defined yet."""
+
+    def joined(self, schema: Any, namespace: str) -> Any:
+        if isinstance(schema, str):
+            name = schema if "." in schema or not namespace else f"{namespace}.{schema}"
+            found = self._others.pop(name, None)
+            # Its own namespace: it may be defined inside a type of another one.
+            return schema if found is None else self.joined(_with_full_name(found, name), "")
+        if isinstance(schema, list):
+            return [self.joined(each, namespace) for each in schema]
+        if not isinstance(schema, dict):
+            return schema
+        if "name" in schema:
+            full_name, _ = _named(schema, namespace)
+            self._others.pop(full_name, None)
+            namespace = full_name.rpartition(".")[0]
+        found = {key: self.joined(each, namespace) if key in _INNER else each for key, each in schema.items()}
+        if "fields" in found:
+            found["fields"] = [{**each, "type": self.joined(each["type"], namespace)} for each in found["fields"]]
+        return found
+
+
+def _named(schema: dict[str, Any], namespace: str) -> tuple[str, dict[str, Any]]:
+    space, _, name = schema["name"].rpartition(".")
+    space = space or schema.get("namespace", namespace)
+    return (f"{space}.{name}" if space else name), schema
+
+
+def _with_full_name(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    space, _, own = name.rpartition(".")
+    return {**schema, "name": own, "namespace": space}

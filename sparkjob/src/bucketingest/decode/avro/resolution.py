@@ -1,0 +1,187 @@
+"""Resolves a writer's schema with a reader's, by the rules of Avro's specification: what each message then is, as
+`avro/columns` and `exact` read it.
+
+A pair of schemas that cannot be resolved in some field is refused as a whole, whatever a message has in that field.
+"""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from bucketingest.decode.avro.schema import AvroRecord
+
+_PROMOTED: Final = {
+    "int": frozenset(["int", "long", "float", "double"]),
+    "long": frozenset(["long", "float", "double"]),
+    "float": frozenset(["float", "double"]),
+    "string": frozenset(["string", "bytes"]),
+    "bytes": frozenset(["bytes", "string"]),
+}
+"""Type of the writer's → types that it can be read as."""
+_NAMED: Final = frozenset(["record", "enum", "fixed"])
+_LOGICAL: Final = ("logicalType", "precision", "scale")
+_CONTEXT: Final = Context(prec=38)
+_THOUSAND: Final = 1000
+
+
+class Incompatible(Exception):
+    """No message of the writer's schema can be read as the reader's."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+        self.path: list[str] = []
+        """Names of the fields around it, innermost first."""
+
+    def __str__(self) -> str:
+        return f"field {'.'.join(reversed(self.path))} {self.why}" if self.path else f"the record {self.why}"
+
+
+def resolved(writer: AvroRecord, reader: AvroRecord, columns: pa.Schema) -> AvroRecord:
+    """How messages of the writer's schema become the reader's columns. Raises Incompatible."""
+    return _record(writer, reader, columns)
+
+
+def _type(writer: Any, reader: Any, kind: pa.DataType) -> Any:
+    nullable, inner = _split(reader)
+    if isinstance(writer, list):
+        others = [branch for branch in writer if branch != "null"]
+        if len(others) != 1 or len(writer) > 2:
+            raise Incompatible("is a union of other than null and one type")
+        branches = ["null" if branch == "null" else _value(branch, inner, kind) for branch in writer]
+        return branches if nullable or "null" not in writer else {"type": "required", "branches": branches}
+    return _value(writer, inner, kind)
+
+
+def _split(avro: Any) -> tuple[bool, dict[str, Any]]:
+    """Whether null is a value of the type, and the type of the others."""
+    if not isinstance(avro, list):
+        return False, avro
+    return "null" in avro, next(branch for branch in avro if branch != "null")
+
+
+def _value(writer: dict[str, Any], reader: dict[str, Any], kind: pa.DataType) -> dict[str, Any]:
+    written, wanted = writer["type"], reader["type"]
+    if wanted not in _PROMOTED.get(written, {written}):
+        raise Incompatible(f"is {_shown(writer)} and cannot be read as {_shown(reader)}")
+    if written in _NAMED:
+        _check_name(writer, reader)
+    match written:
+        case "record":
+            return _record(writer, reader, kind)
+        case "array":
+            return {"type": written, "items": _type(writer["items"], reader["items"], kind.value_type)}
+        case "map":
+            return {"type": written, "values": _type(writer["values"], reader["values"], kind.item_type)}
+        case "enum":
+            return {"type": written, "symbols": _symbols(writer, reader)}
+        case "fixed" if writer["size"] != reader["size"]:
+            raise Incompatible(f"has {writer['size']} bytes, not {reader['size']}")
+    logical: dict[str, Any] = {name: reader[name] for name in _LOGICAL if name in reader}
+    # With one on one side only, the type below it is what counts.
+    if "logicalType" in writer and "logicalType" in logical and _meaning(writer) != _meaning(reader):
+        raise Incompatible(f"is {_shown(writer)}, not {_shown(reader)}")
+    if written != wanted and {written, wanted} == {"string", "bytes"}:
+        if logical.get("logicalType") == "decimal":  # the characters of a number are not its digits in binary
+            raise Incompatible(f"is {_shown(writer)} and cannot be read as {_shown(reader)}")
+        return {"type": wanted, **logical}  # the same bytes
+    found = {"type": written, **logical}
+    return found if written != "fixed" else found | {"size": writer["size"]}
+
+
+def _record(writer: AvroRecord, reader: AvroRecord, columns: Any) -> AvroRecord:
+    _check_name(writer, reader)
+    names = {field["name"] for field in writer["fields"]}
+    read_as = {}  # name in the writer's → field of the reader's
+    missing = []
+    for field in reader["fields"]:
+        known = (field["name"], *field.get("aliases", ()))
+        found = next((name for name in known if name in names and name not in read_as), None)
+        if found is None:
+            missing.append(field)
+        else:
+            read_as[found] = field
+    kinds = {column.name: column.type for column in columns}
+    fields = []
+    for field in writer["fields"]:
+        wanted = read_as.get(field["name"])
+        if wanted is None:
+            fields.append({"name": None, "type": field["type"]})
+            continue
+        try:
+            fields.append({"name": wanted["name"], "type": _type(field["type"], wanted["type"], kinds[wanted["name"]])})
+        except Incompatible as error:
+            error.path.append(wanted["name"])
+            raise
+    defaults = {field["name"]: _default_column(field, kinds[field["name"]]) for field in missing}
+    return {"type": "record", "fields": fields, "defaults": defaults}
+
+
+def _check_name(writer: dict[str, Any], reader: dict[str, Any]) -> None:
+    known = {_unqualified(name) for name in (reader["name"], *reader.get("aliases", ()))}
+    if _unqualified(writer["name"]) not in known:
+        written, wanted = _unqualified(writer["name"]), _unqualified(reader["name"])
+        raise Incompatible(f"is of the type {written}, not {wanted}: rename one, or name it in aliases")
+
+
+def _symbols(writer: dict[str, Any], reader: dict[str, Any]) -> list[str | None]:
+    known, otherwise = set(reader["symbols"]), reader.get("default")
+    return [symbol if symbol in known else otherwise for symbol in writer["symbols"]]
+
+
+def _default_column(field: dict[str, Any], kind: pa.DataType) -> pa.Array:
+    """The default as a column of one row."""
+    if "default" not in field:
+        error = Incompatible("is not in it and has no default")
+    else:
+        try:
+            return pa.array([_default(field["type"], field["default"])], kind)
+        except (pa.ArrowException, TypeError, ValueError, KeyError, AttributeError, ArithmeticError):
+            error = Incompatible("has a default that is no value of its type")
+    error.path.append(field["name"])
+    raise error
+
+
+def _default(avro: Any, value: Any) -> Any:
+    """A default, as JSON has it, as a value that Arrow takes."""
+    nullable, inner = _split(avro)
+    if value is None and nullable:
+        return None
+    logical = inner.get("logicalType", "")
+    match inner["type"]:
+        case "record":
+            return {
+                each["name"]: _default(each["type"], value.get(each["name"], each.get("default")))
+                for each in inner["fields"]
+            }
+        case "array":
+            return [_default(inner["items"], each) for each in value]
+        case "map":
+            return [(key, _default(inner["values"], each)) for key, each in value.items()]
+        case "bytes" | "fixed":
+            data = value.encode("latin-1")
+            if logical != "decimal":
+                return data
+            return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-inner.get("scale", 0), _CONTEXT)
+        case "long" if logical.endswith("-millis"):
+            return value * _THOUSAND
+    if value is None:
+        raise TypeError("null")
+    return value
+
+
+def _unqualified(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _meaning(avro: dict[str, Any]) -> tuple[Any, ...]:
+    return (avro["logicalType"], avro.get("precision"), avro.get("scale") or 0)
+
+
+def _shown(avro: dict[str, Any]) -> str:
+    if avro.get("logicalType") == "decimal":
+        return f"decimal({avro.get('precision')},{avro.get('scale') or 0})"
+    return str(avro.get("logicalType") or avro["type"])

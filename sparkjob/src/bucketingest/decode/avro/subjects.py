@@ -1,0 +1,64 @@
+"""From what the registry says to schemas that are decoded: those of messages, and the one of the table's columns."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+
+from bucketingest.decode.avro.references import UnjoinableSchema, self_contained
+from bucketingest.decode.avro.schema import WriterSchema
+from bucketingest.registry.client import RegisteredSchema, RegistryClient
+from bucketingest.registry.credentials import registry_credentials
+from bucketingest.registry.errors import SubjectMissing, UnusableSchema
+from bucketingest.registry.lookups import KEPT_MAX, Patience, waiting
+from bucketingest.spec.formats.format import Registry
+from bucketingest.spec.model import BucketIngest
+
+log = logging.getLogger(__name__)
+
+
+def registry_client(registry: Registry) -> RegistryClient:
+    """Asks the registry of a resource. Raises SpecError if its Secret cannot be used."""
+    registry_credentials(registry)
+    return RegistryClient(registry.url, lambda: registry_credentials(registry))
+
+
+def with_readers_schema(resource: BucketIngest, client: RegistryClient, patience: Patience) -> BucketIngest:
+    """The resource with the schema of its columns, the newest of the subject unless it has one. The table's columns
+    follow from it, so that it stays while the query runs.
+
+    Raises RegistryError.
+    """
+    format_ = resource.spec.format
+    if format_ is None or format_.registry is None or format_.schema_text is not None:
+        return resource
+    kafka = resource.spec.source.kafka
+    topics = () if kafka is None or kafka.topics is None else kafka.topics
+    subject = format_.registry.subject_of(topics[0] if len(topics) == 1 else None)
+    assert subject is not None, "the spec's rules ask for a subject"
+    latest = waiting(lambda: client.latest(subject), patience)
+    if latest is None:
+        raise SubjectMissing(
+            f"the schema registry {client.url} has no subject {subject}: its first producer registers it; or name "
+            "another in spec.format.registry.subject"
+        )
+    number, found = latest
+    writer = writer_schema(found)
+    if writer.why_not:
+        raise UnusableSchema(f"spec.format.registry: schema {number} of the subject {subject} {writer.why_not}")
+    log.info("the table's schema is the newest of the subject", extra={"subject": subject, "id": number})
+    fixed = format_.model_copy(update={"schema_text": writer.text})
+    return resource.model_copy(update={"spec": resource.spec.model_copy(update={"format": fixed})})
+
+
+@lru_cache(KEPT_MAX)
+def writer_schema(found: RegisteredSchema | None) -> WriterSchema:
+    """What messages of an id are; None: the registry lacks the id."""
+    if found is None:
+        return WriterSchema(why_not="is not in the registry")
+    if found.kind != "AVRO":
+        return WriterSchema(why_not=f"is {found.kind}, not AVRO")
+    try:
+        return WriterSchema(self_contained(found.text, found.references))
+    except UnjoinableSchema as error:
+        return WriterSchema(why_not=f"cannot be read: {error}")

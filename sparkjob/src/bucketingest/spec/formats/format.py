@@ -1,0 +1,112 @@
+"""How the value of a Kafka record is decoded into columns."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from bucketingest.spec.base import SpecModel
+from bucketingest.spec.fields.kubernetes import SecretReference
+from bucketingest.spec.scalars import ALLOWED_KEY, SchemaText, Whole
+
+REGISTRY_URL_WORDS: Final = (
+    "the registry's http or https URL without user, query and final slash, such as https://registry:8081"
+)
+
+
+class Registry(SpecModel):
+    """A schema registry with Confluent's API: Confluent's own, Karapace, Apicurio's /apis/ccompat/v7."""
+
+    url: str = Field(
+        description=(
+            "Base URL of the registry's API; what it redirects to is not followed. For Apicurio it ends in "
+            "/apis/ccompat/v7."
+        ),
+        pattern=r"^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~-]+)*$",
+        max_length=1024,
+        json_schema_extra={ALLOWED_KEY: REGISTRY_URL_WORDS},
+    )
+    secret_ref: SecretReference | None = Field(
+        default=None,
+        alias="secretRef",
+        description=(
+            "Secret with what the registry asks for: username and password, or token (a bearer token); and ca.crt, the "
+            "certificates to trust instead of the image's."
+        ),
+    )
+    subject: str | None = Field(
+        default=None,
+        description=(
+            "Subject whose newest schema at each start is the table's, when format.schema is absent. Without it the "
+            "subject follows from subjectStrategy."
+        ),
+        min_length=1,
+        max_length=1024,
+    )
+    subject_strategy: Literal["TopicName", "RecordName", "TopicRecordName"] = Field(
+        default="TopicName",
+        alias="subjectStrategy",
+        description=(
+            "How producers name the subject: TopicName is TOPIC-value, RecordName the record's full name, "
+            "TopicRecordName is TOPIC-RECORD."
+        ),
+    )
+    record_name: str | None = Field(
+        default=None,
+        alias="recordName",
+        description="Full name of the record, such as com.example.Order, for RecordName and TopicRecordName.",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$",
+        max_length=512,
+        json_schema_extra={ALLOWED_KEY: "a record's full name, such as com.example.Order"},
+    )
+
+    def subject_of(self, topic: str | None) -> str | None:
+        """The subject of a value's schema; None if it needs a topic and there is none, or more than one."""
+        if self.subject is not None:
+            return self.subject
+        if self.subject_strategy == "RecordName":
+            return self.record_name
+        if topic is None:
+            return None
+        return f"{topic}-value" if self.subject_strategy == "TopicName" else f"{topic}-{self.record_name}"
+
+
+class Format(SpecModel):
+    """How the value of a Kafka record is decoded into columns."""
+
+    # Protobuf has its place here: another type, whose messages' ids and indexes `decode` reads as it does Avro's.
+    type: Literal["json", "avro"] = Field(description="Encoding of the value of a Kafka record.")
+    schema_text: SchemaText | None = Field(
+        default=None,
+        alias="schema",
+        description=(
+            "For json: the columns as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2). "
+            "For avro: the Avro schema of the value, as JSON text. With registry messages are read as this schema, "
+            "whatever theirs is; absent, it is the newest of the subject at each start. Required without registry."
+        ),
+    )
+    confluent_schema_id: Whole | None = Field(
+        default=None,
+        alias="confluentSchemaId",
+        description=(
+            "For avro: values begin with the header that Confluent's serializers write (a zero byte, then the schema's "
+            "id in 4 bytes). Those with this id are decoded with schema; all others count as undecodable, since no "
+            "schema registry is used. Without it and without registry values are plain Avro."
+        ),
+        ge=0,
+        le=2_147_483_647,
+    )
+    registry: Registry | None = Field(
+        default=None,
+        description=(
+            "For avro: values begin with Confluent's header, and each is decoded with the schema that the registry has "
+            "for its id."
+        ),
+    )
+
+    @property
+    def columns_text(self) -> str:
+        """The schema of the columns. That of a subject is known after the registry was asked."""
+        assert self.schema_text is not None, "the registry was asked for the schema"
+        return self.schema_text

@@ -1,0 +1,73 @@
+"""What must hold in the format section beyond the schema of its fields.
+
+Pure functions; each finding is a location, what is wrong, and what would be right.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from bucketingest.spec.reading.view import View
+
+Finding: TypeAlias = tuple[tuple[str | int, ...], str, str]
+
+
+def _avro_schema(view: View) -> Iterator[Finding]:
+    text = view.text("format.schema")
+    if view.value("format.type") != "avro" or text is None:
+        return
+    try:
+        json.loads(text)
+    except ValueError as error:
+        yield ("format", "schema"), f"is not JSON: {error}", "an Avro schema as JSON text"
+
+
+def _has_schema(view: View) -> Iterator[Finding]:
+    if view.mapping("format") is None or view.value("format.schema") is not None:
+        return
+    if view.value("format.registry") is None:
+        yield ("format", "schema"), "is required", "text of 1 to 262144 characters, or for avro a registry"
+
+
+def _for_avro(view: View) -> Iterator[Finding]:
+    if view.text("format.type") != "json":
+        return
+    for name in ("confluentSchemaId", "registry"):
+        if view.value(f"format.{name}") is not None:
+            yield ("format", name), "is not allowed for json", "format.type avro"
+
+
+def _one_header(view: View) -> Iterator[Finding]:
+    if view.value("format.confluentSchemaId") is not None and view.value("format.registry") is not None:
+        wrong = "is not allowed with registry, which knows every id"
+        yield ("format", "confluentSchemaId"), wrong, "one of the two"
+
+
+def _subject(view: View) -> Iterator[Finding]:
+    registry = view.mapping("format.registry")
+    if registry is None:
+        return
+    strategy = registry.get("subjectStrategy", "TopicName")
+    by_record = strategy in {"RecordName", "TopicRecordName"}
+    given = registry.get("recordName") is not None
+    where = ("format", "registry", "recordName")
+    if given and (not by_record or registry.get("subject") is not None):
+        yield where, "is for subjectStrategy RecordName and TopicRecordName without subject", ""
+    if registry.get("subject") is not None or view.value("format.schema") is not None:
+        return
+    if by_record and not given:
+        yield where, f"is required for subjectStrategy {strategy}", "format.schema, or subject"
+    if strategy != "RecordName" and len(view.texts("source.kafka.topics") or ()) != 1:
+        wrong = "is required: subjects are named after topics, and not exactly one topic is named"
+        yield ("format", "registry", "subject"), wrong, "a subject, or format.schema"
+
+
+FORMAT_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
+    _avro_schema,
+    _has_schema,
+    _for_avro,
+    _one_header,
+    _subject,
+)

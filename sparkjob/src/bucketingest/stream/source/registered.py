@@ -1,0 +1,63 @@
+"""Messages whose schemas a registry has: the driver asks it, and what it decides is the same for all tasks of a
+micro-batch and for all that repeat them.
+
+A task that meets an id that is not decided fails, before anything is written. Then the driver looks which ids the
+micro-batch has, asks for them, and has the micro-batch written again. That is rare: ids never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from bucketingest.decode.avro.registered import UnknownSchemaIds
+from bucketingest.decode.avro.subjects import writer_schema
+from bucketingest.registry.lookups import KEPT_MAX, NEW_MAX, SchemaLookups
+from bucketingest.stream.source.messages import VALUE, MessageDecoder, ids_in
+from bucketingest.stream.source.shape import RowShape
+from bucketingest.stream.spark.arrow_map import map_in_arrow
+from bucketingest.write.rows.write_status import WriteStatus
+
+_ROUNDS_MAX: Final = 3
+_IDS_MAX: Final = KEPT_MAX + NEW_MAX + 1
+
+Write = Callable[[MessageDecoder], Sequence[WriteStatus]]
+
+
+class RegisteredMessages:
+    """Decodes with what the registry has said, and asks it for what is new."""
+
+    def __init__(self, shape: RowShape, rows: DataFrame, lookups: SchemaLookups) -> None:
+        """`rows`: any of the source's; they are not read. Raises InvalidTransform if messages cannot be decoded."""
+        self._blocks = shape.registered_blocks(rows)
+        self._shape = shape
+        self._lookups = lookups
+        self._is_first = True
+
+    def write(self, rows: DataFrame, write: Write, gives_way: Callable[[], bool]) -> Sequence[WriteStatus]:
+        """Write a micro-batch with a decoder that knows every id in it. Raises RegistryError, GaveWay, and what `write`
+        does.
+        """
+        self._lookups.begin()
+        if self._is_first:  # it will have ids that are not known, surely
+            self._learn(rows, gives_way)
+        self._is_first = False
+        for left in reversed(range(_ROUNDS_MAX)):
+            try:
+                return write(self._decoder())
+            except PySparkException as error:
+                if not left or UnknownSchemaIds.__name__ not in str(error):
+                    raise
+            self._learn(rows, gives_way)
+        raise AssertionError("the last round returns or raises")
+
+    def _learn(self, rows: DataFrame, gives_way: Callable[[], bool]) -> None:
+        found = map_in_arrow(rows.select(VALUE), lambda batches: ids_in(batches, _IDS_MAX), "id BIGINT").toArrow()
+        self._lookups.learn(set(found.column("id").to_pylist()), gives_way)
+
+    def _decoder(self) -> MessageDecoder:
+        writers = {number: writer_schema(found) for number, found in self._lookups.known().items()}
+        return self._shape.message_decoder(self._blocks.knowing(writers))

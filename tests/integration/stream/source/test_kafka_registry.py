@@ -1,0 +1,118 @@
+"""Messages are decoded with the schemas that a registry has, and a registry that is down stops only what is new."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import fastavro
+import pytest
+
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream import ingest_resource
+from devservers.registry import SchemaRegistry
+from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic, finish
+
+pytestmark = pytest.mark.kafka
+
+OLD: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [{"name": "id", "type": "string"}, {"name": "n", "type": "int"}, {"name": "gone", "type": "string"}],
+}
+NEW: dict[str, Any] = {
+    **OLD,
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "n", "type": "long"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}, "default": 0},
+        {"name": "note", "type": ["null", "string"], "default": None},
+    ],
+}
+
+
+def message(schema_id: int, schema: dict[str, Any], row: dict[str, Any]) -> tuple[None, bytes]:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, schema, row)
+    return None, b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
+
+
+def resource(lake: Lake, topic: Topic, registry: SchemaRegistry, sql: str = "SELECT * FROM source") -> BucketIngest:
+    return lake.resource(
+        topic.source(),
+        format={"type": "avro", "registry": {"url": registry.url}},
+        table={"recordKey": ["id"]},
+        transform={"sql": sql},
+    )
+
+
+@pytest.mark.parametrize("sql", ["SELECT * FROM source", "SELECT id, n + 1 AS n, note FROM source"])
+def test_each_message_is_read_as_the_newest_schema_of_the_topic(
+    run: Runner, lake: Lake, new_topic: NewTopic, schema_registry: SchemaRegistry, sql: str
+) -> None:
+    topic = new_topic(partitions=2)
+    subject = f"{topic.name}-value"
+    old, new = schema_registry.register(subject, OLD), schema_registry.register(subject, NEW)
+    good = [
+        message(old, OLD, {"id": f"{n}", "n": n, "gone": "x"})
+        if n % 2
+        else message(new, NEW, {"id": f"{n}", "n": n + 2**40, "at": 5000, "note": "new"})
+        for n in range(50)
+    ]
+    bad = [message(2**31 - 1, OLD, {"id": "x", "n": 0, "gone": ""}), (None, b"{}"), (None, None)]
+    topic.send([*good, *bad], partition=0)
+
+    run.once(resource(lake, topic, schema_registry, sql))
+
+    found = sorted(lake.rows().to_pylist(), key=lambda each: int(each["id"]))
+    added = int("+ 1" in sql)
+    assert [(each["id"], each["n"], each["note"]) for each in found] == [
+        (f"{n}", added + (n if n % 2 else n + 2**40), None if n % 2 else "new") for n in range(50)
+    ]
+    letters = lake.letters()
+    assert [(each["offset"], each["value"]) for each in letters] == [
+        (50 + n, value) for n, (_, value) in enumerate(bad)
+    ]
+    problem = "the record cannot be decoded with the schema"
+    assert [each["detail"] for each in letters] == [
+        f"{problem}: byte 2: schema 2147483647 is not in the registry",
+        f"{problem}: byte 1: it begins with 7b7d, which is not Confluent's header: a zero byte and a schema's id",
+        "the message has no value",
+    ]
+
+
+def test_a_schema_that_is_registered_while_the_query_runs_is_asked_for_and_one_that_is_known_is_not(
+    spark: Any, lake: Lake, new_topic: NewTopic
+) -> None:
+    with SchemaRegistry() as registry:
+        topic = new_topic()
+        subject = f"{topic.name}-value"
+        first = registry.register(subject, NEW)
+        topic.send([message(first, NEW, {"id": "a", "n": 1, "at": 0, "note": None})])
+        running = ingest_resource(spark, resource(lake, topic, registry))
+        try:
+            _until(running, lambda: lake.instants() and len(lake.rows()) == 1)
+            second = registry.register(subject, {**NEW, "fields": NEW["fields"][:3]})
+            topic.send([message(second, {**NEW, "fields": NEW["fields"][:3]}, {"id": "b", "n": 2, "at": 0})])
+            _until(running, lambda: len(lake.rows()) == 2)
+            registry.kill()
+            topic.send([message(first, NEW, {"id": "c", "n": 3, "at": 0, "note": None})])
+            _until(running, lambda: len(lake.rows()) == 3)
+        finally:
+            running.request_stop()
+            finish(running)
+    assert lake.rows().sort_by("id").select(["id", "n"]).to_pylist() == [
+        {"id": "a", "n": 1},
+        {"id": "b", "n": 2},
+        {"id": "c", "n": 3},
+    ]
+    assert lake.letters() == []
+
+
+def _until(running: Any, reached: Any) -> None:
+    for _ in range(600):
+        assert not running.wait(0.1), "the query has ended"
+        if reached():
+            return
+    raise AssertionError("it was not reached")

@@ -1,0 +1,80 @@
+"""The schema of the table's columns is fixed at the start: the spec's, or the newest of the subject."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bucketingest.decode.avro.schema import WriterSchema
+from bucketingest.decode.avro.subjects import registry_client, with_readers_schema, writer_schema
+from bucketingest.exit_codes import ExitCode
+from bucketingest.registry.client import RegisteredSchema
+from bucketingest.registry.errors import SubjectMissing, UnusableSchema
+from bucketingest.registry.lookups import Patience
+from bucketingest.spec.model import BucketIngest
+from support.jobs.stream_runs import Lake
+from support.registry.http_registry import HttpRegistry, http_registry
+
+TEXT = json.dumps({"type": "record", "name": "R", "fields": [{"name": "id", "type": "a.N"}]})
+NAMED = json.dumps({"type": "record", "name": "a.N", "fields": [{"name": "n", "type": "int"}]})
+NO_PATIENCE = Patience(seconds=0)
+
+
+@pytest.fixture
+def registry() -> Iterator[HttpRegistry]:
+    with http_registry() as found:
+        yield found
+
+
+def resource(registry: HttpRegistry, **format_: Any) -> BucketIngest:
+    kafka = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}
+    spec = {"type": "avro", "registry": {"url": registry.url}, **format_}
+    return Lake(Path("/lake")).resource(kafka, table={"recordKey": ["id"]}, format=spec)
+
+
+def fixed(given: BucketIngest) -> BucketIngest:
+    assert given.spec.format is not None
+    assert given.spec.format.registry is not None
+    return with_readers_schema(given, registry_client(given.spec.format.registry), NO_PATIENCE)
+
+
+def test_it_is_the_newest_of_the_subject_with_its_references(registry: HttpRegistry) -> None:
+    registry.register("n", NAMED)
+    registry.register("orders-value", '"string"')
+    registry.register("orders-value", TEXT, references=[{"name": "a.N", "subject": "n", "version": 1}])
+    found = fixed(resource(registry)).spec.format
+    assert found is not None
+    assert json.loads(found.columns_text)["fields"][0]["type"]["fields"] == [{"name": "n", "type": "int"}]
+
+
+def test_that_of_the_spec_counts_and_the_registry_is_not_asked(registry: HttpRegistry) -> None:
+    given = resource(registry, schema=TEXT)
+    assert fixed(given) is given
+    assert registry.requests == []
+
+
+def test_a_subject_that_nobody_has_registered_yet_is_waited_for(registry: HttpRegistry) -> None:
+    with pytest.raises(SubjectMissing, match="has no subject orders-value: its first producer") as missing:
+        fixed(resource(registry))
+    assert missing.value.exit_code is ExitCode.SOURCE_UNAVAILABLE
+
+
+@pytest.mark.parametrize("kind", ["PROTOBUF", "JSON"])
+def test_a_subject_of_another_format_is_refused(registry: HttpRegistry, kind: str) -> None:
+    number = registry.register("orders-value", "syntax = ...", schemaType=kind)
+    with pytest.raises(
+        UnusableSchema, match=f"schema {number} of the subject orders-value is {kind}, not AVRO"
+    ) as unusable:
+        fixed(resource(registry))
+    assert unusable.value.exit_code is ExitCode.BAD_INPUT
+
+
+def test_what_the_registry_says_of_an_id_is_a_schema_or_a_reason() -> None:
+    assert writer_schema(RegisteredSchema("{}", "AVRO")) == WriterSchema("{}")
+    assert writer_schema(RegisteredSchema("{}", "JSON")).why_not == "is JSON, not AVRO"
+    assert writer_schema(RegisteredSchema(TEXT, "AVRO", ("{",))).why_not.startswith("cannot be read")
+    assert writer_schema(None).why_not == "is not in the registry"

@@ -1,0 +1,143 @@
+"""A micro-batch is written with a decoder that knows every id in it; who meets another one has it written again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from bucketingest.decode.avro.registered import RegisteredAvroDecoder, UnknownSchemaIds
+from bucketingest.registry.client import RegistryClient
+from bucketingest.registry.credentials import Credentials
+from bucketingest.registry.errors import GaveWay
+from bucketingest.registry.lookups import Patience, SchemaLookups
+from bucketingest.stream.source.messages import MessageDecoder, ids_in, marked_messages
+from bucketingest.stream.source.registered import RegisteredMessages
+from support.registry.http_registry import HttpRegistry, http_registry, respond
+
+SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]})
+COLUMNS = pa.schema([("n", pa.int32())])
+
+
+class Shape:
+    """What `RegisteredMessages` asks of a `RowShape`, without Spark."""
+
+    def registered_blocks(self, _: Any) -> RegisteredAvroDecoder:
+        return RegisteredAvroDecoder(SCHEMA, COLUMNS, {})
+
+    def message_decoder(self, blocks: RegisteredAvroDecoder) -> MessageDecoder:
+        return MessageDecoder(blocks, "cannot be decoded", "has no value")
+
+
+def message(schema_id: int, number: int = 1) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big") + bytes([2 * number])
+
+
+def block(*values: bytes | None) -> list[pa.RecordBatch]:
+    return [pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})]
+
+
+class Writing:
+    """Decodes a micro-batch as Spark's tasks do, and remembers how often."""
+
+    def __init__(self, *values: bytes | None) -> None:
+        self.batches = block(*values)
+        self.times = 0
+        self.details: list[str | None] = []
+
+    def __call__(self, decoder: MessageDecoder) -> list[Any]:
+        self.times += 1
+        try:
+            (made,) = marked_messages(self.batches, decoder, data="row", bad="bad", detail="detail")
+        except UnknownSchemaIds as error:  # as Spark hands it on
+            raise PySparkException(f"Job aborted: {UnknownSchemaIds.__name__}: {error}") from error
+        self.details = made.column("detail").to_pylist()
+        return []
+
+
+@pytest.fixture
+def registry() -> Iterator[HttpRegistry]:
+    with http_registry() as found:
+        yield found
+
+
+@pytest.fixture
+def registered(registry: HttpRegistry, monkeypatch: pytest.MonkeyPatch) -> RegisteredMessages:
+    """The rows of a micro-batch are here the batches themselves."""
+
+    def learn(self: RegisteredMessages, rows: Any, gives_way: Any) -> None:
+        (found,) = ids_in(rows, 1000)
+        self._lookups.learn(found.column("id").to_pylist(), gives_way)
+
+    monkeypatch.setattr(RegisteredMessages, "_learn", learn)
+    client = RegistryClient(registry.url, Credentials)
+    lookups = SchemaLookups(client, Patience(120, lambda _: None, lambda: 0))
+    return RegisteredMessages(cast(Any, Shape()), cast(Any, None), lookups)
+
+
+def write(registered: RegisteredMessages, writing: Writing, *, gives_way: bool = False) -> list[str | None]:
+    registered.write(cast(Any, writing.batches), writing, lambda: gives_way)
+    return writing.details
+
+
+def test_the_first_micro_batch_is_looked_at_and_a_later_one_only_for_a_new_id(
+    registry: HttpRegistry, registered: RegisteredMessages
+) -> None:
+    registry.register("a", SCHEMA)
+    registry.register("b", SCHEMA)
+    first, second, third = Writing(message(1)), Writing(message(1), message(2)), Writing(message(2), message(1))
+    assert [write(registered, each) for each in (first, second, third)] == [[None], [None, None], [None, None]]
+    assert (first.times, second.times, third.times) == (1, 2, 1)
+    assert registry.asked == ["/schemas/ids/1", "/schemas/ids/2"]
+
+
+def test_an_id_that_the_registry_lacks_is_a_dead_letter_until_it_is_registered(
+    registry: HttpRegistry, registered: RegisteredMessages
+) -> None:
+    writing = Writing(message(1), None)
+    assert write(registered, writing) == ["cannot be decoded: byte 2: schema 1 is not in the registry", "has no value"]
+    registry.register("a", SCHEMA)
+    again = Writing(message(1))
+    assert (write(registered, again), again.times) == ([None], 1)
+
+
+def test_an_outage_makes_no_dead_letter_and_gives_way_to_a_stop(
+    registry: HttpRegistry, registered: RegisteredMessages
+) -> None:
+    registry.misbehaves = lambda handler: respond(handler, 503, {})
+    writing = Writing(message(1))
+    with pytest.raises(GaveWay):
+        write(registered, writing, gives_way=True)
+    assert writing.times == 0
+
+
+def test_another_error_of_spark_is_not_taken_for_a_new_id(
+    registry: HttpRegistry, registered: RegisteredMessages
+) -> None:
+    def fails(_: MessageDecoder) -> list[Any]:
+        raise PySparkException("executor lost")
+
+    with pytest.raises(PySparkException, match="executor lost"):
+        registered.write(cast(Any, block()), fails, lambda: False)
+
+
+def test_ids_are_told_once_and_not_more_than_are_wanted() -> None:
+    batches = [*block(message(3), None, b"{}", message(1)), *block(message(3), message(7))]
+    (found,) = ids_in(batches, 1000)
+    assert found.column("id").to_pylist() == [1, 3, 7]
+    (few,) = ids_in(batches, 2)
+    assert few.num_rows == 2
+
+
+def test_all_messages_are_marked_with_row_and_reason() -> None:
+    decoder = MessageDecoder(RegisteredAvroDecoder(SCHEMA, COLUMNS, {}), "cannot be decoded", "has no value")
+    (made,) = marked_messages(block(None, b"{}"), decoder, data="row", bad="bad", detail="detail")
+    assert made.column("row").to_pylist() == [None, None]
+    assert made.column("bad").to_pylist() == [True, True]
+    header = "Confluent's header: a zero byte and a schema's id"
+    why = f"cannot be decoded: byte 1: it begins with 7b7d, which is not {header}"
+    assert made.column("detail").to_pylist() == ["has no value", why]

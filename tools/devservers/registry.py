@@ -1,0 +1,86 @@
+"""A real schema registry on 127.0.0.1 for tests: Apicurio with Confluent's API, everything in memory."""
+
+import json
+import shutil
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from typing_extensions import override
+
+from devservers.locations import require
+from devservers.process import Server, ServerProcess, free_ports
+
+START_TIMEOUT_S = 120.0
+
+
+class SchemaRegistry(Server):
+    """One registry. Use it as a context manager; `kill` makes it one that is down, and `start` an empty one."""
+
+    def __init__(self, *, host: str = "127.0.0.1", heap: str = "256m") -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="bucketingest-registry-"))
+        self._host, self._heap = host, heap
+        self._port = free_ports(1, host=host)[0]
+        self._process: ServerProcess | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it has Confluent's API."""
+        return f"http://{self._host}:{self._port}/apis/ccompat/v7"
+
+    def register(self, subject: str, schema: Any, references: Sequence[dict[str, Any]] = ()) -> int:
+        """Register an Avro schema as the subject's newest; returns its id."""
+        body = {"schema": json.dumps(schema), "references": list(references)}
+        request = urllib.request.Request(
+            f"{self.url}/subjects/{urllib.parse.quote(subject, safe='')}/versions",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return int(json.load(answer)["id"])
+
+    @override
+    def start(self) -> Self:
+        """Start and wait until it is ready.
+
+        Raises:
+            MissingDependencyError: `make apicurio-registry` was not run.
+            ServerError: it did not come up; the message has the end of its log.
+        """
+        jars = require("apicurio-registry")
+        command = [
+            "java",
+            f"-Xmx{self._heap}",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            f"-Dquarkus.http.host={self._host}",
+            f"-Dquarkus.http.port={self._port}",
+            "-jar",
+            str(next(jars.glob("apicurio-registry-app-*-runner.jar"))),
+        ]
+        self._process = ServerProcess("schema registry", command, log=self._folder / "registry.log")
+        self._process.wait_until(self._answers, timeout_s=START_TIMEOUT_S)
+        return self
+
+    @override
+    def stop(self) -> None:
+        """End it and delete its log."""
+        self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End it as a crash would, with all it had."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/subjects", timeout=5):
+                return True
+        except (urllib.error.URLError, OSError):
+            return False
