@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import yaml
 
 from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND, BucketIngest
+from bucketingest_operator.manifests.attempt_input import input_annotations
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.pod_section import settings_of_pod
 from bucketingest_operator.manifests.pod_specs import (
     HTTP_PORT,
     SPARK_DEFAULTS_FILE,
     SPEC_FILE,
-    TEMPLATE_FILE,
     account_of,
     compaction_pod_spec,
     driver_pod_spec,
@@ -26,7 +24,7 @@ from bucketingest_operator.manifests.pod_specs import (
 )
 from bucketingest_operator.manifests.protection import policy_spec, secret_data
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.manifests.spark_conf import BLOCK_PORT, DRIVER_PORT, spark_defaults
+from bucketingest_operator.manifests.spark_conf import BLOCK_PORT, DRIVER_PORT, TEMPLATE_FILE, spark_defaults
 from bucketingest_operator.observation import AttemptInput
 
 Manifest = dict[str, Any]
@@ -34,10 +32,6 @@ Manifest = dict[str, Any]
 UID_LABEL: Final = f"{API_GROUP}/uid"
 ATTEMPT_LABEL: Final = f"{API_GROUP}/attempt"
 ROLE_LABEL: Final = f"{API_GROUP}/role"
-SPEC_DIGEST: Final = f"{API_GROUP}/spec-digest"
-FIXED_DIGEST: Final = f"{API_GROUP}/fixed-digest"
-NONCE: Final = f"{API_GROUP}/restart"
-FAILURES: Final = f"{API_GROUP}/failures"
 RPC_PART: Final = f"{API_GROUP}/rpc-part"
 """Annotation of an attempt's ConfigMap: the random part of its Secret's name, for an operator that resumes a start."""
 
@@ -63,29 +57,6 @@ MANAGED: Final = "app.kubernetes.io/managed-by=bucketingest-operator"
 ROLLBACK_RETRIES: Final = 4
 ROLLBACK_DEADLINE_SECONDS: Final = 900
 ROLLBACK_KEPT_SECONDS: Final = 86_400
-
-
-def input_annotations(attempt_input: AttemptInput) -> dict[str, str]:
-    """An attempt's input as annotations of its objects."""
-    return {
-        SPEC_DIGEST: attempt_input.spec_digest,
-        FIXED_DIGEST: attempt_input.fixed_digest,
-        NONCE: attempt_input.nonce,
-        FAILURES: ",".join(str(int(end.timestamp())) for end in attempt_input.failures),
-    }
-
-
-def parse_attempt_input(annotations: Mapping[str, str]) -> AttemptInput | None:
-    """The input in annotations; None if they have none, or if it cannot be parsed."""
-    if SPEC_DIGEST not in annotations or FIXED_DIGEST not in annotations:
-        return None
-    try:
-        failures = tuple(
-            datetime.fromtimestamp(int(each), UTC) for each in annotations.get(FAILURES, "").split(",") if each
-        )
-    except (ValueError, OverflowError):
-        return None
-    return AttemptInput(annotations[SPEC_DIGEST], annotations[FIXED_DIGEST], annotations.get(NONCE, ""), failures)
 
 
 class Manifests:

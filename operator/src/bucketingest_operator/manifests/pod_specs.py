@@ -7,6 +7,14 @@ from typing import Any, Final
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.quantity import format_cores, format_duration
+from bucketingest_operator.manifests.driver_secrets import (
+    OPTIONS_FOLDER,
+    OPTIONS_VARIABLE,
+    REGISTRY_FOLDER,
+    REGISTRY_VARIABLE,
+    registry_secret,
+    source_secrets,
+)
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.protection import (
     JAVA_VARIABLE,
@@ -23,19 +31,12 @@ from bucketingest_operator.manifests.spark_conf import (
     DRIVER_PORT,
     EXECUTOR_CONTAINER,
     MIB,
-    TEMPLATE_FILE,
     driver_pod_mib,
     executor_overhead_mib,
 )
 
 SPEC_FILE: Final = "bucketingest.yaml"
 SPARK_DEFAULTS_FILE: Final = "spark-defaults.conf"
-OPTIONS_FOLDER: Final = "/etc/bucketingest-source-options"
-OPTIONS_VARIABLE: Final = "BUCKETINGEST_SOURCE_OPTIONS"
-"""Environment variable: a folder with one file for each option of the Kafka source; the file's name is the option's."""
-REGISTRY_FOLDER: Final = "/etc/bucketingest-registry"
-REGISTRY_VARIABLE: Final = "BUCKETINGEST_REGISTRY_SECRET"
-"""Environment variable: a folder with the Secret of the schema registry."""
 HTTP_PORT: Final = 9808
 DRIVER_CONTAINER: Final = "driver"
 ROLLBACK_CONTAINER: Final = "rollback"
@@ -76,13 +77,13 @@ def driver_pod_spec(
         "SPARK_CONF_DIR": CONFIG_FOLDER,
         "SPARK_LOCAL_DIRS": _SCRATCH[_LOCAL_DIRS],
     }
-    if secrets := _source_secrets(wanted):
+    if secrets := source_secrets(wanted):
         volumes.append({"name": "source-options", "projected": {"sources": secrets, "defaultMode": 0o440}})
         mounts.append({"name": "source-options", "mountPath": OPTIONS_FOLDER, "readOnly": True})
         env[OPTIONS_VARIABLE] = OPTIONS_FOLDER
         # The operator cannot read Secrets: the driver notices a new one, and the operator starts the next attempt.
         env["BUCKETINGEST_STOP_ON_CHANGED_SECRET"] = "true"  # noqa: S105 - no password
-    if (registry := _registry_secret(wanted)) is not None:  # read at each request: a new one needs no restart
+    if (registry := registry_secret(wanted)) is not None:  # read at each request: a new one needs no restart
         volumes.append({"name": "registry-secret", "secret": {"secretName": registry, "defaultMode": 0o440}})
         mounts.append({"name": "registry-secret", "mountPath": REGISTRY_FOLDER, "readOnly": True})
         env[REGISTRY_VARIABLE] = REGISTRY_FOLDER
@@ -265,40 +266,3 @@ def _env(variables: Mapping[str, str], settings: JobSettings) -> list[dict[str, 
 
 def _probe(path: str) -> dict[str, Any]:
     return {"httpGet": {"path": path, "port": HTTP_PORT}, "timeoutSeconds": 5}
-
-
-def _source_secrets(wanted: BucketIngest) -> list[dict[str, Any]]:
-    """Sources of the folder of options: a whole Secret, then single keys, which win: a later file replaces one."""
-    kafka = wanted.spec.source.kafka
-    if kafka is None:
-        return []
-    sources: list[dict[str, Any]] = [] if kafka.secret_ref is None else [{"secret": {"name": kafka.secret_ref.name}}]
-    for option, source in kafka.options_from.items():
-        reference = source.secret_key_ref
-        sources.append({"secret": {"name": reference.name, "items": [{"key": reference.key, "path": option}]}})
-    return sources
-
-
-def _registry_secret(wanted: BucketIngest) -> str | None:
-    registry = None if wanted.spec.format is None else wanted.spec.format.registry
-    return None if registry is None or registry.secret_ref is None else registry.secret_ref.name
-
-
-__all__ = [
-    "DRIVER_CONTAINER",
-    "HTTP_PORT",
-    "OPTIONS_FOLDER",
-    "OPTIONS_VARIABLE",
-    "REGISTRY_FOLDER",
-    "REGISTRY_VARIABLE",
-    "RESERVED_MOUNTS",
-    "RESERVED_VOLUMES",
-    "SPARK_DEFAULTS_FILE",
-    "SPEC_FILE",
-    "TEMPLATE_FILE",
-    "compaction_pod_spec",
-    "driver_pod_spec",
-    "executor_resources",
-    "executor_template",
-    "rollback_pod_spec",
-]

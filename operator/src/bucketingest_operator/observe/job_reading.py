@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL, parse_attempt_input
+from bucketingest_operator.manifests.attempt_input import parse_attempt_input
+from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL
 from bucketingest_operator.observation import AttemptInput, JobState, RollbackJob
 from bucketingest_operator.observe.ownership import Controller, controller_of
 from bucketingest_operator.observe.pod_reading import PodSeen, attempt_of

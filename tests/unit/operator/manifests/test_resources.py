@@ -13,7 +13,8 @@ import yaml
 from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.reading.load import load_text
 from bucketingest_operator.decide.spec_changes import cluster_problems
-from bucketingest_operator.manifests.attempt_objects import Manifests, input_annotations, parse_attempt_input
+from bucketingest_operator.manifests.attempt_input import input_annotations, parse_attempt_input
+from bucketingest_operator.manifests.attempt_objects import Manifests
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import AttemptInput, JobState

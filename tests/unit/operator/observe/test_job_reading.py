@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest_operator.manifests.attempt_objects import input_annotations
+from bucketingest_operator.manifests.attempt_input import input_annotations
 from bucketingest_operator.observation import JobState, PodState
 from bucketingest_operator.observe.job_reading import read_config, read_job, rollback_jobs
 from bucketingest_operator.observe.pod_reading import PodSeen

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest_operator.manifests.attempt_objects import input_annotations
+from bucketingest_operator.manifests.attempt_input import input_annotations
 from bucketingest_operator.observation import PodReason, PodState
 from bucketingest_operator.observe.pod_reading import read_pod
 from support.operator.observations import UID, bucket_ingest, input_of, termination

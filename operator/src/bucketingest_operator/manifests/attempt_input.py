@@ -1,0 +1,38 @@
+"""What an attempt is started with, as annotations of its objects: a later pass compares it with what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from bucketingest.spec.model import API_GROUP
+from bucketingest_operator.observation import AttemptInput
+
+_SPEC_DIGEST: Final = f"{API_GROUP}/spec-digest"
+_FIXED_DIGEST: Final = f"{API_GROUP}/fixed-digest"
+_NONCE: Final = f"{API_GROUP}/restart"
+_FAILURES: Final = f"{API_GROUP}/failures"
+
+
+def input_annotations(attempt_input: AttemptInput) -> dict[str, str]:
+    """An attempt's input as annotations of its objects."""
+    return {
+        _SPEC_DIGEST: attempt_input.spec_digest,
+        _FIXED_DIGEST: attempt_input.fixed_digest,
+        _NONCE: attempt_input.nonce,
+        _FAILURES: ",".join(str(int(end.timestamp())) for end in attempt_input.failures),
+    }
+
+
+def parse_attempt_input(annotations: Mapping[str, str]) -> AttemptInput | None:
+    """The input in annotations; None if they have none, or if it cannot be parsed."""
+    if _SPEC_DIGEST not in annotations or _FIXED_DIGEST not in annotations:
+        return None
+    try:
+        failures = tuple(
+            datetime.fromtimestamp(int(each), UTC) for each in annotations.get(_FAILURES, "").split(",") if each
+        )
+    except (ValueError, OverflowError):
+        return None
+    return AttemptInput(annotations[_SPEC_DIGEST], annotations[_FIXED_DIGEST], annotations.get(_NONCE, ""), failures)
