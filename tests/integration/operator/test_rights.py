@@ -57,7 +57,8 @@ def test_a_resources_whole_life_needs_no_other_rights(
 ) -> None:
     operator = start(kubeconfig=kubeconfig_of_account(kube, scene.namespace, tmp_path))
     scene.apply()
-    pod, job = scene.run(inflight=InflightReport(instant="20261121115950000", age_seconds=3600))
+    # Without a commit: else its spec would be kept.
+    pod, job = scene.run(commits=0, inflight=InflightReport(instant="20261121115950000", age_seconds=3600))
     with job:
         scene.await_condition("Ready", "False", "Stuck")
         scene.await_terminating(pod)
