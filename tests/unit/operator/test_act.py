@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import json
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
-from bucketingest.spec.job_report import CompactionWork
-from bucketingest_operator.act import Actor, NotLeader
+from bucketingest_operator.act import NotLeader
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
@@ -25,89 +20,13 @@ from bucketingest_operator.decide.plan import (
     EmitEvent,
     RemoveFinalizer,
     StartAttempt,
-    WriteStatus,
 )
 from bucketingest_operator.kube.api import AlreadyExists, ApiError, Conflict, NotFound
 from bucketingest_operator.kube.creation import CreationRefused
-from bucketingest_operator.kube.kinds import Kind
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.observation import Refusal
 from bucketingest_operator.resource import FINALIZER
-from support.operator.observations import NAMES, UID, attempt, bucket_ingest, input_of, resource, status_with
-
-WANTED = bucket_ingest()
-STATUS = WriteStatus(status_with(attempt(1)), "1")
-START = StartAttempt(1, input_of(WANTED), WANTED)
-WORK = CompactionWork(compaction="20261121115000000", number=3, round=1, chunks=4, size=10**10)
-COMPACT = CreateCompaction(WORK, "digest", WANTED)
-EVENT = EmitEvent("Normal", "AttemptStarting", "Starting attempt 1.", "1")
-
-
-class RecordingApi:
-    """Records its calls, and fails as a test says: by the verb and the kind, always or the first times."""
-
-    def __init__(self, **failures: ApiError | list[ApiError]) -> None:
-        self.calls: list[str] = []
-        self.bodies: list[Any] = []
-        self.failures = failures
-        self.version = 1
-        self.config_maps: list[dict[str, Any]] = []
-
-    def _called(self, verb: str, kind: Kind, name: str, body: Any = None) -> dict[str, Any]:
-        self.calls.append(f"{verb} {kind.plural} {name}")
-        self.bodies.append(body)
-        if failure := self.failures.get(f"{verb}_{kind.plural}"):
-            raise failure.pop(0) if isinstance(failure, list) else failure
-        self.version += 1
-        return {"metadata": {"name": name, "uid": f"uid-{self.version}", "resourceVersion": str(self.version)}}
-
-    async def get(self, kind: Kind, _namespace: str, name: str) -> Any:
-        return self._called("get", kind, name)
-
-    async def create(self, kind: Kind, _namespace: str, body: Any) -> Any:
-        return self._called("create", kind, body["metadata"]["name"], body)
-
-    async def apply(self, kind: Kind, _namespace: str, name: str, body: Any) -> Any:
-        return self._called("apply", kind, name, body)
-
-    async def replace(self, kind: Kind, _namespace: str, name: str, body: Any, part: str | None = None) -> Any:
-        return self._called("replace", kind, f"{name}/{part}", body)
-
-    async def patch(self, kind: Kind, _namespace: str, name: str, body: Any) -> Any:
-        return self._called("patch", kind, name, body)
-
-    async def delete(self, kind: Kind, _namespace: str, name: str, *, grace: int | None = None) -> None:
-        self._called("delete", kind, name if grace is None else f"{name} within {grace} s")
-
-    async def list(self, kind: Kind, _namespace: str, labels: str = "") -> Any:
-        self._called("list", kind, labels)
-        return self.config_maps, "1"
-
-    async def delete_all(self, kind: Kind, _namespace: str, labels: str) -> None:
-        self._called("delete_all", kind, labels)
-
-
-class Acting:
-    def __init__(
-        self, api: RecordingApi, may_act: Callable[[], bool] = lambda: True, settings: JobSettings | None = None
-    ) -> None:
-        self.counted: list[tuple[str, str]] = []
-        self.wrote: list[tuple[str, str]] = []
-        self.refusals: list[tuple[str, Refusal]] = []
-        self._actor = Actor(
-            api,  # type: ignore[arg-type]
-            settings or JobSettings(),
-            may_act=may_act,
-            count=lambda action, result: self.counted.append((action, result)),
-            identity="me",
-            refused=lambda uid, refusal: self.refusals.append((uid, refusal)),
-        )
-
-    def act(self, *actions: Action, **changes: Any) -> None:
-        def wrote(action: Action, body: dict[str, Any]) -> None:
-            self.wrote.append((type(action).__name__, body["metadata"]["resourceVersion"]))
-
-        asyncio.run(self._actor.act(resource(**changes), actions, wrote))
+from support.operator.observations import NAMES, UID, bucket_ingest, input_of
+from support.operator.recorded_actions import COMPACT, EVENT, START, STATUS, WANTED, WORK, Acting, RecordingApi
 
 
 def test_actions_are_carried_out_in_order() -> None:
@@ -183,65 +102,6 @@ def test_an_object_that_already_exists_is_no_error(kind: str) -> None:
     api = RecordingApi(**{f"create_{kind}": AlreadyExists("there", code=409)})
     Acting(api).act(START)
     assert len(api.calls) == 8
-
-
-THERE = AlreadyExists("POST: 409", code=409)
-
-
-def test_an_attempt_whose_start_was_interrupted_is_resumed_with_its_configuration() -> None:
-    api = RecordingApi(create_configmaps=[THERE], get_pods=NotFound("none", code=404))
-    annotations = {"bucketingest.dev/rpc-part": "of-before"}
-    name = NAMES.attempt(1)
-    api.config_maps = [{"metadata": {"name": name, "uid": "uid-of-before", "annotations": annotations}}]
-    Acting(api).act(START)
-    (secret,) = [body for body in api.bodies if body and body.get("kind") == "Secret"]
-    assert secret["metadata"]["name"] == NAMES.rpc_secret("of-before")
-    assert secret["metadata"]["ownerReferences"][0]["uid"] == "uid-of-before"
-    (pod,) = [body for body in api.bodies if body and body.get("kind") == "Pod"]
-    assert NAMES.rpc_secret("of-before") in str(pod["spec"]["volumes"])
-    assert not [each for each in api.calls if each.startswith("delete configmaps")]
-
-
-def test_a_secret_that_was_made_before_the_operator_ended_is_kept() -> None:
-    api = RecordingApi(create_configmaps=[THERE], create_secrets=THERE, get_pods=NotFound("none", code=404))
-    annotations = {"bucketingest.dev/rpc-part": "of-before"}
-    api.config_maps = [{"metadata": {"name": NAMES.attempt(1), "uid": "u", "annotations": annotations}}]
-    Acting(api).act(START)
-    assert api.calls[-1] == f"create pods {NAMES.driver(1)}"
-
-
-def test_a_configuration_that_names_no_secret_is_made_again_by_the_next_pass() -> None:
-    api = RecordingApi(create_configmaps=[THERE], get_pods=NotFound("none", code=404))
-    api.config_maps = [{"metadata": {"name": NAMES.attempt(1), "uid": "u"}}]
-    acting = Acting(api)
-    with pytest.raises(CreationRefused, match="rpc-part"):
-        acting.act(START)
-    assert api.calls[-1] == f"delete configmaps {NAMES.attempt(1)}"
-    acting.act(START)
-    assert api.calls[-1] == f"create pods {NAMES.driver(1)}"
-
-
-def test_an_attempt_whose_driver_exists_keeps_its_configuration_and_its_secret() -> None:
-    api = RecordingApi(create_configmaps=THERE)
-    acting = Acting(api)
-    acting.act(START)
-    assert api.calls[-1] == f"get pods {NAMES.driver(1)}"
-    assert not [each for each in api.calls if each.startswith(("create secrets", "delete"))]
-    assert acting.counted == [("StartAttempt", "done")]
-
-
-def test_a_secret_that_somebody_else_made_is_never_used() -> None:
-    api = RecordingApi(create_secrets=[THERE])
-    acting = Acting(api)
-    with pytest.raises(CreationRefused) as caught:
-        acting.act(START)
-    (made,) = [body["metadata"]["name"] for body in api.bodies if body and body["kind"] == "Secret"]
-    assert caught.value.sentence.startswith(f"The Secret {made} exists, and the operator did not make it")
-    assert not [each for each in api.calls if each.startswith("create pods")]
-    assert api.calls[-1] == f"delete configmaps {NAMES.attempt(1)}"
-    acting.act(START)
-    assert made not in api.calls[-1]
-    assert {each for each in api.calls if each.startswith("create secrets")} > {f"create secrets {made}"}
 
 
 DELETIONS: Sequence[Action] = (
@@ -384,29 +244,6 @@ def test_a_compactions_job_that_exists_is_no_failure() -> None:
     acting.act(COMPACT, DeleteCompaction("orders-compaction-3-1"))
     assert acting.refusals == []
     assert acting.counted == [("CreateCompaction", "done"), ("DeleteCompaction", "done")]
-
-
-def test_every_attempt_gets_a_secret_of_256_bits_that_no_other_has_and_that_is_in_no_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    made = set()
-    for _ in range(2):
-        api = RecordingApi()
-        with caplog.at_level("DEBUG"):
-            Acting(api).act(START)
-        (secret,) = [body for body in api.bodies if body and body["kind"] == "Secret"]
-        (value,) = [base64.b64decode(each).decode() for each in secret["data"].values()]
-        assert len(bytes.fromhex(value)) == 32
-        (owner,) = secret["metadata"]["ownerReferences"]
-        # That of the answer: the configuration goes with the attempt, and the Secret with it.
-        assert (owner["kind"], owner["name"], owner["uid"][:4]) == ("ConfigMap", NAMES.attempt(1), "uid-")
-        others = [body for body in api.bodies if body is not secret]
-        using = [body for body in others if secret["metadata"]["name"] in json.dumps(body)]
-        assert [body["kind"] for body in using] == ["ConfigMap", "Pod"]
-        assert value not in json.dumps(others)
-        assert value not in caplog.text
-        made |= {value, secret["metadata"]["name"]}
-    assert len(made) == 4
 
 
 def test_without_network_policies_that_of_an_earlier_attempt_is_deleted() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 Find = Callable[[dict[str, Any]], list[str]]
 RATE = {"rate": {"rowsPerSecond": 5}}
-REGISTRY = {"url": "http://registry:8081"}
 
 
 def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
@@ -88,56 +87,6 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             {"spec.format": {"type": "json", "schema": "a STRING", "confluentSchemaId": 7}},
             "spec.format.confluentSchemaId: is not allowed for json; allowed: format.type avro",
             id="Confluent's header before JSON",
-        ),
-        pytest.param(
-            {"spec.format": {"type": "json", "schema": "a STRING", "registry": REGISTRY}},
-            "spec.format.registry: is not allowed for json; allowed: format.type avro",
-            id="registry for JSON",
-        ),
-        pytest.param(
-            {"spec.format": {"type": "protobuf", "registry": REGISTRY}},
-            'spec.format.type: is "protobuf"; allowed: json or avro',
-            id="Protobuf",
-        ),
-        pytest.param(
-            {"spec.format": {"type": "avro"}},
-            "spec.format.schema: is required; allowed: text of 1 to 262144 characters, or for avro a registry",
-            id="neither schema nor registry",
-        ),
-        pytest.param(
-            {"spec.format": {"type": "avro", "confluentSchemaId": 1, "registry": REGISTRY}},
-            "spec.format.confluentSchemaId: is not allowed with registry, which knows every id; "
-            "allowed: one of the two",
-            id="one schema's id beside a registry",
-        ),
-        pytest.param(
-            {
-                "spec.source.kafka": {"bootstrapServers": "kafka:9092", "topicPattern": "orders.*"},
-                "spec.format": {"type": "avro", "registry": REGISTRY},
-            },
-            "spec.format.registry.subject: is required: subjects are named after topics, and not exactly one topic is "
-            "named; allowed: a subject, or format.schema",
-            id="subject of no topic",
-        ),
-        pytest.param(
-            {"spec.format": {"type": "avro", "registry": {**REGISTRY, "subjectStrategy": "RecordName"}}},
-            "spec.format.registry.recordName: is required for subjectStrategy RecordName; "
-            "allowed: format.schema, or subject",
-            id="subject of no record",
-        ),
-        pytest.param(
-            {"spec.format": {"type": "avro", "registry": {**REGISTRY, "recordName": "a.B"}}},
-            "spec.format.registry.recordName: is for subjectStrategy RecordName and TopicRecordName without subject",
-            id="record of a topic's subject",
-        ),
-        *(
-            pytest.param(
-                {"spec.format": {"type": "avro", "registry": {"url": url}}},
-                f'spec.format.registry.url: is "{url}"; allowed: the registry\'s http or https URL without user, query '
-                "and final slash, such as https://registry:8081",
-                id=url,
-            )
-            for url in ("ftp://registry", "http://me:secret@registry", "http://registry/?a=b", "http://registry/")
         ),
         pytest.param(
             {"spec.table.lock": {"leaseValidity": "90s"}},
