@@ -30,11 +30,12 @@ def manifests(spec: dict[str, Any] | None = None) -> Manifests:
 
 
 def attempt_objects(made: Manifests, number: int) -> list[dict[str, Any]]:
-    """In the order of their creation."""
+    """The driver's pod last, as when they are created."""
     given = input_of(made.wanted)
     config_map = made.config_map(number, given)
     secret = made.rpc_secret("0123", {"metadata": {**config_map["metadata"], "uid": "config"}})
-    return [*made.rights(), config_map, secret, *made.driver(number, given)]
+    rights = [*made.identity(), made.role(), made.role_binding()]
+    return [*rights, config_map, secret, made.service(number), made.driver_pod(number, given)]
 
 
 def pod_specs() -> dict[str, dict[str, Any]]:

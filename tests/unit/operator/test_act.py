@@ -34,13 +34,16 @@ def test_actions_are_carried_out_in_order() -> None:
     Acting(api).act(STATUS, START, EVENT)
     assert [each.rpartition(" ")[0] for each in api.calls] == [
         "replace bucketingests",
+        # at the same time
+        "create configmaps",
         "apply networkpolicies",
         "apply serviceaccounts",
         "apply roles",
-        "apply rolebindings",
-        "create configmaps",
-        "create secrets",
         "create services",
+        # at the same time
+        "create secrets",
+        "apply rolebindings",
+        # last
         "create pods",
         "create events",
     ]

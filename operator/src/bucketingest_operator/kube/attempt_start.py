@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from bucketingest_operator.kube.api import AlreadyExists, Api, NotFound, Object
 from bucketingest_operator.kube.creation import CreationRefused, create, create_all
@@ -30,25 +32,53 @@ async def start_attempt(
         ApiError: A creation failed; those after it were not tried.
     """
     made = made_with(secrets.token_hex(SECRET_NAME_BYTES))
-    if made.settings.network_policy:
-        await create_all(api, [made.network_policy()])
-    else:
-        with suppress(NotFound):
-            await api.delete(NETWORK_POLICIES, made.namespace, made.names.base)
-    await create_all(api, made.rights())
-    value = secrets.token_hex(SECRET_BYTES)
-    try:
-        kept = await create(api, made.config_map(number, attempt_input))
-    except AlreadyExists:
+    # What nothing else here needs comes at the same time: a busy API server answers each call late.
+    (kept, is_new), *_ = await _together(
+        _config_map(api, made, number, attempt_input),
+        _network_policy(api, made),
+        create_all(api, [*made.identity(), made.role(), made.service(number)]),
+    )
+    if not is_new:
         if await _exists(api, made, number):
             return
         # An earlier pass got no further, or no answer. Its ConfigMap names a Secret that may not exist yet.
         kept = await _kept_config_map(api, made, number)
         made = made_with(kept["metadata"]["annotations"][RPC_PART])
-        await create_all(api, [made.rpc_secret(value, kept)])
-    else:
-        await _create_secret(api, made.rpc_secret(value, kept), kept)
-    await create_all(api, made.driver(number, attempt_input))
+    secret = made.rpc_secret(secrets.token_hex(SECRET_BYTES), kept)
+    await _together(
+        _create_secret(api, secret, kept) if is_new else create_all(api, [secret]),
+        create_all(api, [made.role_binding()]),  # the API server looks for the role that it names
+    )
+    await create_all(api, [made.driver_pod(number, attempt_input)])
+
+
+async def _together(*calls: Coroutine[Any, Any, Any]) -> list[Any]:
+    """Results of all. Waits for all of them also if one fails, so that nothing goes on behind the next pass.
+
+    Raises the first CreationRefused, which a person must read, else the first error.
+    """
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    errors = [each for each in results if isinstance(each, BaseException)]
+    for error in sorted(errors, key=lambda each: not isinstance(each, CreationRefused)):
+        raise error
+    return results
+
+
+async def _config_map(api: Api, made: Manifests, number: int, attempt_input: AttemptInput) -> tuple[Object, bool]:
+    """The attempt's ConfigMap, and whether it was made now."""
+    wanted = made.config_map(number, attempt_input)
+    try:
+        return await create(api, wanted), True
+    except AlreadyExists:
+        return wanted, False
+
+
+async def _network_policy(api: Api, made: Manifests) -> None:
+    if made.settings.network_policy:
+        await create_all(api, [made.network_policy()])
+        return
+    with suppress(NotFound):
+        await api.delete(NETWORK_POLICIES, made.namespace, made.names.base)
 
 
 async def _exists(api: Api, made: Manifests, number: int) -> bool:

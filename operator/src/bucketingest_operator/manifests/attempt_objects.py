@@ -87,17 +87,9 @@ class Manifests:
         named = self.settings.account
         return not named or f"{self.namespace}/{named}" in self.settings.allowed_accounts
 
-    def rights(self) -> list[Manifest]:
-        """The identity of the pods and its rights, which outlive an attempt."""
-        return [*self.identity(), self.role(), self.role_binding()]
-
     def identity(self) -> list[Manifest]:
         """The identity of driver, executors and Jobs: nothing if the resource names one that there is."""
         return [] if self.settings.account else [self.service_account()]
-
-    def driver(self, number: int, attempt_input: AttemptInput) -> list[Manifest]:
-        """What an attempt has beside its configuration and its Secret: the pod last."""
-        return [self.service(number), self.driver_pod(number, attempt_input)]
 
     def service_account(self) -> Manifest:
         """The identity that the operator makes."""

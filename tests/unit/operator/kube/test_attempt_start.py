@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from bucketingest_operator.kube.api import AlreadyExists, NotFound
+from bucketingest_operator.kube.api import AlreadyExists, ApiError, NotFound
 from bucketingest_operator.kube.creation import CreationRefused
 from support.operator.observations import NAMES
 from support.operator.recorded_actions import START, Acting, RecordingApi
@@ -43,7 +43,7 @@ def test_a_configuration_that_names_no_secret_is_made_again_by_the_next_pass() -
     acting = Acting(api)
     with pytest.raises(CreationRefused, match="rpc-part"):
         acting.act(START)
-    assert api.calls[-1] == f"delete configmaps {NAMES.attempt(1)}"
+    assert f"delete configmaps {NAMES.attempt(1)}" in api.calls
     acting.act(START)
     assert api.calls[-1] == f"create pods {NAMES.driver(1)}"
 
@@ -65,10 +65,19 @@ def test_a_secret_that_somebody_else_made_is_never_used() -> None:
     (made,) = [body["metadata"]["name"] for body in api.bodies if body and body["kind"] == "Secret"]
     assert caught.value.sentence.startswith(f"The Secret {made} exists, and the operator did not make it")
     assert not [each for each in api.calls if each.startswith("create pods")]
-    assert api.calls[-1] == f"delete configmaps {NAMES.attempt(1)}"
+    assert f"delete configmaps {NAMES.attempt(1)}" in api.calls
     acting.act(START)
     assert made not in api.calls[-1]
     assert {each for each in api.calls if each.startswith("create secrets")} > {f"create secrets {made}"}
+
+
+def test_what_a_person_must_read_wins_over_other_failures_and_nothing_goes_on_behind() -> None:
+    quota = ApiError("", code=403, sentence="exceeded quota")
+    api = RecordingApi(create_configmaps=ApiError("", code=500, sentence="etcd is gone"), create_services=quota)
+    with pytest.raises(CreationRefused) as caught:
+        Acting(api).act(START)
+    assert "exceeded quota" in caught.value.sentence
+    assert not [each for each in api.calls if "pods" in each or "secrets" in each]
 
 
 def test_every_attempt_gets_a_secret_of_256_bits_that_no_other_has_and_that_is_in_no_log(

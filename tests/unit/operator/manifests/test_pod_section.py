@@ -113,7 +113,6 @@ def test_a_named_account_is_that_of_every_pod_and_gets_the_drivers_rights() -> N
         assert pod["spec"]["serviceAccountName"] == "lake", role
     made = Manifests(bucket_ingest({"pod": {"serviceAccountName": "lake"}}), "shop", UID, SETTINGS)
     assert made.identity() == []
-    assert [each["kind"] for each in made.rights()] == ["Role", "RoleBinding"]
     assert made.role_binding()["subjects"] == [{"kind": "ServiceAccount", "name": "lake", "namespace": "shop"}]
     conf = made.config_map(1, input_of(made.wanted))["data"]["spark-defaults.conf"]
     assert "spark.kubernetes.authenticate.executor.serviceAccountName lake\n" in conf
