@@ -30,8 +30,6 @@ CREDENTIALS = "storage-credentials"
 BUCKET = "lake"
 TIMES: list[str] = []
 """Waiting times of pipelines, for the summary."""
-REMOVED: list[Pipeline] = []
-"""Pipelines that are being deleted beside the next test."""
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
@@ -138,8 +136,6 @@ def release(cluster: Cluster, kube: Kube, credentials: Manifest, values: Manifes
     )
     install(cluster, values)
     yield cluster
-    for pipeline in REMOVED:
-        pipeline.wait_until_gone()
     if not isinstance(cluster, EmbeddedCluster):
         kube.kubectl("delete", "namespace", NAMESPACE)
 
@@ -194,5 +190,4 @@ def _remove(pipelines: Sequence[Pipeline]) -> None:
     for pipeline in pipelines:
         if pipeline.took:
             TIMES.append(f"{pipeline.name}: " + ", ".join(f"{what} {took} s" for what, took in pipeline.took.items()))
-        pipeline.ask_to_remove()
-        REMOVED.append(pipeline)
+        pipeline.remove()

@@ -160,23 +160,14 @@ class Pipeline:
         assert not found.wrong, "\n".join([*found.wrong, self.state()])
         self._traffic = None
 
-    def ask_to_remove(self) -> None:
-        """Delete the resource, and wait for nothing."""
-        if self.get() is not None:
-            self.kube.delete(self.namespace, self.name)
-
     def remove(self) -> None:
         """Delete the resource, and wait until it and its pods are gone."""
         uid = (self.get() or {}).get("metadata", {}).get("uid")
         if uid is None:
             return
-        self.ask_to_remove()
-        self.wait_until_gone()
-        self.wait("pods gone", lambda: not self.kube.pods(self.namespace, {UID_LABEL: uid}))
-
-    def wait_until_gone(self) -> None:
-        """Wait until the resource is gone. The operator lets it go when its driver has ended."""
+        self.kube.delete(self.namespace, self.name)
         self.wait("resource gone", lambda: self.get() is None)
+        self.wait("pods gone", lambda: not self.kube.pods(self.namespace, {UID_LABEL: uid}))
 
     def state(self) -> str:
         """The state that explains a failure."""

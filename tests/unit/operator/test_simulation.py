@@ -261,5 +261,5 @@ class OperatorUnderFire(RuleBasedStateMachine):
             assert (job.number, job.round) == (wanted.number, wanted.round)
 
 
-OperatorUnderFire.TestCase.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
+OperatorUnderFire.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 TestOperatorUnderFire = OperatorUnderFire.TestCase

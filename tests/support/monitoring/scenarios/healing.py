@@ -128,8 +128,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         "BucketIngestSpecNotProven",
         "a changed spec does not commit, a person corrects it",
         _condition("Degraded", "-1x5 0x10 1x20 0x20"),
-        fires_at=("19m", "30m"),
-        silent_at=("4m", "14m", "40m"),
+        fires_at=("10m", "18m"),
+        silent_at=("4m", "9m", "21m"),
     ),
     Scenario(
         "BucketIngestRestartStorm",

@@ -56,7 +56,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
     return pa.table([to_arrow(field, [row[field.name] for row in rows]) for field in schema], schema=schema)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tables(), st.data())
 def test_any_rows_are_decoded_as_fastavro_decodes_them(table: pa.Table, data: st.DataObject) -> None:
     rows = [datum for chunk in encode_rows(table) for datum in chunk.to_pylist()]

@@ -45,7 +45,7 @@ def tables(draw: st.DrawFn) -> tuple[pa.Table, list[dict[str, Any]]]:
     return pa.table(columns, schema=schema).slice(skipped), rows[skipped:]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(tables())
 def test_any_rows_are_encoded_as_fastavro_encodes_them(case: tuple[pa.Table, list[dict[str, Any]]]) -> None:
     table, rows = case
@@ -53,7 +53,7 @@ def test_any_rows_are_encoded_as_fastavro_encodes_them(case: tuple[pa.Table, lis
     assert encoded(table) == by_fastavro(table, [to_avro(kind, row) for row in rows])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tables())
 def test_any_rows_are_read_back_by_fastavro(case: tuple[pa.Table, list[dict[str, Any]]]) -> None:
     table, rows = case

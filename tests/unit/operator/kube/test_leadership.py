@@ -175,7 +175,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_two_never_lead_at_the_same_time(steps: list[tuple[int, str | None, float, float]]) -> None:
     world = World()
     candidates = [Candidate(world, name) for name in "ab"]
