@@ -148,7 +148,7 @@ class TableWatch:
         plan = self._table.objects[f"{root}plan"].content.partition(b"\n")[2]
         instants = self._read().instants
         own = next((t for t, each in instants.compactions.items() if each == record(plan)), None)
-        if own is None or self._is_begun_by_another(own):
+        if own is None or self._is_started_by_another(own):
             return
         for time, other in instants.compactions.items():
             both = _groups(other) & _groups(instants.compactions[own])
@@ -156,7 +156,7 @@ class TableWatch:
             if time != own and both and since < looked:
                 yield f"{sorted(both)} are in two pending compactions: {own} and {time}"
 
-    def _is_begun_by_another(self, compaction: str) -> bool:
+    def _is_started_by_another(self, compaction: str) -> bool:
         """Whether another writer was faster than our look at what came before: it carries it out, whatever we say."""
         inflight = f"{TIMELINE}{compaction}.compaction.inflight"
         return inflight in self._table.objects and not self._table.creators.get(inflight, "").startswith(_OWN)
