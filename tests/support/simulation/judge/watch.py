@@ -134,7 +134,7 @@ class TableWatch:
             each.request_time > instant
             and each.extra.get("bucketingest.pipeline") == own.extra["bucketingest.pipeline"]
             for each in active.values()
-        ):
+        ) and not self._is_kept(instant, own.extra["bucketingest.ranges"]):
             yield f"{instant} is archived, the newest position of its pipeline"
         if any(time[:17] <= instant and self._since(f"{TIMELINE}{time}") < looked for time in instants.savepoints):
             yield f"{instant} is archived, which is not older than a savepoint"
@@ -142,6 +142,11 @@ class TableWatch:
             for parts in table.groups.values():
                 for log in (log for part in parts for log in part.logs if log.instant == instant):
                     yield f"{instant} is archived, and {log.path} is in a slice"
+
+    def _is_kept(self, instant: str, ranges: str) -> bool:
+        """Whether the position as of this instant is stored beside the timeline."""
+        kept = (o.content for path, o in self._table.objects.items() if path.endswith(f"/position/{instant}"))
+        return json.loads(ranges)[-1] in [json.loads(content) for content in kept]
 
     def _second_operations(self, root: str, looked: int) -> Iterator[str]:
         """A compaction may be carried out although a file group of it was in another pending one."""
