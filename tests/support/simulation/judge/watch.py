@@ -130,11 +130,15 @@ class TableWatch:
         if (older := instants.first_active) != instant:
             yield f"{instant} is archived before {older}: readers take all between for uncommitted"
         own = active[instant]
-        if "bucketingest.ranges" in own.extra and not any(
-            each.request_time > instant
-            and each.extra.get("bucketingest.pipeline") == own.extra["bucketingest.pipeline"]
-            for each in active.values()
-        ) and not self._is_kept(instant, own.extra["bucketingest.ranges"]):
+        if (
+            "bucketingest.ranges" in own.extra
+            and not any(
+                each.request_time > instant
+                and each.extra.get("bucketingest.pipeline") == own.extra["bucketingest.pipeline"]
+                for each in active.values()
+            )
+            and not self._is_kept(instant, own.extra["bucketingest.ranges"])
+        ):
             yield f"{instant} is archived, the newest position of its pipeline"
         if any(time[:17] <= instant and self._since(f"{TIMELINE}{time}") < looked for time in instants.savepoints):
             yield f"{instant} is archived, which is not older than a savepoint"

@@ -45,8 +45,9 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
     """Delete base files of the compaction that are not in its commit, then markers and heartbeat.
 
     Lists every partition of the plan. Nothing is deleted while the compaction is pending, or is just leaving the
-    timeline, or has completed and is neither there nor in the history: what belongs to it is then not known. Nor in a file group
-    whose base file in the commit is gone: another writer, who took the compaction for dead, may be making it again.
+    timeline, or has completed and is neither there nor in the history: what belongs to it is then not known. Nor in a
+    file group whose base file in the commit is gone: another writer, who took the compaction for dead, may be making it
+    again.
     """
     record = journal.plan(number)
     if record is None:
