@@ -144,7 +144,7 @@ class Executors:
     Attributes:
         message: Why one of them does not start.
         refused: Why the API server creates none, in its words; "" if it does, or if that is not known.
-        secret_gone: One of them, or the driver, waits for the Secret of Spark's ports, which somebody has deleted.
+        secret_gone: One of them, or the driver, waits for the Secret of Spark's ports, which was deleted.
     """
 
     running: int = 0

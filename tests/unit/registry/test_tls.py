@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -14,8 +13,6 @@ from bucketingest.registry.client import RegisteredSchema, RegistryClient
 from bucketingest.registry.credentials import Credentials
 from bucketingest.registry.errors import RegistryUnavailable
 from support.registry.http_registry import HttpRegistry, http_registry
-
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
 
 
 def certificate(folder: Path, address: str) -> tuple[Path, Path]:

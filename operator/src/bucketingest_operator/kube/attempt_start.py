@@ -1,4 +1,4 @@
-"""Starts an attempt: creates what its driver needs, the driver last, and resumes what another operator has begun."""
+"""Starts an attempt: creates what its driver needs, the driver last, and resumes what another operator has started."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def start_attempt(
         attempt_input: What the attempt is started with.
 
     Raises:
-        CreationRefused: A rule of the cluster refuses an object, or somebody else has made it.
+        CreationRefused: A rule of the cluster refuses an object, or another writer has made it.
         ApiError: A creation failed; those after it were not tried.
     """
     made = made_with(secrets.token_hex(SECRET_NAME_BYTES))
@@ -105,8 +105,8 @@ async def _kept_config_map(api: Api, made: Manifests, number: int) -> Object:
 
 
 async def _create_secret(api: Api, secret: Object, config_map: Object) -> None:
-    """One that somebody else made is not used: he knows what is in it. The ConfigMap that names it goes: the next pass
-    must not take it for one that was made before the operator ended.
+    """A Secret that another writer made is not used: that writer knows its content. Its ConfigMap is
+    deleted: the next pass must not take the Secret for one that was made before the operator ended.
     """
     try:
         await create(api, secret)

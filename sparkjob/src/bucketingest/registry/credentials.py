@@ -32,7 +32,7 @@ class Credentials:
     """Texts that no output may have."""
 
     def context(self) -> ssl.SSLContext:
-        """Checks the registry's certificate and name. Raises ssl.SSLError for certificates that are none."""
+        """Checks the registry's certificate and name. Raises ssl.SSLError for text that is no certificate."""
         return ssl.create_default_context(cadata=self.certificates)
 
 

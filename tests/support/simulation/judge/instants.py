@@ -16,6 +16,7 @@ from support.simulation.records import record
 
 TIMELINE: Final = ".hoodie/timeline/"
 HISTORY: Final = ".hoodie/timeline/history/"
+_LOG: Final = re.compile(r"_(\d{17})\.log\.")
 _NAME: Final = re.compile(r"(\d{17})(?:_(\d{17}))?\.([a-z]+)(?:\.(requested|inflight))?")
 _WRITES: Final = ("deltacommit", "commit", "compaction", "replacecommit", "inflight")
 _NO_SCHEMA: Final = ("COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX")
@@ -95,6 +96,13 @@ class Instants:
     def by_completion(self) -> list[Instant]:
         """The completed instants in the order in which they became visible."""
         return sorted(self.completed.values(), key=lambda each: (each.completion_time, each.request_time))
+
+    @functools.cached_property
+    def compacted(self) -> frozenset[str]:
+        """Instants with log files in the plans of compactions that are on the timeline."""
+        operations = (each for plan in self.plans.values() for each in plan["operations"] or ())
+        names = (name for each in operations for name in each["deltaFilePaths"] or ())
+        return frozenset(match[1] for name in names if (match := _LOG.search(name)) is not None)
 
     @functools.cached_property
     def schema(self) -> str | None:

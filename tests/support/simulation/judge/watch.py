@@ -130,10 +130,14 @@ class TableWatch:
         if (older := instants.first_active) != instant:
             yield f"{instant} is archived before {older}: readers take all between for uncommitted"
         own = active[instant]
-        if "bucketingest.ranges" in own.extra and not any(
-            each.request_time > instant
-            and each.extra.get("bucketingest.pipeline") == own.extra["bucketingest.pipeline"]
-            for each in active.values()
+        if (
+            "bucketingest.ranges" in own.extra
+            and not any(
+                each.request_time > instant
+                and each.extra.get("bucketingest.pipeline") == own.extra["bucketingest.pipeline"]
+                for each in active.values()
+            )
+            and not self._is_kept(instant, own.extra["bucketingest.ranges"])
         ):
             yield f"{instant} is archived, the newest position of its pipeline"
         if any(time[:17] <= instant and self._since(f"{TIMELINE}{time}") < looked for time in instants.savepoints):
@@ -143,12 +147,17 @@ class TableWatch:
                 for log in (log for part in parts for log in part.logs if log.instant == instant):
                     yield f"{instant} is archived, and {log.path} is in a slice"
 
+    def _is_kept(self, instant: str, ranges: str) -> bool:
+        """Whether the position as of this instant is stored beside the timeline."""
+        kept = (o.content for path, o in self._table.objects.items() if path.endswith(f"/position/{instant}"))
+        return json.loads(ranges)[-1] in [json.loads(content) for content in kept]
+
     def _second_operations(self, root: str, looked: int) -> Iterator[str]:
         """A compaction may be carried out although a file group of it was in another pending one."""
         plan = self._table.objects[f"{root}plan"].content.partition(b"\n")[2]
         instants = self._read().instants
         own = next((t for t, each in instants.compactions.items() if each == record(plan)), None)
-        if own is None or self._is_begun_by_another(own):
+        if own is None or self._is_started_by_another(own):
             return
         for time, other in instants.compactions.items():
             both = _groups(other) & _groups(instants.compactions[own])
@@ -156,7 +165,7 @@ class TableWatch:
             if time != own and both and since < looked:
                 yield f"{sorted(both)} are in two pending compactions: {own} and {time}"
 
-    def _is_begun_by_another(self, compaction: str) -> bool:
+    def _is_started_by_another(self, compaction: str) -> bool:
         """Whether another writer was faster than our look at what came before: it carries it out, whatever we say."""
         inflight = f"{TIMELINE}{compaction}.compaction.inflight"
         return inflight in self._table.objects and not self._table.creators.get(inflight, "").startswith(_OWN)

@@ -192,7 +192,7 @@ def test_a_schema_that_is_none_is_the_reason() -> None:
             record({"type": "enum", "name": "E", "symbols": ["A", "B"]}),
             record({"type": "enum", "name": "E", "symbols": ["A"]}),
             b"\2",
-            "field x, byte 6: symbol 1 is none of the column's",
+            "field x, byte 6: symbol 1 is not one of the column's",
         ),
         (
             record(["int", "string"]),

@@ -20,7 +20,7 @@ from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.commit import ready_commit
-from bucketingest.services.compaction.facts import read_facts
+from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
 from bucketingest.services.compaction.holder import KEPT_FOR
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
@@ -28,7 +28,7 @@ from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import NewerFormat
 from support.storage.crashing_storage import Crash, CrashingStorage
-from support.tables.other_writers import add_column, next_time, replace_file_groups
+from support.tables.other_writers import add_column, archive, commit, next_time, replace_file_groups
 from support.tables.services.compactions import (
     Written,
     commit_at,
@@ -136,6 +136,25 @@ def test_a_base_file_that_comes_late_is_deleted(given: Written) -> None:
     assert doubled_base_files(given.storage) != []
     holder(given.storage).sweep_old()
     given.unchanged()
+
+
+def test_what_comes_late_goes_although_the_timeline_begins_later(given: Written) -> None:
+    """A restore took the compaction away, so the history has nothing of it when the timeline has passed its time."""
+    work = started(given.storage)
+    execute(given.storage, work)
+    (first, *_) = sorted(marked_files(given.storage, work.compaction))
+    content = given.storage.get(first)
+    for state in (State.INFLIGHT, State.REQUESTED):
+        given.storage.delete(path_of(Instant(work.compaction, COMPACTION, state)))
+    assert finish(given.storage) == [End.GONE]
+    archive(given.table)
+    commit(given.table, CommitMetadata())
+    assert given.table.timeline().is_archived(work.compaction)
+    given.storage.create(first, content)
+    heartbeat.beat(given.storage, work.compaction, HEARTBEAT)
+    holder(given.storage).sweep_old()
+    assert not given.storage.exists(first)
+    assert heartbeat.last_beat(given.storage, work.compaction) is None
 
 
 def test_base_files_that_another_writer_makes_again_stay(given: Written) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+
 import pytest
 
 from bucketingest.hudi.rollback.plan import RollbackPlan
@@ -10,6 +13,7 @@ from bucketingest.hudi.timeline.instant import DELTA_COMMIT, ROLLBACK
 from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import StartVerdict
+from bucketingest.write.errors import WriteError
 from bucketingest.write.rows.dead_letter_files import STAGING_DIRECTORY, staged_path
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
@@ -91,6 +95,43 @@ def test_letters_of_instants_after_a_hole_are_withdrawn_too_and_those_before_it_
     assert len(table.published_letters()) == 1
     again.go_on((offsets(2, 4), ROWS), (offsets(4, 6), ROWS))
     assert len(table.published_letters()) == 3
+
+
+def test_letters_that_a_dead_attempt_publishes_late_go_with_the_next_start(table: TestTable) -> None:
+    """Its request was on the way while its instant, after a hole, was ingested again."""
+    attempt = table.attempt()
+    for start in range(0, 4, 2):
+        attempt.run(offsets(start, start + 2), ROWS)
+    first, second = sorted(instant.request_time for instant in table.timeline().completed_commits)
+    (late,) = [info.path for info in table.dead_letters.list("") if info.path.startswith(second)]
+    content = table.dead_letters.get(late)
+    roll_back_completed(table, first)
+    table.attempt().go_on((offsets(0, 2), ROWS), (offsets(2, 4), ROWS))
+    assert len(table.published_letters()) == 2
+    table.dead_letters.put(late, content)
+    table.attempt()
+    assert len(table.published_letters()) == 2
+    assert not table.dead_letters.exists(late)
+
+
+def test_letters_that_a_paused_attempt_publishes_late_are_withdrawn_by_it(table: TestTable) -> None:
+    """Meanwhile its instant, after a hole, was ingested again."""
+
+    class Paused(CrashingStorage):
+        def _change(self, path: str, act: Callable[[], None]) -> None:
+            instants = sorted(instant.request_time for instant in table.timeline().completed_commits)
+            if len(instants) == 2 and path.startswith(instants[1]):
+                roll_back_completed(table, instants[0])
+                table.attempt().go_on((offsets(0, 2), ROWS), (offsets(2, 4), ROWS))
+                assert len(table.published_letters()) == 2
+            super()._change(path, act)
+
+    paused = table.attempt(dead_letters=Paused(table.dead_letters, -1, after_effect=False))
+    paused.run(offsets(0, 2), ROWS)
+    with suppress(WriteError):
+        paused.run(offsets(2, 4), ROWS)
+    assert len(table.timeline().completed_commits) > 2
+    assert len(table.published_letters()) == 2
 
 
 def test_letters_that_were_not_published_when_their_instant_was_rolled_back_come_once(table: TestTable) -> None:

@@ -272,7 +272,7 @@ def _read_symbol(symbols: list[str | None], data: bytes, at: int) -> tuple[str, 
     if not 0 <= number < len(symbols):
         raise Undecodable(at, f"an enum of {len(symbols)} has no symbol {number}")
     if (symbol := symbols[number]) is None:
-        raise Undecodable(at, f"symbol {number} is none of the column's")
+        raise Undecodable(at, f"symbol {number} is not one of the column's")
     return symbol, end
 
 

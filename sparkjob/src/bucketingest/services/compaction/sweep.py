@@ -44,9 +44,10 @@ class Swept:
 def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
     """Delete base files of the compaction that are not in its commit, then markers and heartbeat.
 
-    Lists every partition of the plan. Nothing is deleted while the compaction is pending, or older than the timeline
-    and not in the history, or is just leaving the timeline: what belongs to it is then not known. Nor in a file group
-    whose base file in the commit is gone: another writer, who took the compaction for dead, may be making it again.
+    Lists every partition of the plan. Nothing is deleted while the compaction is pending, or is just leaving the
+    timeline, or has completed and is neither there nor in the history: what belongs to it is then not known. Nor in a
+    file group whose base file in the commit is gone: another writer, who took the compaction for dead, may be making it
+    again.
     """
     record = journal.plan(number)
     if record is None:
@@ -64,7 +65,8 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
     if found is not None and not found.is_completed:
         return Swept(number)
     commits = [*completed_commits(storage, compaction).values()] or archived_commits(storage, compaction)
-    if not commits and (found is not None or timeline.is_archived(compaction)):
+    not_complete = journal.done(number) in (End.GONE, End.VOID)  # so the history need not have it
+    if not commits and (found is not None or (timeline.is_archived(compaction) and not not_complete)):
         return Swept(number)
     stats = tuple(chain.from_iterable(chain.from_iterable(commit.write_stats.values()) for commit in commits))
     kept = frozenset(stat.path for stat in stats)

@@ -85,18 +85,20 @@ def refused_messages(batches: Iterable[pa.RecordBatch], decoder: MessageDecoder)
 def marked_messages(
     batches: Iterable[pa.RecordBatch], decoder: MessageDecoder, *, data: str, bad: str, detail: str
 ) -> Iterator[pa.RecordBatch]:
-    """All messages with three further columns: the row, null if the message is none; whether it is none; and why."""
+    """All messages with three further columns: the row, null if the message cannot be decoded; whether so; and why."""
     for block in blocks(batches):
         decoded = decoder.blocks.decode(block.column(VALUE))
         is_bad = np.zeros(block.num_rows, np.bool_)
         is_bad[[each.number for each in decoded.refused]] = True
         places = np.cumsum(~is_bad) - 1
         rows = pa.StructArray.from_arrays(decoded.rows.columns, fields=list(decoded.rows.schema))
-        why = {each.number: decoder.detail(each) for each in decoded.refused}
+        why = np.full(block.num_rows, None, object)
+        for each in decoded.refused:
+            why[each.number] = decoder.detail(each)
         columns: dict[str, pa.Array] = dict(zip(block.schema.names, block.columns, strict=True))
         columns[data] = rows.take(pa.array(places, mask=is_bad))
         columns[bad] = pa.array(is_bad)
-        columns[detail] = pa.array([why.get(number) for number in range(block.num_rows)], pa.string())
+        columns[detail] = pa.array(why, pa.string()) if decoded.refused else pa.nulls(block.num_rows, pa.string())
         yield pa.RecordBatch.from_pydict(columns)
 
 

@@ -15,6 +15,7 @@ absent, so of two attempts exactly one decides, and the other reads what was dec
     instants/<instant>/aborted                 an abort was carried out: late files of the instant may still appear
     instants/<instant>/overtaken               what came before it though it was decided first: its rows count as not in
                                                the table, whether or not it was completed
+    instants/<instant>/withdrawn               its rows were ingested again, so its dead letters came again too
     instants/<instant>/done                    the decision has been carried out
     audited/<compaction>                       its plan was searched for our log files that it leaves out
     position/<instant>                         where it was when its instants were archived, and this was the newest
@@ -210,6 +211,14 @@ class Journal:
     def is_overtaken(self, instant: str) -> bool:
         """Whether the instant's rows count as not in the table."""
         return self._storage.exists(self._path(instant, "overtaken"))
+
+    def mark_withdrawn(self, instant: str) -> None:
+        """The instant's dead letters do not stay published from now on, even if a late request publishes them."""
+        created(self._storage, self._path(instant, "withdrawn"), b"")
+
+    def letters_come_again(self, instant: str) -> bool:
+        """Whether the instant's dead letters come again in a later instant, with its rows."""
+        return self.is_overtaken(instant) or self._storage.exists(self._path(instant, "withdrawn"))
 
     def archived(self, active: Collection[str]) -> Iterator[Committed]:
         """The committed instants that are not among the active ones, as far as the journal still has them."""

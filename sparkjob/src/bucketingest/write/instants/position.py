@@ -78,6 +78,7 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
     overtaken = {
         time for time, objects in objects_by_instant.items() if "overtaken" in objects and "aborted" not in objects
     }
+    withdrawn = {time for time, objects in objects_by_instant.items() if "withdrawn" in objects}
     rolled_back = rollback_targets(storage, timeline) | overtaken
     oldest_named = min((time for time in rolled_back if time >= (timeline.first_active or "")), default=None)
     written = list(_written(storage, timeline, journal.pipeline, rolled_back, oldest_named))
@@ -92,13 +93,13 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
     position = position_after(written)
     end = position.end if position.lost else position.end or _archived_position(storage, journal, rolled_back)
     if not position.lost:
-        return Position(end, (), rolled_back & closed)
+        return Position(end, (), (rolled_back & closed) | withdrawn)
     last_ranges = {each.request_time: each.ranges[-1] for each in written}
     for time in filter(timeline.is_archived, closed - last_ranges.keys()):  # newer ones came after this timeline
         if ledgers := journal.ledgers(time):
             last_ranges[time] = ledgers[-1].source_range
     again = {time for time, last_range in last_ranges.items() if reaches_beyond(last_range, end)}
-    return Position(end, position.lost, rolled_back | again)
+    return Position(end, position.lost, rolled_back | again | withdrawn)
 
 
 def _written(

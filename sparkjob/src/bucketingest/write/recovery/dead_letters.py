@@ -22,18 +22,18 @@ class InstantLetters:
         self._identity = identity
 
     def publish(self, instant: str, entries: Sequence[LedgerEntry]) -> bool:
-        """Publish an instant's dead letters, unless it is overtaken: then they come again with its rows. Returns
-        whether there is a place for them.
+        """Publish an instant's dead letters, unless they come again with its rows. Returns whether there is a place for
+        them.
         """
-        overtaken = self._journal.is_overtaken(instant)
-        for sequence, entry in enumerate(() if overtaken else entries, start=1):
+        again = self._journal.letters_come_again(instant)
+        for sequence, entry in enumerate(() if again else entries, start=1):
             if names := [status.file_name for status in entry.statuses if status.rejected]:
                 letters = self._place(instant, sequence)
                 if letters is None:
                     return False
                 publish(letters, self._identity.pipeline, instant, names)
         self.discard(instant)  # what other attempts and twins staged of the same rows
-        if self._journal.is_overtaken(instant):  # also if it was overtaken while this attempt was paused
+        if self._journal.letters_come_again(instant):  # also if that was found while this attempt was paused
             self.withdraw([instant])
         return True
 

@@ -63,6 +63,10 @@ def settle(
     read = read_position(storage, writer.refresh(), journal)
     if read.lost:
         findings.rewound(f"rows that are not in the table are ingested again, after instants {', '.join(read.lost)}")
+    if read.superseded:
+        for request_time, objects in journal.objects_by_instant().items():
+            if request_time in read.superseded and "done" in objects and "withdrawn" not in objects:
+                journal.mark_withdrawn(request_time)  # for later starts, which find no hole
     writer.executor.letters.withdraw(read.superseded)
     left = findings.open_instant
     if left is not None and not _continues(left, read.end, journal, objects_by_instant):
