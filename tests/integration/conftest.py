@@ -1,6 +1,7 @@
 """Real servers, one of each per test process, started when a test first asks for it; the marker of every test here."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,13 +9,15 @@ import pytest
 
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
+from support.jobs import class_archive
+from support.jobs.class_archive import OPTIONS_VARIABLE
 
 HERE = Path(__file__).parent
 
 # Each of these JVMs lives for seconds: a second compiler and the verification of classes cost more than they save.
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 os.environ.setdefault(
-    "SPARK_SUBMIT_OPTS",
-    "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+    OPTIONS_VARIABLE, f"{_SHORT_LIVED} {class_archive.options(Path(sys.prefix) / 'spark.jsa')}".strip()
 )
 
 LONGEST = ("cli/test_contract.py", "soak/test_soak.py", "cli/test_run.py", "docsite/test_laptop.py")
