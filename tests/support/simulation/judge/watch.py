@@ -98,6 +98,8 @@ class TableWatch:
             return
         if file.is_base and not any(file.path == each for each in _paths(completed.metadata)):
             return  # of a round that was not committed
+        if file.is_base and self._has_twin(table, file, looked):
+            return
         latest = table.latest.get(file.group)
         if latest is not None and file in latest.files:
             yield f"{file.path} is deleted, a part of the latest slice"
@@ -111,6 +113,14 @@ class TableWatch:
             until = self._read_until.get(file.path)
             if until is not None and self._world.now() - until < self._retain:
                 yield f"{file.path} is deleted {self._world.now() - until} after readers could begin to read it"
+
+    def _has_twin(self, table: Snapshot, file: DataFile, looked: int) -> bool:
+        """Whether another writer has just completed a compaction with it that we had completed with base files of our
+        own: one of the two goes.
+        """
+        since = [self._since(p) for p in table.objects if _SUPERSEDES.fullmatch(p) and f"/{file.instant}_" in p]
+        twins = [each for each in table.files if each.is_base and each.group == file.group]
+        return len(since) > 1 and max(since) >= looked and sum(each.instant == file.instant for each in twins) > 1
 
     def _is_cleaned_by_another(self, path: str) -> bool:
         """Whether the plan of another writer's clean names it: that writer decided what is retained."""

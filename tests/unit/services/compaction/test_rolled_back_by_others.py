@@ -14,8 +14,8 @@ from bucketingest.hudi.naming import TIMELINE_DIRECTORY, join
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
-from bucketingest.hudi.timeline.instant import COMPACTION, ROLLBACK, Instant, State
-from bucketingest.hudi.timeline.timeline import create_inflight, create_requested, path_of
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, ROLLBACK, Instant, State
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.compaction.commit import ready_commit
 from bucketingest.services.compaction.facts import read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
@@ -179,6 +179,30 @@ def test_a_sweep_that_was_paused_leaves_the_files_of_a_commit_that_was_archived(
     sweep(paused, CompactionJournal(given.storage), work.number)
     assert made
     assert all(map(given.storage.exists, made))
+
+
+def test_a_sweep_leaves_the_files_of_another_writer_that_completes_the_compaction_meanwhile(given: Written) -> None:
+    """It was paused for longer than its heartbeat lives, so the compaction was carried out twice."""
+    work = started(given.storage)
+    execute(given.storage, work)
+    complete_and_die(given)
+    ours = [info.path for info in given.storage.list("") if info.path.endswith(f"_1-0-0_{work.compaction}.parquet")]
+    theirs = [path.replace("_1-0-0_", "_7-0-1_") for path in ours]
+    for mine, other in zip(ours, theirs, strict=True):
+        given.storage.create(other, given.storage.get(mine))
+    found = given.table.timeline().find(work.compaction, COMMIT)
+    assert found is not None
+    commit = given.storage.get(path_of(found)).replace(b"_1-0-0_", b"_7-0-1_")
+
+    def others() -> None:
+        complete(given.storage, work.compaction, next_time(given.table), commit, COMMIT)
+
+    sweep(PausedSweep(given, others, looks=3), CompactionJournal(given.storage), work.number)
+    assert all(map(given.storage.exists, theirs))
+    assert finish(given.storage) == [End.COMPLETED]
+    holder(given.storage).sweep_old()
+    given.unchanged()
+    given.goes_on()
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["while it is pending", "after its end"])

@@ -64,7 +64,8 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
     found = timeline.find(compaction, COMMIT)
     if found is not None and not found.is_completed:
         return Swept(number)
-    commits = [*completed_commits(storage, compaction).values()] or archived_commits(storage, compaction)
+    completed = completed_commits(storage, compaction)
+    commits = [*completed.values()] or archived_commits(storage, compaction)
     not_complete = journal.done(number) in (End.GONE, End.VOID)  # so the history need not have it
     if not commits and (found is not None or (timeline.is_archived(compaction) and not not_complete)):
         return Swept(number)
@@ -72,6 +73,8 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
     kept = frozenset(stat.path for stat in stats)
     gone = {_file_group(path) for path in kept - set(made) if path is not None}
     late = [path for path in made if path not in kept and _file_group(path) not in gone]
+    if late and completed.keys() ^ completed_files(storage, COMMIT, compaction):
+        return Swept(number, len(stats), sum(stat.num_writes for stat in stats))  # another writer completed it, too
     storage.delete_many(late)
     if late:
         log.warning("base files of an ended round deleted", extra={"compaction": compaction, "files": late})
