@@ -14,7 +14,14 @@ for ((number = 0; ; number++)); do
   [ -n "${!name+set}" ] || break
   options+=("${!name}")
 done
-classpath=${SPARK_CONF_DIR:-$SPARK_HOME/conf}:$SPARK_HOME/jars/*${SPARK_EXTRA_CLASSPATH:+:$SPARK_EXTRA_CLASSPATH}
+# The JVM takes the class archive only if its class path comes first.
+archived=
+archive=${BUCKETINGEST_CLASS_ARCHIVE:-}
+if [ -n "$archive" ] && [ -r "$archive.classpath" ]; then
+  archived=$(<"$archive.classpath"):
+  options+=("-XX:SharedArchiveFile=$archive" -Xlog:cds=off,cds+dynamic=off)
+fi
+classpath=$archived${SPARK_CONF_DIR:-$SPARK_HOME/conf}:$SPARK_HOME/jars/*${SPARK_EXTRA_CLASSPATH:+:$SPARK_EXTRA_CLASSPATH}
 
 # tini passes signals on, and reaps what Python's workers leave.
 exec tini -s -- java "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" -cp "$classpath" \

@@ -61,6 +61,20 @@ def test_an_executor_is_a_jvm_with_the_options_in_their_order_also_with_spaces(p
     }
 
 
+def test_an_executor_starts_with_the_class_archive_and_its_class_path_first(programs: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "spark.jsa"
+    (tmp_path / "spark.jsa.classpath").write_text("/spark/jars/a.jar:/spark/jars/b.jar")
+    words = called(programs, "executor", **EXECUTOR, BUCKETINGEST_CLASS_ARCHIVE=str(archive))
+    assert f"-XX:SharedArchiveFile={archive}" in words
+    assert words[words.index("-cp") + 1] == "/spark/jars/a.jar:/spark/jars/b.jar:/spark/conf:/spark/jars/*"
+
+
+def test_an_executor_starts_without_a_class_archive_that_is_not_there(programs: Path, tmp_path: Path) -> None:
+    words = called(programs, "executor", **EXECUTOR, BUCKETINGEST_CLASS_ARCHIVE=str(tmp_path / "spark.jsa"))
+    assert words[words.index("-cp") + 1] == "/spark/conf:/spark/jars/*"
+    assert not any("SharedArchiveFile" in word for word in words)
+
+
 def test_an_executor_that_spark_did_not_describe_does_not_start(programs: Path) -> None:
     described = {name: value for name, value in EXECUTOR.items() if name != "SPARK_DRIVER_URL"}
     with pytest.raises(subprocess.CalledProcessError):

@@ -29,7 +29,10 @@ from bucketingest.stream.errors import JvmFailed
 
 log = logging.getLogger("bucketingest.spark")
 
+ARCHIVE_VARIABLE: Final = "BUCKETINGEST_CLASS_ARCHIVE"
+"""Environment variable: a class archive, which the image has. Its class path is in a file beside it, FILE.classpath."""
 _OPTIONS: Final = "spark.driver.extraJavaOptions"
+_CLASS_PATH: Final = "spark.driver.extraClassPath"
 _LOG_CONFIGURATION: Final = "log4j2.configurationFile"
 _EXIT_SECONDS: Final = 10.0
 _END_SECONDS: Final = 2.0
@@ -48,7 +51,8 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     """
     if SparkContext._gateway is not None:
         return
-    settings = {**conf, _OPTIONS: with_log_configuration(conf.get(_OPTIONS, ""))}
+    settings = with_archive(conf, os.environ.get(ARCHIVE_VARIABLE, ""))
+    settings[_OPTIONS] = with_log_configuration(settings.get(_OPTIONS, ""))
     spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     reading, writing = os.pipe()
     output = _Output(reading)
@@ -148,6 +152,16 @@ def with_log_configuration(options: str) -> str:
         return options
     location = Path(str(files("bucketingest.stream.spark") / "log4j2.properties")).as_uri()
     return f"{options} -D{_LOG_CONFIGURATION}={location}".strip()
+
+
+def with_archive(conf: Mapping[str, str], archive: str) -> dict[str, str]:
+    """The settings of a JVM that starts with the class archive, if it is there and nothing comes before its class path."""
+    class_path = Path(f"{archive}.classpath")
+    if not archive or _CLASS_PATH in conf or not class_path.exists():
+        return dict(conf)
+    # With jars of another version the JVM starts without, and need not say so.
+    options = f"{conf.get(_OPTIONS, '')} -XX:SharedArchiveFile={archive} -Xlog:cds=off,cds+dynamic=off".strip()
+    return {**conf, _CLASS_PATH: class_path.read_text(encoding="utf-8"), _OPTIONS: options}
 
 
 class _Output(threading.Thread):
