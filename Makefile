@@ -228,8 +228,8 @@ define copy_jars
 	touch $@
 endef
 # With it a JVM of the tests starts with a third less work. Without it they are only slower.
-$(CLASS_ARCHIVE): $(READY) | java
-	PYTHONPATH=tests $(BIN)/python -m support.jobs.class_archive $(CURDIR)/$@ || echo "no class archive: Spark's JVMs start slower"
+$(CLASS_ARCHIVE): $(READY) sparkjob/container/class_archive.py | java
+	$(BIN)/python sparkjob/container/class_archive.py $(CURDIR)/$@ || echo "no class archive: Spark's JVMs start slower"
 $(CONNECTORS)/.ready: sparkjob/connectors/pom.xml | mvn
 	$(copy_jars)
 $(KAFKA_BROKER)/.ready: tools/jars/kafka-broker/pom.xml | mvn

@@ -1,9 +1,11 @@
-"""Makes the class archive with which the JVMs of this image start: `class_archive.py FILE`, in the image's build.
+"""Makes the class archive with which Spark's JVMs start, in the image and in tests: `class_archive.py FILE`.
 
 A third of the processor time until the first commit goes into loading and verifying Spark's classes. An archive has
 them as the JVM holds them in memory. The JVM takes it only for the class path that it was made with, in the same order,
 so the class path is written beside it: FILE.classpath. With another class path, or other jars, it starts without.
 """
+
+# ruff: noqa: INP001 - a script
 
 from __future__ import annotations
 
@@ -118,7 +120,7 @@ def _load(session: SparkSession, names: Iterable[str]) -> int:
     loaded = 0
     for name in names:
         try:
-            jvm.java.lang.Class.forName(name, False, loader)
+            jvm.java.lang.Class.forName(name, False, loader)  # noqa: FBT003 - Java has no keywords
         except Exception:  # noqa: BLE001, S112 - of a library that is not there
             continue
         loaded += 1

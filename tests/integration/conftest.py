@@ -9,16 +9,18 @@ import pytest
 
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
-from support.jobs import class_archive
-from support.jobs.class_archive import OPTIONS_VARIABLE
 
 HERE = Path(__file__).parent
 
 # Each of these JVMs lives for seconds: a second compiler and the verification of classes cost more than they save.
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-os.environ.setdefault(
-    OPTIONS_VARIABLE, f"{_SHORT_LIVED} {class_archive.options(Path(sys.prefix) / 'spark.jsa')}".strip()
-)
+# The JVM writes its doubts about an archive to the standard output, which commands promise to keep for themselves.
+_ARCHIVE = Path(sys.prefix) / "spark.jsa"
+if _ARCHIVE.exists():
+    _SHORT_LIVED += f" -XX:SharedArchiveFile={_ARCHIVE} -Xlog:disable"
+    _CLASS_PATH = _ARCHIVE.with_name("spark.jsa.classpath").read_text(encoding="utf-8")
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-class-path {_CLASS_PATH} pyspark-shell")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED)
 
 LONGEST = ("cli/test_contract.py", "soak/test_soak.py", "cli/test_run.py", "docsite/test_laptop.py")
 """Files that take minutes. They come first (with --no-loadscope-reorder), so that no worker waits for the last one."""

@@ -80,6 +80,7 @@ def test_the_young_generation_is_small_and_leaves_a_small_heap_to_spark(memory: 
 
     for role in ("driver", "executor"):
         assert f"-XX:MaxNewSize={young}m " in conf[f"spark.{role}.extraJavaOptions"]
+        assert "-XX:Tier4InvocationThreshold=" in conf[f"spark.{role}.extraJavaOptions"]
         assert "-XX:+ExitOnOutOfMemoryError" in conf[f"spark.{role}.extraJavaOptions"]
 
 

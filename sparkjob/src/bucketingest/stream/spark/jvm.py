@@ -155,7 +155,9 @@ def with_log_configuration(options: str) -> str:
 
 
 def with_archive(conf: Mapping[str, str], archive: str) -> dict[str, str]:
-    """The settings of a JVM that starts with the class archive, if it is there and nothing comes before its class path."""
+    """The settings of a JVM that starts with the class archive, if it is there and no other class path comes before its
+    own.
+    """
     class_path = Path(f"{archive}.classpath")
     if not archive or _CLASS_PATH in conf or not class_path.exists():
         return dict(conf)
