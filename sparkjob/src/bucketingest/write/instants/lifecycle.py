@@ -101,12 +101,25 @@ class InstantWriter:
                 except InstantExists:  # another writer's of the same millisecond, or our own, whose answer was lost
                     if self._storage.get(path_of(Instant(instant, DELTA_COMMIT, State.REQUESTED))) != content:
                         continue  # the next start deletes our claim
+                if self._shares_its_time(instant):
+                    self._storage.delete(path_of(Instant(instant, DELTA_COMMIT, State.REQUESTED)))
+                    heartbeat.stop(self._storage, instant)
+                    continue
                 create_inflight(self._storage, instant, content=content)
             self._check_not_aborted(instant)
             return instant
         raise WriteError(
             f"{self._storage.url}: no free instant time in {_REQUEST_ATTEMPTS} attempts: other writers write "
             "without the table's lock; stop them"
+        )
+
+    def _shares_its_time(self, instant: str) -> bool:
+        """Whether another action has the instant's time: a compaction that came while this process was paused between
+        its look and its request. Readers know a file's instant by its time alone: they would show the files at once.
+        """
+        return any(
+            each.request_time == instant and each.action != DELTA_COMMIT
+            for each in Timeline.load(self._storage).instants
         )
 
     def _check_not_aborted(self, instant: str) -> None:

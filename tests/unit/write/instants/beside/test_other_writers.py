@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -10,12 +11,13 @@ from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import Instant, State
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, State
 from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.storage import StorageUnavailable
 from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import InstantAborted
+from support.storage.crashing_storage import CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
 from support.tables.instants.abandoned import Killed, die
 from support.tables.other_writers import (
@@ -26,6 +28,7 @@ from support.tables.other_writers import (
     commit,
     foreign_commit,
     later,
+    schedule_compaction,
     switch_on_metadata_table,
 )
 from support.tables.table_runs import TestTable, offsets
@@ -47,6 +50,28 @@ def test_an_instant_that_another_writer_rolled_back_is_aborted_and_its_rows_are_
     attempt.run(offsets(0, 2), ROWS)
     assert table.visible_keys() == KEYS
     assert table.leftovers() == []
+
+
+def test_an_instant_does_not_share_its_time_with_a_compaction(table: TestTable) -> None:
+    """The attempt is paused between its look at the timeline and its request; readers would show the files at once."""
+    table.attempt().run(offsets(0, 2), ROWS)
+    compactions: list[str] = []
+
+    class Paused(CrashingStorage):
+        def _change(self, path: str, act: Callable[[], None]) -> None:
+            if path.endswith(".deltacommit.requested") and not compactions:
+                time = path.rpartition("/")[2].partition(".")[0]
+                compactions.append(schedule_compaction(table, time=time))
+            super()._change(path, act)
+
+    def look() -> None:
+        (pending,) = [each for each in table.timeline().pending if each.action == DELTA_COMMIT]
+        assert pending.request_time > compactions[0]
+
+    attempt = table.attempt(Paused(table.storage, -1, after_effect=False))
+    attempt.run(offsets(2, 4), [row("k9"), row("k8")], look)
+    assert compactions[0] not in [each.request_time for each in table.timeline().completed_commits]
+    assert {"k8", "k9"} <= set(table.visible_keys())
 
 
 def test_a_pending_rollback_that_names_the_instant_is_finished_before_its_rows_are_written_again(
