@@ -123,7 +123,7 @@ soak: $(READY) java connectors kafka-broker oracle ## kill the job again and aga
 
 # REPEATS, ROWS, CASES (names, or all), NAME of the result files; BENCH_ARGS: see `python -m bench --help`.
 .PHONY: bench
-bench: $(READY) java connectors kafka-broker kafka-spark-3.5 oracle ## benchmarks against Hudi's own writer (CASES=upsert-11-columns ROWS=200000)
+bench: $(READY) $(CLASS_ARCHIVE) java connectors kafka-broker kafka-spark-3.5 oracle ## benchmarks against Hudi's own writer (CASES=upsert-11-columns ROWS=200000)
 	PYTHONPATH=benchmarks:tools:tests $(BIN)/python -m bench $(if $(CASES),--cases $(CASES)) $(if $(ROWS),--rows $(ROWS)) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(NAME),--name $(NAME)) $(BENCH_ARGS)
 
