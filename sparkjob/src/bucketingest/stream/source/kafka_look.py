@@ -95,9 +95,9 @@ def _look(jvm: Any, admin: Any, source: KafkaSource, seconds: float) -> str:
     if source.topics is not None:
         wanted = jvm.java.util.ArrayList()
         for topic in source.topics:
-            wanted.add(topic)
+            wanted.append(topic)
         found = admin.describeTopics(wanted).allTopicNames().get(limit, unit)
-        partitions = sum(found.get(topic).partitions().size() for topic in source.topics)
+        partitions = sum(len(found[topic].partitions()) for topic in source.topics)
         return f"{len(source.topics)} topics with {partitions} partitions"
     pattern = jvm.java.util.regex.Pattern.compile(source.topic_pattern)
     names = admin.listTopics().names().get(limit, unit)
@@ -108,7 +108,7 @@ def _look(jvm: Any, admin: Any, source: KafkaSource, seconds: float) -> str:
 def _java_map(jvm: Any, content: dict[str, str]) -> Any:
     made = jvm.java.util.HashMap()
     for name, value in content.items():
-        made.put(name, value)
+        made[name] = value
     return made
 
 
