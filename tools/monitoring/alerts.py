@@ -113,9 +113,9 @@ HEALING: Final = (
         Severity.WARNING,
         f'max {_BY} (bucketingest_resource_condition{{condition="Degraded"}}) == 1',
         "1m",
-        f"{_WHO} runs its previous spec: the changed one did not commit",
-        "The driver of a changed spec made no commit in upgrade.probation, so the operator runs the last spec that "
-        "committed. Rows are ingested, but not as the resource says.",
+        f"{_WHO} runs its previous spec: the changed one failed",
+        "A changed spec has not passed its preflight, or its driver made no commit in upgrade.probation, so the "
+        "operator runs the last spec that committed. Rows are ingested, but not as the resource says.",
     ),
     Alert(
         "BucketIngestRestartStorm",

@@ -15,11 +15,13 @@ from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
     CreateCompaction,
+    CreatePreflight,
     CreateRollback,
     DeleteAttempt,
     DeleteCompaction,
     DeleteDriver,
     DeleteExecutors,
+    DeletePreflight,
     DeleteRollback,
     EmitEvent,
     RemoveFinalizer,
@@ -38,7 +40,14 @@ from bucketingest_operator.kube.kinds import (
     SERVICES,
     Kind,
 )
-from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL, Manifests
+from bucketingest_operator.manifests.attempt_objects import (
+    ATTEMPT_LABEL,
+    COMPACTION_ROLE,
+    PREFLIGHT_ROLE,
+    ROLE_LABEL,
+    UID_LABEL,
+    Manifests,
+)
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import Refusal
@@ -65,7 +74,7 @@ class Actor:
         may_act: Called before each action.
         count: Called with each action's name and its result: `done`, `failed`.
         identity: This process, for events.
-        refused: Called with a resource's UID when the API server refuses its compaction's Job.
+        refused: Called with a resource's UID when the API server refuses its compaction's or preflight's Job.
     """
 
     def __init__(
@@ -132,18 +141,20 @@ class Actor:
             case CreateRollback(number, wanted):
                 made = _allowed(Manifests(wanted, resource.namespace, resource.uid, self._settings))
                 await create_all(self._api, [*made.identity(), made.rollback_job(number)])
-            case CreateCompaction():
-                await self._create_compaction(resource, action)
+            case CreateCompaction(work, digest, wanted):
+                made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
+                await self._create_job(resource, made, made.compaction_job(work, digest), COMPACTION_ROLE)
+            case CreatePreflight(number, digest, wanted):
+                made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
+                await self._create_job(resource, made, made.preflight_job(number, digest), PREFLIGHT_ROLE)
             case EmitEvent():
                 await self._emit_event(resource, action)
             case _:
                 await self._remove(resource, action)
         return None
 
-    async def _create_compaction(self, resource: Resource, action: CreateCompaction) -> None:
+    async def _create_job(self, resource: Resource, made: Manifests, job: Object, role: str) -> None:
         """A Job that a quota or an admission controller refuses must not hold up what the ingestion needs."""
-        made = Manifests(action.wanted, resource.namespace, resource.uid, self._settings)
-        job = made.compaction_job(action.work, action.digest)
         try:
             await create_all(self._api, [*_allowed(made).identity(), job])
         except NotFound:
@@ -152,14 +163,15 @@ class Actor:
             if not 400 <= error.code < 500 or error.namespace_terminating:
                 raise
             name = job["metadata"]["name"]
-            log.warning("a compaction's Job was refused", extra={"job": name, "error": str(error)})
-            refusal = Refusal(name, str(error)[:_EVENT_MESSAGE_MAX], datetime.now(UTC))
+            log.warning("a Job was refused", extra={"job": name, "error": str(error)})
+            said = error.sentence if not made.allowed else str(error)
+            refusal = Refusal(name, said[:_EVENT_MESSAGE_MAX], datetime.now(UTC), role, about_driver=not made.allowed)
             self._refused(resource.uid, refusal)
 
     async def _remove(
         self,
         resource: Resource,
-        action: DeleteDriver | DeleteExecutors | DeleteAttempt | DeleteRollback | DeleteCompaction,
+        action: DeleteDriver | DeleteExecutors | DeleteAttempt | DeleteRollback | DeleteCompaction | DeletePreflight,
     ) -> None:
         names, where = Names(resource.name, resource.uid), resource.namespace
         match action:
@@ -169,7 +181,7 @@ class Actor:
                 await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
             case DeleteRollback(number):
                 await self._delete(JOBS, where, names.rollback(number))
-            case DeleteCompaction(name):
+            case DeleteCompaction(name) | DeletePreflight(name):
                 await self._delete(JOBS, where, name)
             case DeleteAttempt(number):
                 # The ConfigMap last: while it exists, the next pass sees that the attempt still has to be cleaned up.

@@ -19,11 +19,13 @@ from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
     CreateCompaction,
+    CreatePreflight,
     CreateRollback,
     DeleteAttempt,
     DeleteCompaction,
     DeleteDriver,
     DeleteExecutors,
+    DeletePreflight,
     DeleteRollback,
     EmitEvent,
     Plan,
@@ -33,6 +35,7 @@ from bucketingest_operator.decide.plan import (
 )
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.decide.upgrade.last_good import spec_to_run
+from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.observation import Observation
 
 EVENT: Final = "decision"
@@ -54,6 +57,8 @@ _ACTIONS: Final[dict[str, TypeAdapter[Any]]] = {
         DeleteRollback,
         CreateCompaction,
         DeleteCompaction,
+        CreatePreflight,
+        DeletePreflight,
         EmitEvent,
     )
 }
@@ -100,6 +105,9 @@ def _decode(content: Mapping[str, Any], seen: Observation) -> Action:
     name = content["action"]
     if name not in _ACTIONS:
         raise ValueError(f"There is no action {name}: another version of the operator wrote the log.")
+    if name == "CreatePreflight":
+        wanted = seen.resource.wanted
+        fields["wanted"] = None if wanted is None else wanted.to_document()
     if name in {"StartAttempt", "CreateRollback", "CreateCompaction"}:
         wanted = spec_to_run(seen)
         fields["wanted"] = None if wanted is None else wanted.to_document()
@@ -127,7 +135,20 @@ def without_secrets(seen: Observation) -> Observation:
         for number, each in seen.inputs.items()
     }
     resource = replace(resource, status=_exchanged(resource.status, after))
-    return replace(seen, resource=resource, inputs=inputs, last_good=hidden_good)
+    return replace(_with_checks_renamed(seen, after), resource=resource, inputs=inputs, last_good=hidden_good)
+
+
+def _with_checks_renamed(seen: Observation, after: Mapping[str, str]) -> Observation:
+    """The observation with other digests of checks of specs, and the names that follow from them."""
+    names, refusal = Names(seen.resource.name, seen.resource.uid), seen.preflight_refusal
+    renamed = {names.preflight(one): names.preflight(other) for one, other in after.items()}
+    preflights = tuple(
+        replace(each, digest=after.get(each.digest, each.digest), name=renamed.get(each.name, each.name))
+        for each in seen.preflights
+    )
+    if refusal is not None:
+        refusal = replace(refusal, job=renamed.get(refusal.job, refusal.job))
+    return replace(seen, preflights=preflights, preflight_refusal=refusal)
 
 
 def _exchanged(status: Status, after: Mapping[str, str]) -> Status:
@@ -138,7 +159,11 @@ def _exchanged(status: Status, after: Mapping[str, str]) -> Status:
     trial = upgrade.trial
     if trial is not None:
         trial = trial.model_copy(update={"digest": after.get(trial.digest, trial.digest)})
-    changed = {"digest": after.get(upgrade.digest, upgrade.digest), "trial": trial}
+    preflight = upgrade.preflight
+    if preflight is not None:
+        preflight = preflight.model_copy(update={"digest": after.get(preflight.digest, preflight.digest)})
+    digest_after = after.get(upgrade.digest, upgrade.digest)
+    changed = {"digest": digest_after, "trial": trial, "preflight": preflight}
     return status.model_copy(update={"upgrade": upgrade.model_copy(update=changed)})
 
 

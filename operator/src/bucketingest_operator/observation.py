@@ -129,12 +129,41 @@ class CompactionJob:
 
 
 @dataclass(frozen=True, slots=True)
+class PreflightJob:
+    """A Job that checks a changed spec.
+
+    Attributes:
+        digest: Of the spec.
+        waiting: Why its pod does not start.
+        message: About its pod, or its end.
+        report: What its pod said at its end.
+    """
+
+    name: str
+    uid: str
+    digest: str
+    state: JobState
+    created_at: datetime
+    terminating: bool = False
+    waiting: PodReason = PodReason.NONE
+    message: str = ""
+    report: TerminationReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
-    """The API server's last refusal of a compaction's Job."""
+    """The API server's last refusal of a compaction's or a preflight's Job.
+
+    Attributes:
+        role: `compaction` or `preflight`.
+        about_driver: A driver of this spec would be refused as well.
+    """
 
     job: str
     message: str
     at: datetime
+    role: str = "compaction"
+    about_driver: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +249,9 @@ class Observation:
         live: Pods and Jobs were just read from the API server, not from a cache. Only then an absent object counts as
             gone.
         compaction_jobs: Every one of this resource, also those that have ended.
-        refusal: As long as this process runs.
+        refusal: Of a compaction's Job, as long as this process runs.
+        preflights: Every one of this resource, also those that have ended.
+        preflight_refusal: As `refusal`, of a preflight's Job.
         namespace_terminating: Nothing can be created any more.
         creation_refusal: The last creation was refused; None if it was not, or nothing was tried.
         last_good: The spec of `status.upgrade.attempt`, if another one is wanted and its ConfigMap can be read.
@@ -234,6 +265,8 @@ class Observation:
     jobs: tuple[RollbackJob, ...] = ()
     compaction_jobs: tuple[CompactionJob, ...] = ()
     refusal: Refusal | None = None
+    preflights: tuple[PreflightJob, ...] = ()
+    preflight_refusal: Refusal | None = None
     executors: Executors = Executors()
     contact: Contact = Contact()
     claims: tuple[Claim, ...] = ()

@@ -67,7 +67,7 @@ class Memory:
     failures: int = 0
     refusals: Refusals | None = None
     counts: Counts = field(default_factory=Counts)
-    refusal: Refusal | None = None
+    refused_jobs: dict[str, Refusal] = field(default_factory=dict)  # by role
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class Passes:
         return self._memories.get(uid)
 
     def note_refusal(self, uid: str, refusal: Refusal) -> None:
-        """The API server refused a compaction's Job of this resource."""
-        self._memories.setdefault(uid, Memory()).refusal = refusal
+        """The API server refused a Job of this resource that can wait."""
+        self._memories.setdefault(uid, Memory()).refused_jobs[refusal.role] = refusal
 
     def forget(self, uid: str) -> None:
         """Forget a resource that no longer exists."""
@@ -183,10 +183,10 @@ class Passes:
     async def _look_decide_act(self, resource: Resource, memory: Memory) -> float:
         """One pass. Returns the seconds until the next."""
         live = memory.look_live
-        seen, memory.talk = await self._observer.observe(
-            resource, memory.talk, live=live, namespace_terminating=self._is_terminating(resource.namespace)
-        )
-        seen = replace(seen, refusal=memory.refusal)
+        over = self._is_terminating(resource.namespace)
+        seen, memory.talk = await self._observer.observe(resource, memory.talk, live=live, namespace_terminating=over)
+        jobs = memory.refused_jobs
+        seen = replace(seen, refusal=jobs.get("compaction"), preflight_refusal=jobs.get("preflight"))
         talk = memory.talk
         if talk is not None and talk.report is not None and talk.silent_since is None:
             young = any(pod.created_at >= self._began for pod in seen.drivers if pod.can_run)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from pathlib import Path
-from typing import Self
 
 import pytest
 
 from support.cluster.kube import wait_for
+from support.operator.mortal import Mortal
 from support.operator.observations import termination
-from support.operator.process import OperatorProcess
 from support.operator.scene import STUCK, Scene, Start
 
 
@@ -34,35 +32,6 @@ def test_an_operator_that_dies_at_any_moment_leaves_one_driver(scene: Scene, sta
         scene.await_terminating(pod)
         scene.node.remove(scene.namespace, pod)
     scene.await_gone()
-
-
-class Mortal:
-    """An operator that dies between any two of its writes, and is started again each time."""
-
-    def __init__(self, scene: Scene, folder: Path) -> None:
-        where = ["--namespace", scene.namespace, "--leader-election-namespace", scene.namespace]
-        module = "support.operator.dying"
-        self._process = OperatorProcess(scene.kube.kubeconfig, folder / "mortal.log", *where, module=module)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._live)
-        self.deaths = 0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        if self._process.runs:
-            self._process.kill()
-
-    def _live(self) -> None:
-        self._process.start(wait=False)
-        while not self._over.wait(0.02):
-            if not self._process.runs:
-                self.deaths += 1
-                self._process.start(wait=False)
 
 
 def test_an_operator_that_dies_between_any_two_of_its_writes_gets_everything_done_once(

@@ -45,5 +45,6 @@ def pod_specs() -> dict[str, dict[str, Any]]:
         "driver": made.driver_pod(3, input_of(made.wanted))["spec"],
         "executor": yaml.safe_load(config["data"]["executor.yaml"])["spec"],
         "rollback": made.rollback_job(3)["spec"]["template"]["spec"],
+        "preflight": made.preflight_job(3, "0123456789abcdef")["spec"]["template"]["spec"],
         "compaction": made.compaction_job(WORK, "digest")["spec"]["template"]["spec"],
     }

@@ -29,11 +29,12 @@ NAMES = Names("orders", UID)
 
 
 def bucket_ingest(spec: dict[str, Any] | None = None) -> BucketIngest:
-    """A BucketIngest with parts of its spec changed."""
+    """A BucketIngest with parts of its spec changed. It has no preflight, unless the test asks for it."""
     document: dict[str, Any] = {
         "source": {"rate": {"rowsPerSecond": 10}},
         "table": {"path": "s3://lake/orders", "recordKey": ["value"]},
         **(spec or {}),
+        "upgrade": {"preflight": False, **((spec or {}).get("upgrade") or {})},
     }
     return parse_object(
         {

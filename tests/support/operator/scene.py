@@ -39,7 +39,10 @@ class Scene:
     def apply(self, name: str = "orders", **spec: Any) -> None:
         """Create or change a BucketIngest."""
         path = self.paths.setdefault(name, f"s3://lake/{self.namespace}/{name}")
-        document = {"source": {"rate": {"rowsPerSecond": 10}}, "table": {"path": path, "recordKey": ["value"]}, **spec}
+        table = {"path": path, "recordKey": ["value"]}
+        # A changed spec starts at once, unless the test plays its preflight.
+        upgrade = {"preflight": False, **spec.pop("upgrade", {})}
+        document = {"source": {"rate": {"rowsPerSecond": 10}}, "table": table, "upgrade": upgrade, **spec}
         self.kube.apply(
             {
                 "apiVersion": "bucketingest.dev/v1alpha1",

@@ -57,7 +57,7 @@ def test_a_usage_error_is_one_line_and_points_to_the_help(
     assert "Traceback" not in ended.err
 
 
-def _fail(_files: object) -> None:
+def _fail(*_: object) -> None:
     raise StorageUnavailable("s3://lake/orders does not answer; try again")
 
 
@@ -82,7 +82,7 @@ def test_debug_shows_the_traceback_wherever_it_is_typed(
 def test_a_defect_shows_its_traceback_and_has_a_code_of_its_own(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bucketingest.cli.validate, "validate_files", lambda _files: 1 // 0)
+    monkeypatch.setattr(bucketingest.cli.validate, "validate_files", lambda *_: 1 // 0)
     ended = command("validate", "x.yaml")
     assert ended.code == ExitCode.DEFECT
     assert "Traceback" in ended.err
@@ -92,7 +92,7 @@ def test_a_defect_shows_its_traceback_and_has_a_code_of_its_own(
 def test_ctrl_c_before_anything_runs_is_reported_without_a_traceback(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_files: object) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bucketingest.cli.validate, "validate_files", interrupted)

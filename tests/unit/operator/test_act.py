@@ -11,11 +11,13 @@ from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
     CreateCompaction,
+    CreatePreflight,
     CreateRollback,
     DeleteAttempt,
     DeleteCompaction,
     DeleteDriver,
     DeleteExecutors,
+    DeletePreflight,
     DeleteRollback,
     EmitEvent,
     RemoveFinalizer,
@@ -173,6 +175,30 @@ def test_a_compaction_with_an_account_that_no_administrator_allowed_is_refused_l
     acting.act(CreateCompaction(WORK, "digest", FORBIDDEN))
     assert api.calls == []
     assert acting.refusals
+
+
+def test_a_check_with_such_an_account_is_refused_as_its_driver_would_be() -> None:
+    api = RecordingApi()
+    acting = Acting(api)
+    acting.act(CreatePreflight(1, "0123456789abcdef", FORBIDDEN), EVENT)
+    assert [call.split()[1] for call in api.calls] == ["events"]
+    ((_, refusal),) = acting.refusals
+    assert (refusal.role, refusal.about_driver) == ("preflight", True)
+    assert "adds ingest/cluster-admin to job.allowedServiceAccounts" in refusal.message
+
+
+def test_a_check_that_a_quota_refuses_says_nothing_of_the_driver() -> None:
+    acting = Acting(RecordingApi(create_jobs=ApiError("POST: 403 Forbidden: exceeded quota", code=403)))
+    acting.act(CreatePreflight(1, "0123456789abcdef", WANTED))
+    ((_, refusal),) = acting.refusals
+    assert (refusal.job, refusal.about_driver) == (NAMES.preflight("0123456789abcdef"), False)
+
+
+def test_a_check_is_made_and_deleted_by_its_name() -> None:
+    api = RecordingApi()
+    name = NAMES.preflight("0123456789abcdef")
+    Acting(api).act(CreatePreflight(1, "0123456789abcdef", WANTED), DeletePreflight(name))
+    assert api.calls[1:] == [f"create jobs {name}", f"delete jobs {name}"]
 
 
 def test_an_allowed_account_of_another_namespace_is_not_allowed_here() -> None:

@@ -11,7 +11,14 @@ import pytest
 
 from bucketingest_operator.decide.plan import StartAttempt, WriteStatus
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.decision_log import decode_observation, decode_plan, encode_observation, encode_plan
+from bucketingest_operator.decide.spec_changes import digest
+from bucketingest_operator.decision_log import (
+    decode_observation,
+    decode_plan,
+    encode_observation,
+    encode_plan,
+    without_secrets,
+)
 from bucketingest_operator.observation import (
     Claim,
     Contact,
@@ -20,10 +27,12 @@ from bucketingest_operator.observation import (
     Observation,
     PodReason,
     PodState,
+    PreflightJob,
+    Refusal,
     RollbackJob,
 )
-from support.operator.fake_cluster import FakeCluster
 from support.operator.observations import (
+    NAMES,
     NOW,
     UID,
     after,
@@ -39,6 +48,8 @@ from support.operator.observations import (
     termination,
     well,
 )
+from support.operator.probation import changed
+from support.operator.simulated.fake_cluster import FakeCluster
 
 
 def again(content: Any) -> Any:
@@ -142,6 +153,27 @@ def test_a_secret_that_a_user_wrote_into_the_spec_is_not_in_the_log() -> None:
     assert "kafka:9092" in text
     both = with_secrets_in_both_specs()
     assert SECRET not in json.dumps(encode_observation(both)) + json.dumps(encode_plan(reconcile(both)))
+
+
+def test_the_check_of_a_spec_with_a_secret_is_decided_alike_without_it() -> None:
+    wanted = with_secret().resource.wanted
+    assert wanted is not None
+    upgrade = wanted.spec.upgrade.model_copy(update={"preflight": True})
+    wanted = wanted.model_copy(update={"spec": wanted.spec.model_copy(update={"upgrade": upgrade})})
+    seen = changed(wanted)
+    first = reconcile(seen)
+    decoded = decode_plan(again(encode_plan(reconcile(without_secrets(seen)))), without_secrets(seen))
+    assert "CreatePreflight" in [type(action).__name__ for action in decoded.actions]
+    assert SECRET not in json.dumps(encode_plan(first))
+    name = NAMES.preflight(digest(wanted))
+    running = PreflightJob(name, "job-1", digest(wanted), JobState.RUNNING, NOW)
+    refused = Refusal(name, "exceeded quota", NOW, "preflight")
+    for change in ({"preflights": (running,)}, {"preflight_refusal": refused}):
+        later = replace(after(seen, status=first.status), **change)
+        read = decode_observation(again(encode_observation(later)))
+        names = [type(action).__name__ for action in reconcile(read).actions]
+        assert names == [type(action).__name__ for action in reconcile(later).actions]
+        assert "CreatePreflight" not in names
 
 
 def test_a_spec_without_its_secrets_still_counts_as_the_one_the_attempt_was_started_with() -> None:

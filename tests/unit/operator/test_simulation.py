@@ -10,36 +10,37 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.job_report import CompactionWork, LagReport
-from bucketingest.spec.model import BucketIngest
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
-from bucketingest_operator.observation import JobState, Observation, PodReason, PodState
+from bucketingest_operator.observation import JobState, Observation, PodReason, PodState, PreflightJob
 from bucketingest_operator.resource import RESTART_ANNOTATION
-from support.operator.fake_cluster import FakeCluster
 from support.operator.observations import report, termination
+from support.operator.simulated.fake_cluster import FakeCluster
+from support.operator.simulated.rest import check_rest, is_bad
 
 CODES = [1, 2, 3, 4, 6, 7, 9, 10, 13, 14, 16, 17, 19, 20, 137, 143, 99]
-
-
-def is_bad(spec: BucketIngest | None) -> bool:
-    """Whether no driver of this spec can ever commit."""
-    return spec is not None and spec.spec.source.rate is not None and spec.spec.source.rate.rows_per_second == 4
 
 
 class OperatorUnderFire(RuleBasedStateMachine):
     """Every rule is something that can happen at any time."""
 
-    @initialize(once=st.booleans(), max_failures=st.sampled_from([2, 10]), settled=st.booleans())
-    def create(self, once: bool, max_failures: int, settled: bool) -> None:
+    @initialize(
+        once=st.booleans(), max_failures=st.sampled_from([2, 10]), settled=st.booleans(), preflight=st.booleans()
+    )
+    def create(self, once: bool, max_failures: int, settled: bool, preflight: bool) -> None:
         self.cluster = FakeCluster()
         self.cluster.edit(
-            commit={"trigger": "once" if once else "2s"}, restart={"maxFailures": max_failures, "window": "1h"}
+            commit={"trigger": "once" if once else "2s"},
+            restart={"maxFailures": max_failures, "window": "1h"},
+            upgrade={"preflight": preflight},
         )
         self.once = once
         self.nonce = 0
         self.seen: list[Observation] = [self.cluster.observe()]
         if settled:
             self.time_passes(3, 1, None)
+            self.cluster.progress = report()
+            self.time_passes(1, 1, None)
 
     @rule(passes=st.integers(1, 4), seconds=st.sampled_from([1, 400]), crash_after=st.integers(1, 3) | st.none())
     def time_passes(self, passes: int, seconds: int, crash_after: int | None) -> None:
@@ -157,6 +158,27 @@ class OperatorUnderFire(RuleBasedStateMachine):
     def person_changes_the_source(self, rows: int) -> None:
         self.cluster.edit(source={"rate": {"rowsPerSecond": rows}})
 
+    @precondition(lambda self: self.cluster.runs is not None and self.cluster.spec["upgrade"]["preflight"])
+    @rule(
+        rows=st.integers(1, 4),
+        crash_after=st.integers(0, 6) | st.none(),
+        ends=st.lists(st.sampled_from(["passes", "fails", "silent"]), max_size=3),
+    )
+    def person_changes_the_source_of_a_driver_that_commits(
+        self, rows: int, crash_after: int | None, ends: list[str]
+    ) -> None:
+        if not is_bad(self.cluster.runs):
+            self.cluster.progress = report()
+        for _ in range(2):
+            self._reconcile(self.cluster.observe(), None)
+        self.cluster.edit(source={"rate": {"rowsPerSecond": rows}})
+        for each in ends:
+            self._reconcile(self.cluster.observe(), crash_after)
+            self._reconcile(self.cluster.observe(), None)
+            self.cluster.end_preflights(passes=lambda _, end=each: end == "passes", speaks=each == "fails")  # type: ignore[misc]
+            self._reconcile(self.cluster.observe(), crash_after)
+            self.cluster.pass_time(400)
+
     @precondition(lambda self: self.cluster.runs is not None)
     @rule()
     def driver_commits(self) -> None:
@@ -176,6 +198,16 @@ class OperatorUnderFire(RuleBasedStateMachine):
         else:
             late = LagReport(offsets=9, seconds=100_000)
             self.cluster.progress = report(commits=0, last_commit=None, inflight=None, lag=late, running_seconds=400)
+
+    @precondition(lambda self: self.cluster.preflights)
+    @rule(passes=st.booleans(), speaks=st.booleans())
+    def preflights_end(self, passes: bool, speaks: bool) -> None:
+        self.cluster.end_preflights(passes=lambda _: passes, speaks=speaks)
+
+    @rule(preflight=st.booleans())
+    def person_switches_preflights(self, preflight: bool) -> None:
+        if preflight != self.cluster.spec["upgrade"]["preflight"]:
+            self.cluster.edit(upgrade={"preflight": preflight})
 
     @rule()
     def person_asks_for_a_restart(self) -> None:
@@ -205,6 +237,7 @@ class OperatorUnderFire(RuleBasedStateMachine):
             if (pod := cluster.newest()) is not None and pod.state is PodState.PENDING:
                 cluster.set_pod(reason=PodReason.NONE)
             cluster.finish_jobs()
+            cluster.end_preflights(passes=self._is_right)
             cluster.finish_deletions()
             cluster.start_pod()
             if cluster.progress is not None and cluster.progress.running_seconds > 100_000 and not cluster.alive():
@@ -216,49 +249,11 @@ class OperatorUnderFire(RuleBasedStateMachine):
             plan = reconcile(cluster.observe())
             cluster.apply(plan)
             cluster.pass_time(plan.look_again.total_seconds())
-        self._check_rest()
+        check_rest(cluster)
 
-    def _check_rest(self) -> None:
-        cluster = self.cluster
-        if cluster.resource.deleting:
-            assert cluster.gone, "a deleted resource was never let go"
-            return
-        status = cluster.resource.status
-        wanted = cluster.resource.wanted
-        assert wanted is not None
-        if status.phase in {"Stalled", "Completed"}:
-            assert not cluster.alive()
-            given_way = {each.type: each.status for each in status.conditions or ()}.get("Degraded") == "True"
-            # A bad spec never stalls a pipeline that has committed: the one that has does, if it fails too.
-            assert given_way or status.phase == "Completed" or not is_bad(wanted) or status.upgrade is None
-        elif cluster.spec.get("suspend"):
-            assert status.phase == "Suspended"
-            assert not cluster.alive()
-        else:
-            assert status.phase == "Running", status
-            assert len(cluster.alive()) == 1
-            assert status.observed_generation == cluster.resource.generation
-            assert cluster.inputs[max(cluster.alive())].nonce == cluster.resource.nonce
-            assert cluster.runs is not None
-            degraded = next((each.status for each in status.conditions or () if each.type == "Degraded"), "False")
-            assert degraded == str(digest(cluster.runs) != digest(wanted))
-            assert not is_bad(cluster.runs)
-        self._check_compactions()
-        # In the desired state nothing is written.
-        first = reconcile(cluster.observe())
-        cluster.apply(first)
-        assert not reconcile(cluster.observe()).actions
-
-    def _check_compactions(self) -> None:
-        cluster = self.cluster
-        running = [each for each in cluster.compactions.values() if each.state is JobState.RUNNING]
-        reported = cluster.progress.services if cluster.progress is not None and cluster.alive() else None
-        wanted = None if reported is None else reported.job
-        if wanted is None:
-            assert running == [], "a Job runs that nobody wants"
-        else:
-            (job,) = running
-            assert (job.number, job.round) == (wanted.number, wanted.round)
+    def _is_right(self, job: PreflightJob) -> bool:
+        wanted = self.cluster.resource.wanted
+        return wanted is not None and job.digest == digest(wanted) and not is_bad(wanted)
 
 
 OperatorUnderFire.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

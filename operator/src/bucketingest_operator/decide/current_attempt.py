@@ -21,6 +21,7 @@ from bucketingest_operator.decide.status import (
     Truth,
 )
 from bucketingest_operator.decide.upgrade.last_good import is_back
+from bucketingest_operator.decide.upgrade.preflight import must_pass_first, report_check
 from bucketingest_operator.decide.upgrade.probation import (
     SPEC_CHANGED,
     SPEC_NOT_PROVEN,
@@ -58,12 +59,23 @@ def decide_current(work: Pass, current: Attempt) -> None:
             work.draft.change(started_at=min(pod.created_at, work.now).replace(microsecond=0))
         if not pod.can_run:
             _ended(work, pod)
-        elif (why := _why_stop(work)) is not None and not _must_wait(work, why[0]):
-            stop(work, why[0], why[1], pod)
         else:
-            _watch(work, pod)
-            if why is not None:
-                _report_waiting(work, why[1])
+            _go_on_or_stop(work, pod)
+
+
+def _go_on_or_stop(work: Pass, pod: Driver) -> None:
+    why = _why_stop(work)
+    # Also if there is no reason to stop: the spec that has failed its check is checked again.
+    checked = why is None or why[0] == SPEC_CHANGED
+    held = checked and not pod.terminating and pod.state is PodState.RUNNING and must_pass_first(work)
+    if why is not None and not held and not _must_wait(work, why[0]):
+        stop(work, why[0], why[1], pod)
+        return
+    _watch(work, pod)
+    if held:
+        report_check(work)
+    elif why is not None:
+        _report_waiting(work, why[1])
 
 
 def end(work: Pass, current: Attempt, outcome: str, pod: Driver | None) -> None:

@@ -13,6 +13,7 @@ from bucketingest_operator.decide.failures import Answer, Diagnosis, Failure
 from bucketingest_operator.decide.plan import (
     Action,
     CreateCompaction,
+    CreatePreflight,
     CreateRollback,
     DeleteDriver,
     DeleteExecutors,
@@ -49,7 +50,7 @@ SPEC_INVALID: Final = "SpecInvalid"
 SPEC_REFUSED: Final = "SpecRefused"
 CREATION_REFUSED: Final = "CreationRefused"
 # These need a status write before them: it fails if the resource has changed since it was read.
-_GUARDED: Final = (StartAttempt, CreateRollback, CreateCompaction, RemoveFinalizer)
+_GUARDED: Final = (StartAttempt, CreateRollback, CreateCompaction, CreatePreflight, RemoveFinalizer)
 
 
 class Pass:
@@ -73,6 +74,8 @@ class Pass:
         self.wanted: BucketIngest | None = None if self.problems else self.last_good if self.is_back else wanted
         self._actions: list[Action] = []
         self._events: list[EmitEvent] = []
+        self.kept_preflight: str | None = None
+        """Name of the Job that checks the wanted spec."""
         self.look_again = QUIET
         self.look_live = False
 

@@ -108,6 +108,29 @@ class DeleteCompaction:
 
 
 @dataclass(frozen=True, slots=True)
+class CreatePreflight:
+    """Create the Job that checks a changed spec, if its name is free.
+
+    If the API server refuses it, the rest of the plan is carried out.
+
+    Attributes:
+        number: Of the attempt that runs.
+        digest: Of the spec.
+    """
+
+    number: int
+    digest: str
+    wanted: BucketIngest
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePreflight:
+    """Delete such a Job and its pod."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class EmitEvent:
     """Emit a Kubernetes event. Its name depends on its content, so that repeating it makes one event."""
 
@@ -130,6 +153,8 @@ Action = (
     | DeleteRollback
     | CreateCompaction
     | DeleteCompaction
+    | CreatePreflight
+    | DeletePreflight
     | EmitEvent
 )
 

@@ -10,6 +10,7 @@ from bucketingest_operator.decide.pass_state import QUIET, ROLLBACK_PENDING, SOO
 from bucketingest_operator.decide.plan import AddFinalizer, DeleteExecutors, Plan, RemoveFinalizer
 from bucketingest_operator.decide.services.compaction_job import decide_services, delete_jobs
 from bucketingest_operator.decide.status import TIMELINE_CLEAN
+from bucketingest_operator.decide.upgrade.preflight import lift, tidy
 from bucketingest_operator.decide.upgrade.probation import SPEC_NOT_PROVEN, fall_back, follow, why_unproven
 from bucketingest_operator.observation import Observation
 from bucketingest_operator.resource import FINALIZER
@@ -37,6 +38,9 @@ def reconcile(seen: Observation) -> Plan:
     if resource.paused:
         return _only_watch(work)
     _remove_strays(work)
+    if lift(work):
+        tidy(work)
+        return work.plan()
     follow(work)
     current = work.draft.current
     if current is not None and current.ended_at is None:
@@ -44,15 +48,18 @@ def reconcile(seen: Observation) -> Plan:
         current = work.draft.current
         if current is not None and current.ended_at is None:
             decide_services(work)
+            tidy(work)
             return work.plan()
     why = why_unproven(work)
     if why is not None:
         # The next pass starts the last spec that committed: this one has decided for the other.
         fall_back(work, why)
         work.set_phase("Recovering", "False", SPEC_NOT_PROVEN, why, working=True)
+        tidy(work)
         return work.plan()
     decide_next(work)
     decide_services(work)
+    tidy(work)
     return work.plan()
 
 
@@ -102,6 +109,7 @@ def _finish_deletion(work: Pass) -> None:
     work.draft.set("Reconciling", "True", DELETED, "The resource is being deleted.")
     _note_end(work)
     delete_jobs(work)
+    tidy(work)
     for pod in work.alive:
         work.delete(pod)
     if work.alive or not work.seen.live:

@@ -14,12 +14,14 @@ from bucketingest_operator.manifests.pod_section import settings_of_pod
 from bucketingest_operator.manifests.pod_specs import (
     HTTP_PORT,
     SPARK_DEFAULTS_FILE,
+    SPEC_ANNOTATION,
     SPEC_FILE,
     account_of,
     compaction_pod_spec,
     driver_pod_spec,
     executor_resources,
     executor_template,
+    preflight_pod_spec,
     rollback_pod_spec,
 )
 from bucketingest_operator.manifests.protection import policy_spec, secret_data
@@ -39,6 +41,9 @@ COMPACTION: Final = f"{API_GROUP}/compaction"
 COMPACTION_DIGEST: Final = f"{API_GROUP}/compaction-digest"
 """Annotations of a compaction's Job: number and round; what it was made from."""
 COMPACTION_ROLE: Final = "compaction"
+PREFLIGHT_DIGEST: Final = f"{API_GROUP}/preflight-digest"
+"""Annotation of a Job that checks a spec: the spec's hash."""
+PREFLIGHT_ROLE: Final = "preflight"
 
 RESERVED_LABELS: Final = frozenset(
     {
@@ -57,6 +62,12 @@ MANAGED: Final = "app.kubernetes.io/managed-by=bucketingest-operator"
 ROLLBACK_RETRIES: Final = 4
 ROLLBACK_DEADLINE_SECONDS: Final = 900
 ROLLBACK_KEPT_SECONDS: Final = 86_400
+PREFLIGHT_DEADLINE_SECONDS: Final = 300
+PREFLIGHT_KEPT_SECONDS: Final = 3600
+_NO_FAILURE: Final = {
+    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+}
+"""A drained node is no failure of a Job."""
 
 
 class Manifests:
@@ -128,9 +139,6 @@ class Manifests:
         """The job's whole configuration. It is immutable: a changed spec needs another attempt."""
         manifest = self._object("v1", "ConfigMap", self.names.attempt(number), number, "config")
         manifest["metadata"]["annotations"] = {**input_annotations(attempt_input), RPC_PART: self._part}
-        # Annotations may be large, and the job does not need them.
-        metadata = self.wanted.metadata.model_copy(update={"annotations": {}, "namespace": self.namespace})
-        resource = self.wanted.model_copy(update={"metadata": metadata})
         template = executor_template(self.wanted, self.names, self.settings, self._rpc_secret)
         template["metadata"] = self._pod_metadata(number, "executor")
         host = f"{self.names.driver(number)}.{self.namespace}.{self.settings.cluster_domain}"
@@ -144,7 +152,7 @@ class Manifests:
             driver_host=host,
         )
         data = {
-            SPEC_FILE: resource.to_yaml(),
+            SPEC_FILE: self._spec(),
             SPARK_DEFAULTS_FILE: "".join(f"{name} {value}\n" for name, value in sorted(conf.items())),
             TEMPLATE_FILE: yaml.safe_dump(template, sort_keys=False),
         }
@@ -195,6 +203,26 @@ class Manifests:
         }
         return {**manifest, "spec": spec}
 
+    def preflight_job(self, number: int, digest: str) -> Manifest:
+        """The Job that checks a changed spec while the attempt of this number runs. It is tried once: the operator
+        repeats it.
+        """
+        manifest = self._object("batch/v1", "Job", self.names.preflight(digest), number, PREFLIGHT_ROLE)
+        manifest["metadata"]["annotations"] = {PREFLIGHT_DIGEST: digest}
+        metadata = self._pod_metadata(number, PREFLIGHT_ROLE)
+        metadata["annotations"] = {**metadata.get("annotations", {}), SPEC_ANNOTATION: self._spec()}
+        spec = {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": PREFLIGHT_DEADLINE_SECONDS,
+            "ttlSecondsAfterFinished": PREFLIGHT_KEPT_SECONDS,
+            "podFailurePolicy": _NO_FAILURE,
+            "template": {
+                "metadata": metadata,
+                "spec": preflight_pod_spec(self.wanted, self.names, self.settings),
+            },
+        }
+        return {**manifest, "spec": spec}
+
     def compaction_job(self, work: CompactionWork, digest: str) -> Manifest:
         """The Job whose pods merge for a round of a compaction. They share the work, so any of them may fail.
 
@@ -223,13 +251,15 @@ class Manifests:
             "ttlSecondsAfterFinished": int(settings.keep.total_seconds()),
             # A pod's claims are free for its successor only when its process has ended.
             "podReplacementPolicy": "Failed",
-            # A drained node is no failure of the merge.
-            "podFailurePolicy": {
-                "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
-            },
+            "podFailurePolicy": _NO_FAILURE,
             "template": {"metadata": {**metadata, "labels": metadata["labels"] | labels}, "spec": pod_spec},
         }
         return {**manifest, "spec": spec}
+
+    def _spec(self) -> str:
+        """The spec as a file. Annotations may be large, and the job does not need them."""
+        metadata = self.wanted.metadata.model_copy(update={"annotations": {}, "namespace": self.namespace})
+        return self.wanted.model_copy(update={"metadata": metadata}).to_yaml()
 
     def _object(
         self, api_version: str, kind: str, name: str, number: int | None = None, role: str | None = None

@@ -1,4 +1,6 @@
-"""The Secrets that only a driver mounts: options of the Kafka source, access to the schema registry."""
+"""The Secrets that only a driver, and the check of a changed spec, mount: options of the Kafka source, access to the
+schema registry.
+"""
 
 from __future__ import annotations
 
@@ -30,3 +32,17 @@ def registry_secret(wanted: BucketIngest) -> str | None:
     """Name of the Secret of the schema registry; None if there is none."""
     registry = None if wanted.spec.format is None else wanted.spec.format.registry
     return None if registry is None or registry.secret_ref is None else registry.secret_ref.name
+
+
+def mount_secrets(
+    wanted: BucketIngest, volumes: list[dict[str, Any]], mounts: list[dict[str, Any]], env: dict[str, str]
+) -> None:
+    """Add them to the volumes, mounts and environment variables of a pod."""
+    if secrets := source_secrets(wanted):
+        volumes.append({"name": "source-options", "projected": {"sources": secrets, "defaultMode": 0o440}})
+        mounts.append({"name": "source-options", "mountPath": OPTIONS_FOLDER, "readOnly": True})
+        env[OPTIONS_VARIABLE] = OPTIONS_FOLDER
+    if (registry := registry_secret(wanted)) is not None:  # read at each request: a new one needs no restart
+        volumes.append({"name": "registry-secret", "secret": {"secretName": registry, "defaultMode": 0o440}})
+        mounts.append({"name": "registry-secret", "mountPath": REGISTRY_FOLDER, "readOnly": True})
+        env[REGISTRY_VARIABLE] = REGISTRY_FOLDER

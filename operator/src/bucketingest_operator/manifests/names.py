@@ -41,6 +41,10 @@ class Names:
         """Job of a round of a compaction."""
         return f"{self.base}-compaction-{number}-{round_number}"
 
+    def preflight(self, digest: str) -> str:
+        """Job that checks a changed spec, by its hash."""
+        return f"{self.base}-preflight-{digest[:10]}"
+
     def event(self, *parts: object) -> str:
         """An event, by its content."""
         digest = hashlib.sha256("/".join(map(str, (self.uid, *parts))).encode()).hexdigest()[:16]

@@ -1,18 +1,16 @@
-"""The specs of pods: driver, executors, rollback Job. All meet Kubernetes' restricted security standard."""
+"""The specs of pods: driver, executors, Jobs. All meet Kubernetes' restricted security standard."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.model import API_GROUP, BucketIngest
 from bucketingest.spec.quantity import format_cores, format_duration
 from bucketingest_operator.manifests.driver_secrets import (
     OPTIONS_FOLDER,
-    OPTIONS_VARIABLE,
     REGISTRY_FOLDER,
-    REGISTRY_VARIABLE,
-    registry_secret,
+    mount_secrets,
     source_secrets,
 )
 from bucketingest_operator.manifests.names import Names
@@ -41,6 +39,9 @@ HTTP_PORT: Final = 9808
 DRIVER_CONTAINER: Final = "driver"
 ROLLBACK_CONTAINER: Final = "rollback"
 COMPACTION_CONTAINER: Final = "compaction"
+PREFLIGHT_CONTAINER: Final = "preflight"
+SPEC_ANNOTATION: Final = f"{API_GROUP}/spec"
+"""Of the pod that checks a spec: the spec. No other object that a user could make in its place holds it."""
 _MARGIN_SECONDS: Final = 15
 """Extra time of a pod after the job's own grace, so that the job can report how it ended."""
 
@@ -77,16 +78,10 @@ def driver_pod_spec(
         "SPARK_CONF_DIR": CONFIG_FOLDER,
         "SPARK_LOCAL_DIRS": _SCRATCH[_LOCAL_DIRS],
     }
-    if secrets := source_secrets(wanted):
-        volumes.append({"name": "source-options", "projected": {"sources": secrets, "defaultMode": 0o440}})
-        mounts.append({"name": "source-options", "mountPath": OPTIONS_FOLDER, "readOnly": True})
-        env[OPTIONS_VARIABLE] = OPTIONS_FOLDER
+    mount_secrets(wanted, volumes, mounts, env)
+    if source_secrets(wanted):
         # The operator cannot read Secrets: the driver notices a new one, and the operator starts the next attempt.
         env["BUCKETINGEST_STOP_ON_CHANGED_SECRET"] = "true"  # noqa: S105 - no password
-    if (registry := registry_secret(wanted)) is not None:  # read at each request: a new one needs no restart
-        volumes.append({"name": "registry-secret", "secret": {"secretName": registry, "defaultMode": 0o440}})
-        mounts.append({"name": "registry-secret", "mountPath": REGISTRY_FOLDER, "readOnly": True})
-        env[REGISTRY_VARIABLE] = REGISTRY_FOLDER
     memory = f"{driver_pod_mib(wanted)}Mi"
     container = {
         **_container(DRIVER_CONTAINER, wanted, settings),
@@ -163,6 +158,34 @@ def rollback_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings)
     return {
         **_pod(names, settings),
         "automountServiceAccountToken": False,
+        "containers": [container],
+        "volumes": volumes,
+    }
+
+
+def preflight_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings) -> dict[str, Any]:
+    """Pod that checks a spec: the driver's image, account and Secrets, but no executors and no right on the cluster."""
+    volumes, mounts = _volumes(settings)
+    spec = {"path": SPEC_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{SPEC_ANNOTATION}']"}}
+    volumes.append({"name": "config", "downwardAPI": {"items": [spec], "defaultMode": 0o440}})
+    mounts.append({"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True})
+    env = {"BUCKETINGEST_UNKNOWN_FIELDS": "ignore", "SPARK_LOCAL_DIRS": _SCRATCH[_LOCAL_DIRS]}
+    mount_secrets(wanted, volumes, mounts, env)
+    container = {
+        **_container(PREFLIGHT_CONTAINER, wanted, settings),
+        "args": ["validate", "--connect", f"{CONFIG_FOLDER}/{SPEC_FILE}"],
+        "env": _env(env, settings),
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "1Gi"},
+            "limits": {"memory": "2Gi", **_cpu_limit(wanted)},
+        },
+        "volumeMounts": mounts,
+    }
+    return {
+        **_pod(names, settings),
+        "automountServiceAccountToken": False,
+        # It has nothing to finish.
+        "terminationGracePeriodSeconds": 5,
         "containers": [container],
         "volumes": volumes,
     }

@@ -15,6 +15,7 @@ from bucketingest_operator.observation import CompactionJob, JobState
 from bucketingest_operator.observe.job_reading import JobSeen, read_job
 from bucketingest_operator.observe.ownership import Controller, controller_of
 from bucketingest_operator.observe.pod_reading import SHOWN, read_time
+from bucketingest_operator.observe.preflight_reading import PreflightSeen, read_preflight
 
 Object = dict[str, Any]
 
@@ -31,12 +32,12 @@ class CompactionJobSeen:
     controller: Controller | None
 
 
-AnyJob = JobSeen | CompactionJobSeen
+AnyJob = JobSeen | CompactionJobSeen | PreflightSeen
 
 
 def read_any_job(job: Object) -> AnyJob | None:
-    """A rollback Job or a compaction's; None if its labels are not the operator's."""
-    return read_compaction_job(job) or read_job(job)
+    """A rollback Job, a compaction's or a preflight's; None if its labels are not the operator's."""
+    return read_compaction_job(job) or read_preflight(job) or read_job(job)
 
 
 def read_compaction_job(job: Object) -> CompactionJobSeen | None:

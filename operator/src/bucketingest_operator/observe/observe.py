@@ -12,7 +12,7 @@ from typing import TypeVar
 from bucketingest_operator.kube.api import Api, ApiError, NotFound, Object
 from bucketingest_operator.kube.kinds import CONFIG_MAPS, JOBS, NODES, PODS
 from bucketingest_operator.kube.mirror import Mirror
-from bucketingest_operator.manifests.attempt_objects import UID_LABEL
+from bucketingest_operator.manifests.attempt_objects import PREFLIGHT_ROLE, UID_LABEL
 from bucketingest_operator.observation import (
     ENDED,
     AttemptInput,
@@ -30,6 +30,7 @@ from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_
 from bucketingest_operator.observe.last_good_reading import LastGoodReader
 from bucketingest_operator.observe.ownership import controlled_by, made_for
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
+from bucketingest_operator.observe.preflight_reading import PreflightSeen, preflight_jobs
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
 from bucketingest_operator.resource import Resource
 
@@ -133,6 +134,7 @@ class Observer:
             ),
             inputs=attempt_inputs(look),
             jobs=rollback_jobs(sorted(_of(JobSeen, look.jobs), key=lambda one: one.attempt), look.pods),
+            preflights=preflight_jobs(_of(PreflightSeen, look.jobs), look.pods, now),
             compaction_jobs=tuple(sorted(compactions, key=lambda one: (one.number, one.round))),
             executors=found,
             contact=contact,
@@ -201,14 +203,15 @@ def own(resource: Resource, look: Look) -> Look:
     drivers = made_for(resource, [pod for pod in look.pods if pod.role == "driver"])
     jobs = made_for(resource, _of(JobSeen, look.jobs))
     compactions = made_for(resource, _of(CompactionJobSeen, look.jobs))
+    preflights = made_for(resource, _of(PreflightSeen, look.jobs))
     executors = [pod for pod in look.pods if pod.role == "executor"]
-    rollbacks = [pod for pod in look.pods if pod.role == "rollback"]
+    of_jobs = [pod for pod in look.pods if pod.role in {"rollback", PREFLIGHT_ROLE}]
     pods = [
         *drivers,
         *controlled_by(resource, "Pod", {pod.uid for pod in drivers}, executors),
-        *controlled_by(resource, "Job", {job.uid for job in jobs}, rollbacks),
+        *controlled_by(resource, "Job", {*(job.uid for job in jobs), *(job.uid for job in preflights)}, of_jobs),
     ]
-    return Look(pods, [*jobs, *compactions], made_for(resource, look.configs), look.live)
+    return Look(pods, [*jobs, *compactions, *preflights], made_for(resource, look.configs), look.live)
 
 
 def newest_attempt(resource: Resource, pods: Sequence[PodSeen]) -> int:

@@ -60,7 +60,7 @@ class PodSeen:
     """One pod of a BucketIngest.
 
     Attributes:
-        role: `driver`, `executor` or `rollback`.
+        role: `driver`, `executor`, `rollback` or `preflight`.
         phase: The phase in Kubernetes; not reliable, unlike `state`.
         terminating: It has a deletion timestamp.
         mounting_since: Since when it is on a node that has not set up its volumes and network.
@@ -94,7 +94,7 @@ def read_pod(pod: Object) -> PodSeen | None:
     metadata, status, spec = pod["metadata"], pod.get("status") or {}, pod.get("spec") or {}
     labels = metadata.get("labels") or {}
     attempt, role = attempt_of(labels), labels.get(ROLE_LABEL)
-    if attempt is None or role not in {"driver", "executor", "rollback"}:
+    if attempt is None or role not in {"driver", "executor", "rollback", "preflight"}:
         return None
     state = pod_state(status)
     ended = _ended(status)
@@ -217,7 +217,7 @@ def _runs(container: Object) -> bool:
 
 def _ended(status: Object) -> Object | None:
     """How the job's container ended: a mesh may add others."""
-    names = {"driver", "rollback", "spark-kubernetes-executor"}
+    names = {"driver", "rollback", "preflight", "spark-kubernetes-executor"}
     for each in status.get("containerStatuses") or ():
         ended = (each.get("state") or {}).get("terminated")
         if each.get("name") in names and ended:

@@ -14,6 +14,7 @@ from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions, UnknownFields
 from bucketingest.cli.services import commands as services
 from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl
+from bucketingest.exit_codes import ExitCode
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -127,11 +128,36 @@ def run(
 @app.command()
 def validate(
     files: Annotated[list[Path], typer.Argument(help="YAML files, each with one BucketIngest.", show_default=False)],
+    *,
+    connect: Annotated[
+        bool,
+        typer.Option(
+            "--connect",
+            help="Also ask storage, source and schema registry, and compile the SQL. Nothing is written or locked.",
+        ),
+    ] = False,
+    unknown_fields: Annotated[
+        UnknownFields,
+        typer.Option(
+            envvar="BUCKETINGEST_UNKNOWN_FIELDS",
+            help="Fields of the spec that this version does not know.",
+        ),
+    ] = UnknownFields.REFUSE,
 ) -> None:
-    """Check BucketIngest files: every problem with its line and what is allowed there. Nothing is contacted."""
+    """Check BucketIngest files: every problem with its line and what is allowed there.
+
+    Of other services it asks only a schema registry that a file names, and with --connect all that `run` would need.
+    """
+    if connect:
+        from bucketingest.cli.connect.command import connect_files
+
+        if (code := connect_files(files, unknown_fields)) is not ExitCode.OK:
+            common_options.writes_termination = True  # it has written one
+            raise typer.Exit(code)
+        return
     from bucketingest.cli.validate import validate_files
 
-    validate_files(files)
+    validate_files(files, unknown_fields)
 
 
 @app.command()

@@ -72,12 +72,7 @@ class Job:
     def concerns(self, resource: BucketIngest) -> None:
         """The resource is known. Raises SpecError if one of its Secrets cannot be used."""
         self._termination.pipeline = resource.pipeline
-        kafka = resource.spec.source.kafka
-        if kafka is not None:
-            keep_secret(secrets_in({name: str(value) for name, value in kafka.options.items()}))
-            keep_secret(all_secret(secret_options(kafka)))
-        if resource.spec.format is not None and resource.spec.format.registry is not None:
-            keep_secret(registry_credentials(resource.spec.format.registry).secrets)
+        keep_secrets_of(resource)
 
     @contextmanager
     def shown(self, resource: BucketIngest) -> Iterator[ProgressBoard]:
@@ -197,6 +192,16 @@ class Job:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
+
+
+def keep_secrets_of(resource: BucketIngest) -> None:
+    """From now on hide what the resource's options and Secrets hold. Raises SpecError if a Secret cannot be used."""
+    kafka = resource.spec.source.kafka
+    if kafka is not None:
+        keep_secret(secrets_in({name: str(value) for name, value in kafka.options.items()}))
+        keep_secret(all_secret(secret_options(kafka)))
+    if resource.spec.format is not None and resource.spec.format.registry is not None:
+        keep_secret(registry_credentials(resource.spec.format.registry).secrets)
 
 
 def _version() -> str:

@@ -1,7 +1,9 @@
-"""Options of commands, as text from flags or the environment."""
+"""Options of commands, as text from flags or the environment, and the file that a command is about."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -9,7 +11,11 @@ from pathlib import Path
 from typing import Final, Self
 
 from bucketingest.cli.errors import BadOption
+from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.quantity import parse_duration
+from bucketingest.spec.reading.load import load_file
+
+log = logging.getLogger(__name__)
 
 TERMINATION_LOG_VARIABLE: Final = "BUCKETINGEST_TERMINATION_LOG"
 """Environment variable: the file for the termination message, of any command."""
@@ -81,3 +87,14 @@ def parse_address(text: str) -> Address:
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in bare and bare == host):
         raise BadOption(f"--listen: {text!r} is not an address such as 0.0.0.0:9808, 127.0.0.1:0 or [::]:9808")
     return Address(bare or "0.0.0.0", int(port))  # noqa: S104 - what the user asked for
+
+
+def load_known(file: Path, unknown_fields: UnknownFields) -> BucketIngest:
+    """The resource of a file, with a warning about fields that this version does not know, if they are to be ignored.
+    Raises SpecError.
+    """
+    return load_file(file, _warn_of_unknown if unknown_fields is UnknownFields.IGNORE else None)
+
+
+def _warn_of_unknown(fields: Sequence[str]) -> None:
+    log.warning("ignored: this version does not know fields of the spec", extra={"fields": list(fields)})

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,7 +17,7 @@ from rich.live import Live
 from bucketingest.cli.errors import MissingDependency
 from bucketingest.cli.job import Job
 from bucketingest.cli.logs import without_routine
-from bucketingest.cli.options import Address, RunOptions, UnknownFields
+from bucketingest.cli.options import Address, RunOptions, load_known
 from bucketingest.cli.process.java import check_java
 from bucketingest.cli.process.orphans import reap_orphans
 from bucketingest.cli.process.secret_watch import SecretWatch
@@ -26,7 +26,6 @@ from bucketingest.hudi.errors import TableNotFound
 from bucketingest.hudi.table.checks import check_table
 from bucketingest.hudi.table.table import load_table
 from bucketingest.spec.model import BucketIngest
-from bucketingest.spec.reading.load import load_file
 from bucketingest.storage import open_storage
 
 if TYPE_CHECKING:
@@ -46,17 +45,12 @@ def run_file(file: Path, options: RunOptions) -> None:
     """Run the file's pipeline until it ends or a signal stops it. Raises what `load_file` and `run_resource` do."""
     job = Job(options)
     with suppress(StoppedEarly), job.ending():
-        ignores = options.unknown_fields is UnknownFields.IGNORE
-        resource = load_file(file, _warn_of_unknown if ignores else None)
+        resource = load_known(file, options.unknown_fields)
         job.concerns(resource)
         if resource.spec.suspend:
             log.info("spec.suspend is true: nothing is run", extra={"pipeline": resource.pipeline})
             return
         _run(resource, job)
-
-
-def _warn_of_unknown(fields: Sequence[str]) -> None:
-    log.warning("ignored: this version does not know fields of the spec", extra={"fields": list(fields)})
 
 
 def run_resource(resource: BucketIngest, *, stop_when: StopWhen, listen: Address | None = None) -> Progress:

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import typer
 
+from bucketingest.cli.options import UnknownFields, load_known
 from bucketingest.decode.avro.subjects import registry_client, with_readers_schema
 from bucketingest.decode.decoder_choice import way_of, why_refused
 from bucketingest.exit_codes import ExitCode
+from bucketingest.registry.client import RegistryClient
 from bucketingest.registry.errors import RegistryError, UnusableSchema
 from bucketingest.registry.lookups import Patience
 from bucketingest.spec.errors import SpecError, format_problem
 from bucketingest.spec.model import BucketIngest
-from bucketingest.spec.reading.load import load_file
 
 
-def validate_files(files: Sequence[Path]) -> None:
+def validate_files(files: Sequence[Path], unknown_fields: UnknownFields = UnknownFields.REFUSE) -> None:
     """Print what each file describes, or every problem in it; exit code BAD_INPUT if any has one, else that of what the
     registry did not answer.
     """
@@ -25,7 +26,7 @@ def validate_files(files: Sequence[Path]) -> None:
     unanswered: RegistryError | None = None
     for file in files:
         try:
-            resource, note = _asked(load_file(file))
+            resource, note = _asked(load_known(file, unknown_fields))
         except RegistryError as error:
             unanswered = error
             typer.echo(f"error: {file}: {error}", err=True)
@@ -34,16 +35,21 @@ def validate_files(files: Sequence[Path]) -> None:
             for problem in error.problems:
                 typer.echo(f"error: {format_problem(error.source, problem)}", err=True)
         else:
-            table = resource.spec.table
-            index = table.index
-            rules = "".join(f", {each.pattern} {each.buckets}" for each in index.partition_buckets or ())
-            places = f"{index.buckets} buckets{rules}" if index.type == "bucket" else "index with a state"
-            decoding = f", {way_of(resource)}{note}" if resource.spec.format is not None else ""
-            typer.echo(f"{file}: valid: pipeline {resource.pipeline}, table {table.path}, {places}{decoding}")
+            typer.echo(f"{file}: valid: {summary(resource, note)}")
     if wrong:
         raise typer.Exit(ExitCode.BAD_INPUT)
     if unanswered is not None:
         raise typer.Exit(unanswered.exit_code)
+
+
+def summary(resource: BucketIngest, note: str = "") -> str:
+    """What the resource describes, in one line."""
+    table = resource.spec.table
+    index = table.index
+    rules = "".join(f", {each.pattern} {each.buckets}" for each in index.partition_buckets or ())
+    places = f"{index.buckets} buckets{rules}" if index.type == "bucket" else "index with a state"
+    decoding = f", {way_of(resource)}{note}" if resource.spec.format is not None else ""
+    return f"pipeline {resource.pipeline}, table {table.path}, {places}{decoding}"
 
 
 def _asked(resource: BucketIngest) -> tuple[BucketIngest, str]:
@@ -55,10 +61,15 @@ def _asked(resource: BucketIngest) -> tuple[BucketIngest, str]:
         client = registry_client(format_.registry)
     except SpecError as error:  # the Secret is in the cluster
         return resource, "; the registry is not asked: " + "; ".join(each.wrong for each in error.problems)
-    if format_.schema_text is None:
+    return ask_registry(resource, client), "; the registry answers"
+
+
+def ask_registry(resource: BucketIngest, client: RegistryClient) -> BucketIngest:
+    """The resource with the schema of its columns. Raises RegistryError, also if messages cannot be decoded with it."""
+    if resource.spec.format is None or resource.spec.format.schema_text is None:
         resource = with_readers_schema(resource, client, Patience(seconds=0))
     else:
         client.check()
-    if (why := why_refused(resource.spec.format)) is not None:
+    if resource.spec.format is not None and (why := why_refused(resource.spec.format)) is not None:
         raise UnusableSchema(f"spec.format.schema {why}, which is not decoded with a registry")
-    return resource, "; the registry answers"
+    return resource

@@ -121,6 +121,22 @@ class Trial(SpecModel):
     message: Sentence | None = Field(default=None, description="Why.")
 
 
+class Preflight(SpecModel):
+    """The check of a changed spec before the driver that runs is stopped for it."""
+
+    digest: SmallText = Field(description="Hash of what a driver reads of the spec.")
+    generation: Count = Field(description="Generation of the spec.")
+    since: datetime = Field(description="When it was first wanted.")
+    result: SmallText = Field(
+        description="Pending, Passed, Failed (a check failed: the driver runs on), NotRun (it could not be run, and is "
+        "tried again) or Skipped (it could not be run, and the spec is taken over without it)."
+    )
+    tries: Count = Field(default=0, description="How often it ended without a pass.")
+    last_end: datetime | None = Field(default=None, alias="lastEnd", description="When the last of these ended.")
+    job: SmallText | None = Field(default=None, description="UID of the Job of the last of these.")
+    message: Sentence | None = Field(default=None, description="What failed, or why it could not be run.")
+
+
 class UpgradeStatus(SpecModel):
     """The last spec that committed, which runs again if a changed spec does not commit."""
 
@@ -129,6 +145,9 @@ class UpgradeStatus(SpecModel):
     digest: SmallText = Field(description="Hash of what a driver reads of that spec.")
     trial: Trial | None = Field(
         default=None, description="The spec that has to prove itself; absent if the last one that committed is wanted."
+    )
+    preflight: Preflight | None = Field(
+        default=None, description="The check of a changed spec that no driver runs yet; absent if there is none."
     )
 
 

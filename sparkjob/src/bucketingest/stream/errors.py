@@ -68,3 +68,21 @@ class AddressUnusable(StreamError):
     """The address for the job's endpoints cannot be listened on."""
 
     exit_code = ExitCode.BAD_INPUT
+
+
+class SourceUnreachable(StreamError):
+    """The source does not answer, or has not what the resource names."""
+
+    exit_code = ExitCode.SOURCE_UNAVAILABLE
+
+
+class SourceDenied(StreamError):
+    """The source refuses the credentials, or what they may do."""
+
+    exit_code = ExitCode.ACCESS_DENIED
+
+
+class SourceOptionsRefused(StreamError):
+    """Kafka's client cannot be made from the options."""
+
+    exit_code = ExitCode.BAD_INPUT

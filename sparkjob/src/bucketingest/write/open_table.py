@@ -134,6 +134,24 @@ def open_table(
     )
 
 
+def check_table_fits(
+    storage: Storage, definition: TableDefinition, incoming: pa.Schema, *, drops_metadata_table: bool = False
+) -> bool:
+    """Refuse most of what `open_table` would refuse, but write nothing, and take no lease and no lock. Returns whether
+    there is a table.
+
+    Raises as `open_table` does.
+    """
+    check_definition(definition, incoming)
+    try:
+        table = load_table(storage)
+    except TableNotFound:
+        return False
+    check_table(table, definition, metadata_table=drops_metadata_table)
+    _merged_schema(table, Timeline.load(storage), arrow_to_avro(incoming, table_name=definition.name))
+    return True
+
+
 def check_definition(definition: TableDefinition, incoming: pa.Schema) -> RowRules:
     """Refuse, without reading storage, what no table can take; returns the rules for a row's place.
 

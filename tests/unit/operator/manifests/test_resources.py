@@ -30,7 +30,8 @@ def test_the_job_reads_back_the_resource_it_was_made_for() -> None:
 def test_an_older_job_gets_no_field_that_the_user_did_not_set() -> None:
     made = manifests()
     spec = yaml.safe_load(made.config_map(3, input_of(made.wanted))["data"]["bucketingest.yaml"])["spec"]
-    assert set(spec) == {"source", "table"}
+    assert set(spec) == {"source", "table", "upgrade"}
+    assert spec["upgrade"] == {"preflight": False}  # of this test's spec
     assert set(spec["table"]) == {"path", "recordKey"}
     (driver,) = pod_specs()["driver"]["containers"]
     assert {"name": "BUCKETINGEST_UNKNOWN_FIELDS", "value": "ignore"} in driver["env"]
@@ -60,14 +61,17 @@ def test_names_are_those_of_the_resource_and_the_attempt_and_fit_kubernetes_and_
     assert names.driver(1) != names.driver(2)
 
 
-@pytest.mark.parametrize("role", ["driver", "executor", "rollback", "compaction"])
+_VOLUMES = {"configMap", "downwardAPI", "emptyDir", "projected", "secret"}
+
+
+@pytest.mark.parametrize("role", ["driver", "executor", "rollback", "preflight", "compaction"])
 def test_every_pod_fits_the_restricted_standard(role: str) -> None:
     spec = pod_specs()[role]
     assert spec["restartPolicy"] == "Never"
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC"))
-    assert all(set(volume) - {"name"} <= {"emptyDir", "configMap", "projected", "secret"} for volume in spec["volumes"])
+    assert all(set(volume) - {"name"} <= _VOLUMES for volume in spec["volumes"])
     for container in spec["containers"]:
         security = container["securityContext"]
         assert security["allowPrivilegeEscalation"] is False
@@ -87,6 +91,7 @@ def test_only_the_driver_may_speak_with_kubernetes_and_only_about_pods() -> None
         "driver": True,
         "executor": False,
         "rollback": False,
+        "preflight": False,
         "compaction": False,
     }
     assert [rule["resources"] for rule in manifests().role()["rules"]] == [["pods"]]
@@ -98,9 +103,10 @@ def test_every_pod_has_the_credentials_for_storage() -> None:
         assert names == ["lake-credentials"]
 
 
-def test_the_secret_of_the_source_is_mounted_into_the_driver_alone() -> None:
+def test_the_secret_of_the_source_is_mounted_into_the_driver_and_the_check_of_a_spec_alone() -> None:
     found = {role: "kafka-credentials" in json.dumps(spec) for role, spec in pod_specs().items()}
-    assert found == {"driver": True, "executor": False, "rollback": False, "compaction": False}
+    without = {"executor": False, "rollback": False, "compaction": False}
+    assert found == {"driver": True, "preflight": True, **without}
 
 
 def test_a_pod_outlives_the_grace_of_its_job() -> None:
@@ -145,7 +151,8 @@ def test_the_driver_pod_has_room_for_table_services_where_they_run() -> None:
 
 def test_everything_is_owned_by_the_resource_alone_but_the_secret_which_goes_with_the_attempt() -> None:
     made = manifests()
-    for each in [*attempt_objects(made, 1), made.rollback_job(1), made.network_policy()]:
+    jobs = [made.rollback_job(1), made.preflight_job(1, "digest")]
+    for each in [*attempt_objects(made, 1), *jobs, made.network_policy()]:
         owner = "config" if each["kind"] == "Secret" else UID
         assert [found["uid"] for found in each["metadata"]["ownerReferences"]] == [owner]
 
@@ -155,6 +162,33 @@ def test_the_input_of_an_attempt_survives_being_annotations() -> None:
     assert parse_attempt_input(input_annotations(attempt_input)) == attempt_input
     assert parse_attempt_input({}) is None
     assert parse_attempt_input({**input_annotations(attempt_input), "bucketingest.dev/failures": "soon"}) is None
+
+
+def test_the_job_that_checks_a_spec_is_tried_once_within_a_time_and_has_the_spec_itself() -> None:
+    made = manifests(KAFKA)
+    job = made.preflight_job(3, "0123456789abcdef")
+    assert job["metadata"]["name"] == made.names.preflight("0123456789abcdef")
+    assert job["spec"]["backoffLimit"] == 0
+    assert 0 < job["spec"]["activeDeadlineSeconds"] <= 600
+    assert job["spec"]["ttlSecondsAfterFinished"] > 0
+    template = job["spec"]["template"]
+    assert load_text(template["metadata"]["annotations"]["bucketingest.dev/spec"]) == made.wanted
+    (container,) = template["spec"]["containers"]
+    assert container["args"] == ["validate", "--connect", "/etc/bucketingest/bucketingest.yaml"]
+    assert container["image"] == "job:1"
+    config = next(each for each in template["spec"]["volumes"] if each["name"] == "config")
+    (item,) = config["downwardAPI"]["items"]
+    assert item["fieldRef"]["fieldPath"] == "metadata.annotations['bucketingest.dev/spec']"
+    driver = pod_specs()["driver"]
+    assert template["spec"]["serviceAccountName"] == driver["serviceAccountName"]
+    same = [each for each in driver["volumes"] if each["name"] == "source-options"]
+    assert [each for each in template["spec"]["volumes"] if each["name"] == "source-options"] == same != []
+
+
+def test_names_of_checks_fit_kubernetes_and_differ_with_the_spec() -> None:
+    names = Names("a" * 52, UID)
+    assert len(names.preflight("0123456789abcdef")) + len("-12345") <= 63
+    assert names.preflight("0" * 16) != names.preflight("1" * 16)
 
 
 def test_the_pods_of_a_compaction_share_its_round_and_have_no_right_on_the_cluster() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest_operator.observation import CompactionJob, Executors, JobState, PodReason, PodState
+from bucketingest_operator.observation import CompactionJob, Executors, JobState, PodReason, PodState, PreflightJob
 from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen
 from bucketingest_operator.observe.executor_probe import MOUNT_PATIENCE
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen
@@ -22,6 +22,7 @@ from bucketingest_operator.observe.observe import (
 )
 from bucketingest_operator.observe.ownership import Controller
 from bucketingest_operator.observe.pod_reading import PodSeen
+from bucketingest_operator.observe.preflight_reading import PreflightSeen
 from support.operator.observations import NOW, UID, attempt, bucket_ingest, input_of, resource, status_with
 
 
@@ -88,10 +89,12 @@ COMPACTION = CompactionJobSeen(CompactionJob("c", 3, 1, "digest", JobState.RUNNI
 CONFIG = ConfigSeen(1, None, "ingest", MINE)
 EXECUTOR = pod(1, "executor", controller=Controller("Pod", DRIVER.uid))
 ROLLBACK = pod(1, "rollback", controller=Controller("Job", JOB.uid))
+CHECK = PreflightSeen(PreflightJob("p", "check-1", "digest", JobState.RUNNING, NOW), "ingest", MINE)
+CHECKING = pod(1, "preflight", controller=Controller("Job", CHECK.uid))
 
 
 def test_the_objects_of_a_resource_are_those_that_it_controls() -> None:
-    look = Look([DRIVER, EXECUTOR, ROLLBACK], [JOB, COMPACTION], [CONFIG], live=True)
+    look = Look([DRIVER, EXECUTOR, ROLLBACK, CHECKING], [JOB, COMPACTION, CHECK], [CONFIG], live=True)
     assert own(resource(), look) == look
 
 
@@ -105,6 +108,9 @@ def test_the_objects_of_a_resource_are_those_that_it_controls() -> None:
         replace(EXECUTOR, uid="x", controller=Controller("Pod", "another")),
         replace(EXECUTOR, uid="x", namespace="elsewhere"),
         replace(ROLLBACK, uid="x", controller=MINE),
+        replace(CHECKING, uid="x", controller=MINE),
+        replace(CHECK, controller=None),
+        replace(CHECK, namespace="elsewhere"),
         replace(JOB, uid="x", controller=None),
         replace(JOB, uid="x", namespace="elsewhere"),
         replace(COMPACTION, controller=None),
@@ -115,12 +121,12 @@ def test_the_objects_of_a_resource_are_those_that_it_controls() -> None:
     ],
 )
 def test_what_only_carries_the_labels_counts_for_nothing(forged: PodSeen | AnyJob | ConfigSeen) -> None:
-    honest = Look([DRIVER, EXECUTOR, ROLLBACK], [JOB, COMPACTION], [CONFIG], live=True)
+    honest = Look([DRIVER, EXECUTOR, ROLLBACK, CHECKING], [JOB, COMPACTION, CHECK], [CONFIG], live=True)
     found = own(
         resource(),
         Look(
             [*honest.pods, *([forged] if isinstance(forged, PodSeen) else [])],
-            [*honest.jobs, *([forged] if isinstance(forged, JobSeen | CompactionJobSeen) else [])],
+            [*honest.jobs, *([forged] if isinstance(forged, JobSeen | CompactionJobSeen | PreflightSeen) else [])],
             [*honest.configs, *([forged] if isinstance(forged, ConfigSeen) else [])],
             live=True,
         ),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from bucketingest.spec.model import BucketIngest
-from bucketingest.spec.status import Attempt, Trial
+from bucketingest.spec.status import Attempt, Trial, UpgradeStatus
 from bucketingest_operator.decide.failures import diagnose
 from bucketingest_operator.decide.spec_changes import cluster_problems, digest, fixed_digest
 from bucketingest_operator.observation import Observation
+
+FAILED: Final = "Failed"
+"""Result of a preflight: the spec is not taken over."""
 
 
 def spec_to_run(seen: Observation) -> BucketIngest | None:
@@ -48,6 +53,13 @@ def trial(seen: Observation) -> Trial | None:
     """The spec on trial, as the status has it."""
     upgrade = seen.resource.status.upgrade
     return None if upgrade is None else upgrade.trial
+
+
+def failed_preflight(upgrade: UpgradeStatus | None) -> bool:
+    """Whether the spec on trial has failed before any driver ran it."""
+    if upgrade is None or upgrade.trial is None or upgrade.preflight is None or upgrade.trial.failed_at is None:
+        return False
+    return upgrade.preflight.result == FAILED and upgrade.preflight.digest == upgrade.trial.digest
 
 
 def asked_again(seen: Observation) -> bool:

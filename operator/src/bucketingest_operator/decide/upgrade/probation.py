@@ -11,11 +11,13 @@ from bucketingest_operator.decide.failures import failure_of
 from bucketingest_operator.decide.pass_state import SOON, SPEC_INVALID, SPEC_REFUSED, Pass
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.decide.status import DEGRADED, READY, STALLED, shortened
-from bucketingest_operator.decide.upgrade.last_good import asked_again, has_committed, newest
+from bucketingest_operator.decide.upgrade.last_good import asked_again, failed_preflight, has_committed, newest
 from bucketingest_operator.observation import PodState
 
 SPEC_NOT_PROVEN: Final = "SpecNotProven"
 SPEC_PROVEN: Final = "SpecProven"
+PREFLIGHT_FAILED: Final = "PreflightFailed"
+"""Also the error class of what the job says about a check that has failed."""
 ON_PROBATION: Final = "OnProbation"
 SPEC_CHANGED: Final = "SpecChanged"
 SILENT: Final = timedelta(minutes=2)
@@ -37,7 +39,8 @@ def follow(work: Pass) -> None:
         _report_probation(work, trial)
     else:
         # Again in each pass: the edit of a field that no driver reads is another generation.
-        work.draft.set(DEGRADED, "True", SPEC_NOT_PROVEN, trial.message or "")
+        reason = PREFLIGHT_FAILED if failed_preflight(upgrade) else SPEC_NOT_PROVEN
+        work.draft.set(DEGRADED, "True", reason, trial.message or "")
 
 
 def _note_commit(work: Pass) -> None:
@@ -56,7 +59,11 @@ def _note_commit(work: Pass) -> None:
         work.event("Normal", SPEC_PROVEN, f"The changed spec is proven. {message}")
     if before is None or before.attempt != current.number or before.trial != trial:
         work.draft.upgrade = UpgradeStatus(
-            attempt=current.number, generation=current.generation, digest=given.spec_digest, trial=trial
+            attempt=current.number,
+            generation=current.generation,
+            digest=given.spec_digest,
+            trial=trial,
+            preflight=None if before is None else before.preflight,
         )
 
 

@@ -123,6 +123,14 @@ class Upgrade(SpecModel):
             "commit.interval and commit.trigger. If it makes none, the last spec that committed runs again. 0s: off."
         ),
     )
+    preflight: bool = Field(
+        default=True,
+        description=(
+            "Check a changed spec before the driver that runs is stopped for it: a pod with the new image and spec "
+            "looks at storage, source, schema registry and SQL, and writes nothing. If a check fails, the driver runs "
+            "on with the previous spec. false: off."
+        ),
+    )
 
 
 class Slo(SpecModel):

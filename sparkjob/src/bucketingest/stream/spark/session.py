@@ -40,6 +40,7 @@ _COMPILE_LATER: Final = (  # four times the JVM's defaults
     "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=2400 "
     "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000"
 )
+_CHECKING_BYTES: Final = 512 * _MIB
 _YOUNG_MAX_MIB: Final = 512
 _DEFAULT_CONF: Final = {
     "spark.python.daemon.module": "bucketingest.stream.spark.worker_daemon",
@@ -56,7 +57,25 @@ def build_session(resource: BucketIngest) -> SparkSession:
     """The session for `bucketingest run`: local unless the environment names a master."""
     # pyspark takes the workers' interpreter from here, on executors too; they need this one's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = session_conf(resource, os.environ.get("MASTER"), connector_jars())
+    return _built(resource, session_conf(resource, os.environ.get("MASTER"), connector_jars()))
+
+
+def checking_session(resource: BucketIngest) -> SparkSession:
+    """A small local session that reads no rows: it analyses what the resource says, and has Kafka's client."""
+    small = {"memory": _CHECKING_BYTES}
+    spark = resource.spec.spark
+    spark = spark.model_copy(
+        update={
+            "driver": spark.driver.model_copy(update=small),
+            "executor": spark.executor.model_copy(update=small),
+        }
+    )
+    resource = resource.model_copy(update={"spec": resource.spec.model_copy(update={"spark": spark})})
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return _built(resource, {**session_conf(resource, None, connector_jars()), "spark.master": "local[1]"})
+
+
+def _built(resource: BucketIngest, conf: dict[str, str]) -> SparkSession:
     start_jvm(conf)
     builder = SparkSession.builder.appName(f"bucketingest {resource.pipeline}")
     for name, value in conf.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,10 +15,12 @@ from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
     CreateCompaction,
+    CreatePreflight,
     CreateRollback,
     DeleteAttempt,
     DeleteCompaction,
     DeleteDriver,
+    DeletePreflight,
     DeleteRollback,
     Plan,
     RemoveFinalizer,
@@ -33,10 +36,12 @@ from bucketingest_operator.observation import (
     JobState,
     Observation,
     PodState,
+    PreflightJob,
     RollbackJob,
 )
 from bucketingest_operator.resource import FINALIZER, Resource
 from support.operator.observations import NAMES, NOW, bucket_ingest, report, resource, services
+from support.operator.preflights import ended_check
 
 
 def _is_last(outcome: str | None) -> bool:
@@ -62,6 +67,8 @@ class FakeCluster:
     """What the ConfigMaps of attempts hold."""
     jobs: dict[int, RollbackJob] = field(default_factory=dict)
     compactions: dict[str, CompactionJob] = field(default_factory=dict)
+    preflights: dict[str, PreflightJob] = field(default_factory=dict)
+    checked: int = 0  # Jobs so far that check a spec
     progress: ProgressReport | None = None
     rolled_back: set[int] = field(default_factory=set)
     over_at: dict[int, int] = field(default_factory=dict)
@@ -77,6 +84,7 @@ class FakeCluster:
             inputs=dict(self.inputs),
             jobs=tuple(self.jobs.values()),
             compaction_jobs=tuple(self.compactions.values()),
+            preflights=tuple(self.preflights.values()),
             contact=self.contact(),
             live=live,
             last_good=self._last_good(),
@@ -128,12 +136,21 @@ class FakeCluster:
                 assert not self.alive(), f"a rollback started while {self.alive()} could run"
                 self.rolled_back.add(number)
                 self.jobs.setdefault(number, RollbackJob(number, JobState.RUNNING))
+            case DeleteRollback(number):
+                self.jobs.pop(number, None)
+            case _:
+                self._apply_to_other_jobs(action)
+
+    def _apply_to_other_jobs(self, action: Action) -> None:
+        match action:
             case CreateCompaction(work, key, _):
                 self._create_compaction(work, key)
             case DeleteCompaction(name):
                 self.compactions.pop(name, None)
-            case DeleteRollback(number):
-                self.jobs.pop(number, None)
+            case CreatePreflight(_, key, wanted):
+                self._create_preflight(key, wanted)
+            case DeletePreflight(name):
+                self.preflights.pop(name, None)
             case _:
                 pass
 
@@ -178,6 +195,14 @@ class FakeCluster:
         name = NAMES.compaction(work.number, work.round)
         made = CompactionJob(name, work.number, work.round, key, JobState.RUNNING, self.now, active=1)
         self.compactions.setdefault(name, made)
+
+    def _create_preflight(self, key: str, wanted: BucketIngest) -> None:
+        assert key == digest(wanted)
+        assert wanted.spec.upgrade.preflight, "a spec was checked that asks for no check"
+        assert not self.resource.deleting
+        self.checked += 1
+        made = PreflightJob(NAMES.preflight(key), f"job-{self.checked}", key, JobState.RUNNING, self.now)
+        self.preflights.setdefault(made.name, made)
 
     def _delete(self, number: int, name: str, *, force: bool) -> None:
         pod = self.pods.get(number)
@@ -234,6 +259,11 @@ class FakeCluster:
         for number, job in self.jobs.items():
             if job.state is JobState.RUNNING:
                 self.jobs[number] = replace(job, state=state)
+
+    def end_preflights(self, *, passes: Callable[[PreflightJob], bool], speaks: bool = True) -> None:
+        """Checks of specs end."""
+        running = [job for job in self.preflights.values() if job.state is JobState.RUNNING]
+        self.preflights |= {job.name: ended_check(job, passes=passes(job), speaks=speaks) for job in running}
 
     def want_compaction(self, work: CompactionWork | None) -> None:
         """The driver's compaction moves on."""

@@ -1,0 +1,74 @@
+"""Reads the JSON of Jobs that check a changed spec, and what their pods say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from bucketingest_operator.manifests.attempt_objects import PREFLIGHT_DIGEST, PREFLIGHT_ROLE, ROLE_LABEL
+from bucketingest_operator.observation import JobState, PodReason, PreflightJob
+from bucketingest_operator.observe.executor_probe import waits_for_volumes
+from bucketingest_operator.observe.ownership import Controller, controller_of
+from bucketingest_operator.observe.pod_reading import SHOWN, PodSeen, read_time
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightSeen:
+    """Such a Job, and whose it is."""
+
+    job: PreflightJob
+    namespace: str
+    controller: Controller | None
+
+    @property
+    def uid(self) -> str:
+        """The Job's."""
+        return self.job.uid
+
+
+def read_preflight(job: Object) -> PreflightSeen | None:
+    """The Job; None if its label and annotation are not those of a check."""
+    metadata, status = job["metadata"], job.get("status") or {}
+    digest = (metadata.get("annotations") or {}).get(PREFLIGHT_DIGEST)
+    if (metadata.get("labels") or {}).get(ROLE_LABEL) != PREFLIGHT_ROLE or not digest:
+        return None
+    state, message = JobState.RUNNING, ""
+    for condition in status.get("conditions") or ():
+        # Set once none of its pods runs any more, unlike SuccessCriteriaMet and FailureTarget.
+        if condition.get("status") == "True" and condition.get("type") in {"Complete", "Failed"}:
+            state = JobState.SUCCEEDED if condition["type"] == "Complete" else JobState.FAILED
+            message = (condition.get("message") or "")[:SHOWN]
+    found = PreflightJob(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        digest=digest,
+        state=state,
+        created_at=read_time(metadata["creationTimestamp"]),
+        terminating="deletionTimestamp" in metadata,
+        message=message,
+    )
+    return PreflightSeen(found, metadata["namespace"], controller_of(metadata))
+
+
+def preflight_jobs(jobs: Iterable[PreflightSeen], pods: Iterable[PodSeen], now: datetime) -> tuple[PreflightJob, ...]:
+    """The Jobs, with what the newest pod of each says, in the order of their names."""
+    newest: dict[str, PodSeen] = {}
+    for pod in sorted(pods, key=lambda each: (each.created_at, each.name)):
+        if pod.role == PREFLIGHT_ROLE and pod.controller is not None:
+            newest[pod.controller.uid] = pod
+    found = (_with_pod(each.job, newest.get(each.uid), now) for each in jobs)
+    return tuple(sorted(found, key=lambda job: job.name))
+
+
+def _with_pod(job: PreflightJob, pod: PodSeen | None, now: datetime) -> PreflightJob:
+    if pod is None:
+        return job
+    if job.state is JobState.RUNNING and pod.reason is PodReason.NONE and waits_for_volumes(pod, now):
+        message = "Its node has not set up its volumes: does each Secret that it mounts exist?"
+        return replace(job, waiting=PodReason.CONFIG, message=message)
+    waiting = pod.reason if job.state is JobState.RUNNING else PodReason.NONE
+    return replace(job, waiting=waiting, message=pod.message or job.message, report=pod.report)

@@ -1,0 +1,125 @@
+"""The checks of one resource: everything that `run` would need is asked, and nothing is written, leased or locked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from bucketingest.cli.connect.checking_spark import CheckingSpark
+from bucketingest.cli.connect.outcome import Check, Outcome
+from bucketingest.cli.job import keep_secrets_of
+from bucketingest.cli.validate import ask_registry
+from bucketingest.decode.avro.subjects import registry_client
+from bucketingest.hudi.errors import TableNotFound
+from bucketingest.hudi.naming import HOODIE_DIRECTORY
+from bucketingest.hudi.table.table import load_table
+from bucketingest.spec.model import BucketIngest
+from bucketingest.storage import open_storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from bucketingest.stream.pipeline import Pipeline
+
+SOURCE_SECONDS: Final = 20.0
+STORAGE_SECONDS: Final = 30.0
+REGISTRY_SECONDS: Final = 30.0
+SPARK_SECONDS: Final = 90.0
+SQL_SECONDS: Final = 60.0
+
+
+def check_all(resource: BucketIngest, spark: CheckingSpark, show: Callable[[Check], None]) -> Outcome:
+    """Make every check that can be made; one that fails does not keep the others from being made."""
+    outcome = Outcome(show)
+    format_ = resource.spec.format
+    if outcome.check("access", STORAGE_SECONDS, lambda: _secrets_of(resource), str) is None:
+        return outcome
+    known: BucketIngest | None = resource
+    if format_ is not None and (registry := format_.registry) is not None:
+        known = outcome.check(
+            "registry",
+            REGISTRY_SECONDS,
+            lambda: ask_registry(resource, registry_client(registry)),
+            lambda _: f"{registry.url} answers",
+        )
+    outcome.check("storage", STORAGE_SECONDS, lambda: look_at_storage(resource.spec.table.path), str)
+    if (letters := resource.dead_letter_path) is not None:
+        outcome.check("dead letters", STORAGE_SECONDS, lambda: look_at_storage(letters, table=False), str)
+    session = outcome.check(
+        "spark", SPARK_SECONDS, lambda: spark.session_for(resource), lambda found: f"Spark {found.version}"
+    )
+    if session is None:
+        return outcome
+    if resource.spec.source.kafka is not None:
+        outcome.check("source", SOURCE_SECONDS, lambda: _look_at_kafka(session, resource), str)
+    if known is None:
+        return outcome
+    compiled = outcome.check("sql", SQL_SECONDS, lambda: _compiled(session, known), _columns)
+    if compiled is not None:
+        storage_failed = any(each.name == "storage" for each in outcome.failed)
+        if not storage_failed:
+            outcome.check("table", STORAGE_SECONDS, lambda: _fits(*compiled), str)
+    return outcome
+
+
+def look_at_storage(url: str, *, table: bool = True) -> str:
+    """What is at the place, in words. Raises StorageError, and InvalidTable for what is no table of Hudi."""
+    storage = open_storage(url)
+    # An object store tells a bucket that is missing from an object that is missing only when it lists.
+    storage.list_level(HOODIE_DIRECTORY)
+    if not table:
+        return f"{storage.url} can be read"
+    try:
+        found = load_table(storage)
+    except TableNotFound:
+        return f"{storage.url} can be read; there is no table yet, the first start makes it"
+    return f"{storage.url} is the table {found.properties['hoodie.table.name']}"
+
+
+def _secrets_of(resource: BucketIngest) -> str:
+    keep_secrets_of(resource)
+    kafka, format_ = resource.spec.source.kafka, resource.spec.format
+    registry = None if format_ is None else format_.registry
+    of_kafka = kafka is not None and kafka.has_secret_options
+    return (
+        "Secrets can be read"
+        if of_kafka or (registry is not None and registry.secret_ref is not None)
+        else "no Secret is named"
+    )
+
+
+def _look_at_kafka(session: SparkSession, resource: BucketIngest) -> str:
+    from bucketingest.stream.source.kafka_look import look_at_topics
+
+    kafka = resource.spec.source.kafka
+    assert kafka is not None, "only a Kafka source is looked at"
+    return f"{look_at_topics(session, kafka, SOURCE_SECONDS)}, at {kafka.bootstrap_servers}"
+
+
+def _compiled(session: SparkSession, resource: BucketIngest) -> tuple[Pipeline, pa.Schema]:
+    from bucketingest.stream.pipeline import Pipeline
+    from bucketingest.stream.source.shape import RowShape
+    from bucketingest.stream.source.sources import read_source
+    from bucketingest.stream.spark.session import prepared
+
+    pipeline = Pipeline.of(resource)
+    with prepared(session):
+        shape = RowShape(resource, pipeline.delete_when)
+        rows = read_source(session, resource)
+        if shape.has_registry:
+            shape.registered_blocks(rows)
+        return pipeline, shape.schema(rows)
+
+
+def _columns(compiled: tuple[Pipeline, pa.Schema]) -> str:
+    return f"transform and deleteWhen give {len(compiled[1])} columns"
+
+
+def _fits(pipeline: Pipeline, schema: pa.Schema) -> str:
+    from bucketingest.write.open_table import check_table_fits
+
+    storage = open_storage(pipeline.table_url, pipeline.storage_options)
+    drops = pipeline.metadata_table != "refuse"
+    exists = check_table_fits(storage, pipeline.definition, schema, drops_metadata_table=drops)
+    return "the columns fit the table" if exists else "the columns can be those of a new table"

@@ -1,0 +1,50 @@
+"""A check has a limit of time, and raises what it raises."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from bucketingest.cli.connect import timed
+from bucketingest.cli.connect.outcome import Check, Outcome
+from bucketingest.cli.connect.timed import CheckTimedOut, within
+from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ExitCode
+from bucketingest.storage import StorageUnavailable
+
+
+def test_a_check_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed, "_MARGIN_SECONDS", 0.0)
+    never = threading.Event()
+    with pytest.raises(CheckTimedOut, match=r"storage has not answered within 0\.01 s"):
+        within(0.01, "storage", never.wait)
+    never.set()
+
+
+def test_what_a_check_returns_and_raises_is_its_own() -> None:
+    def fails() -> None:
+        raise StorageUnavailable("s3://lake does not answer")
+
+    assert within(10, "storage", lambda: None) is None
+    with pytest.raises(StorageUnavailable, match="s3://lake does not answer"):
+        within(10, "storage", fails)
+
+
+def test_a_failure_is_noted_with_its_code_and_others_go_on() -> None:
+    shown: list[Check] = []
+    outcome = Outcome(shown.append)
+
+    def fails() -> str:
+        raise StorageUnavailable("s3://lake does not answer")
+
+    assert outcome.check("storage", 10, fails, str) is None
+    assert outcome.check("source", 10, lambda: "found", str) == "found"
+    assert outcome.check("sql", 10, lambda: 1 // 0, str) is None
+    assert [(each.name, each.code) for each in shown] == [
+        ("storage", ExitCode.STORAGE_UNAVAILABLE),
+        ("source", ExitCode.OK),
+        ("sql", ExitCode.DEFECT),
+    ]
+    assert [each.name for each in outcome.failed] == ["storage", "sql"]
+    assert issubclass(CheckTimedOut, BucketIngestError)
