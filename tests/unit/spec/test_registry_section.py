@@ -37,9 +37,10 @@ def test_without_a_topic_only_a_topics_subject_is_unknown() -> None:
     ("changes", "message"),
     [
         pytest.param(
-            {"spec.format": {"type": "json", "schema": "a STRING", "registry": REGISTRY}},
-            "spec.format.registry: is not allowed for json; allowed: format.type avro",
-            id="registry for JSON",
+            {"spec.format": {"type": "json", "registry": REGISTRY}},
+            "spec.format.schema: is required: a registry's JSON Schema has no columns; "
+            "allowed: the columns as Spark SQL DDL",
+            id="JSON of a registry without columns",
         ),
         pytest.param(
             {"spec.format": {"type": "protobuf", "registry": REGISTRY}},
@@ -48,7 +49,7 @@ def test_without_a_topic_only_a_topics_subject_is_unknown() -> None:
         ),
         pytest.param(
             {"spec.format": {"type": "avro"}},
-            "spec.format.schema: is required; allowed: text of 1 to 262144 characters, or for avro a registry",
+            "spec.format.schema: is required; allowed: text of 1 to 262144 characters, or a registry",
             id="neither schema nor registry",
         ),
         pytest.param(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
-from bucketingest.decode.avro.subjects import registry_client, with_readers_schema
 from bucketingest.decode.decoder_choice import way_of, why_refused
+from bucketingest.decode.registered.subjects import registry_client, with_readers_schema
 from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.errors import RegistryError, UnusableSchema
 from bucketingest.registry.lookups import Patience

@@ -27,6 +27,7 @@ _TYPES: Final = frozenset(
         "TIMESTAMP_LTZ",
     ]
 )
+_NAMES: Final = {"json": "JSON", "avro": "Avro"}
 _ALL_ROWS: Final = "select * from source"
 _CONF: Final = ("spark.sql.legacy.", "spark.sql.timestamptype", "spark.sql.casesensitive")
 """Beginnings of settings, in lower case, that can change what Spark decodes; for a format also those of its own."""
@@ -58,7 +59,7 @@ def way_of(resource: BucketIngest) -> Way:
     why = _why_not_json(spec.format) if spec.format.type == "json" else _why_not_avro(spec.format)
     if why is not None:
         return Way("spark", f"spec.format.schema {why}")
-    return Way("arrow", f"{'JSON' if spec.format.type == 'json' else 'Avro'}, all columns as they are")
+    return Way("arrow", f"{_NAMES[spec.format.type]}, all columns as they are")
 
 
 def _why_spark(resource: BucketIngest) -> str | None:
@@ -74,6 +75,9 @@ def _registered_way(resource: BucketIngest) -> Way:
     why = _why_spark(resource)
     if why is not None:
         return Way("spark", f"{why}; messages on Arrow, each with the schema that the registry has for it")
+    assert resource.spec.format is not None, "it has a registry"
+    if resource.spec.format.type == "json":
+        return Way("arrow", "JSON behind Confluent's header, all columns as they are")
     return Way("arrow", "Avro, each message with the schema that the registry has for it")
 
 
@@ -83,6 +87,8 @@ def why_refused(format_: Format | None) -> str | None:
     """
     if format_ is None or format_.registry is None or format_.schema_text is None:
         return None
+    if format_.type == "json":
+        return _why_not_json(format_)
     try:
         read_reader(format_.schema_text)
     except UnreadableSchema as error:

@@ -81,7 +81,7 @@ class Format(SpecModel):
         default=None,
         alias="schema",
         description=(
-            "For json: the columns as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2). "
+            "For json: the columns as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2); required. "
             "For avro: the Avro schema of the value, as JSON text. With registry messages are read as this schema, "
             "whatever theirs is; absent, it is the newest of the subject at each start. Required without registry."
         ),
@@ -100,8 +100,8 @@ class Format(SpecModel):
     registry: Registry | None = Field(
         default=None,
         description=(
-            "For avro: values begin with Confluent's header, and each is decoded with the schema that the registry has "
-            "for its id."
+            "Values begin with Confluent's header. Each Avro value is decoded with the schema that the registry has "
+            "for its id; of JSON the id must be that of a JSON Schema, and schema says what is decoded."
         ),
     )
 

@@ -27,16 +27,21 @@ def _avro_schema(view: View) -> Iterator[Finding]:
 def _has_schema(view: View) -> Iterator[Finding]:
     if view.mapping("format") is None or view.value("format.schema") is not None:
         return
-    if view.value("format.registry") is None:
-        yield ("format", "schema"), "is required", "text of 1 to 262144 characters, or for avro a registry"
+    where = ("format", "schema")
+    if view.text("format.type") == "json":
+        wrong = "is required: a registry's JSON Schema has no columns"
+        yield (
+            where,
+            wrong if view.value("format.registry") is not None else "is required",
+            "the columns as Spark SQL DDL",
+        )
+    elif view.value("format.registry") is None:
+        yield where, "is required", "text of 1 to 262144 characters, or a registry"
 
 
 def _for_avro(view: View) -> Iterator[Finding]:
-    if view.text("format.type") != "json":
-        return
-    for name in ("confluentSchemaId", "registry"):
-        if view.value(f"format.{name}") is not None:
-            yield ("format", name), "is not allowed for json", "format.type avro"
+    if view.text("format.type") == "json" and view.value("format.confluentSchemaId") is not None:
+        yield ("format", "confluentSchemaId"), "is not allowed for json", "format.type avro"
 
 
 def _one_header(view: View) -> Iterator[Finding]:

@@ -15,6 +15,8 @@ from bucketingest.decode.avro.schema import read_fields, read_reader
 from bucketingest.decode.decoder_choice import Way, way_of, why_refused
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.exact import unsupported_type
+from bucketingest.decode.json.registered import RegisteredJsonDecoder
+from bucketingest.decode.registered.wire_format import RegisteredDecoder
 from bucketingest.spec.model import BucketIngest, Format
 from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.source.decoding import (
@@ -63,18 +65,20 @@ class RowShape:
             and (self.resource.spec.format.registry is not None)
         )
 
-    def registered_blocks(self, rows: DataFrame) -> RegisteredAvroDecoder:
+    def registered_blocks(self, rows: DataFrame) -> RegisteredDecoder:
         """What decodes messages of a registry's schemas, and knows none of them yet. Raises InvalidTransform if the
         columns cannot be those of messages.
         """
         format_, columns = self._format, self._columns(rows)
         why = why_refused(format_)
-        if why is None and (other := differing(read_reader(format_.columns_text)["fields"], columns)) is not None:
+        if why is None and (other := _unsupported(format_, columns)) is not None:
             why = f"has a field of which Spark makes a {other}"
         if why is not None:
             raise InvalidTransform(
                 f"spec.format.schema {why}, which is not decoded with a registry: give a schema without the field"
             )
+        if format_.type == "json":
+            return RegisteredJsonDecoder(columns, {})
         return RegisteredAvroDecoder(format_.columns_text, columns, {})
 
     def message_decoder(self, blocks: BlockDecoder) -> MessageDecoder:
@@ -136,6 +140,8 @@ class RowShape:
 def _unsupported(format_: Format, columns: pa.Schema) -> str | None:
     """A type in the columns that is not decoded on Arrow, in words; None if there is none."""
     if format_.type == "avro":
-        return differing(read_fields(format_.columns_text), columns)
+        by_avro = format_.registry is not None
+        text = format_.columns_text
+        return differing(read_reader(text)["fields"] if by_avro else read_fields(text), columns)
     other = unsupported_type(columns)
     return None if other is None else str(other)

@@ -6,7 +6,7 @@ import logging
 from functools import lru_cache
 
 from bucketingest.decode.avro.references import UnjoinableSchema, self_contained
-from bucketingest.decode.avro.schema import WriterSchema
+from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.registry.client import RegisteredSchema, RegistryClient
 from bucketingest.registry.credentials import registry_credentials
 from bucketingest.registry.errors import SubjectMissing, UnusableSchema
@@ -43,7 +43,7 @@ def with_readers_schema(resource: BucketIngest, client: RegistryClient, patience
             "another in spec.format.registry.subject"
         )
     number, found = latest
-    writer = writer_schema(found)
+    writer = writer_schema(found, format_.type.upper())
     if writer.why_not:
         raise UnusableSchema(f"spec.format.registry: schema {number} of the subject {subject} {writer.why_not}")
     log.info("the table's schema is the newest of the subject", extra={"subject": subject, "id": number})
@@ -52,12 +52,14 @@ def with_readers_schema(resource: BucketIngest, client: RegistryClient, patience
 
 
 @lru_cache(KEPT_MAX)
-def writer_schema(found: RegisteredSchema | None) -> WriterSchema:
-    """What messages of an id are; None: the registry lacks the id."""
+def writer_schema(found: RegisteredSchema | None, kind: str) -> WriterSchema:
+    """What messages of an id are; None: the registry lacks the id. `kind`: what its schema must be."""
     if found is None:
         return WriterSchema(why_not="is not in the registry")
-    if found.kind != "AVRO":
-        return WriterSchema(why_not=f"is {found.kind}, not AVRO")
+    if found.kind != kind:
+        return WriterSchema(why_not=f"is {found.kind}, not {kind}")
+    if kind == "JSON":  # the columns say what counts of a message
+        return WriterSchema()
     try:
         return WriterSchema(self_contained(found.text, found.references))
     except UnjoinableSchema as error:
