@@ -12,7 +12,7 @@ from bucketingest.decode.registered.subjects import registry_client, with_reader
 from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.errors import RegistryError, UnusableSchema
 from bucketingest.registry.lookups import Patience
-from bucketingest.spec.errors import SpecError, format_problem
+from bucketingest.spec.errors import Problem, SpecError, format_problem
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.reading.load import load_file
 
@@ -50,6 +50,8 @@ def _asked(resource: BucketIngest) -> tuple[BucketIngest, str]:
     """The resource with the schema of its columns, and what the registry said of it. Raises RegistryError."""
     format_ = resource.spec.format
     if format_ is None or format_.registry is None:
+        if (why := why_refused(format_)) is not None:
+            raise SpecError([Problem("spec.format.schema", why)])
         return resource, ""
     try:
         client = registry_client(format_.registry)

@@ -124,6 +124,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".confluentSchemaId",
         ),
         CelRule(
+            "self.type == 'protobuf' ? !has(self.schema) || has(self.messageName) : !has(self.messageName)",
+            "messageName is required for protobuf with schema, and for protobuf only",
+            ".messageName",
+        ),
+        CelRule(
             "has(self.schema) || (has(self.registry) && self.type != 'json')",
             "schema is required without registry, and for json",
             ".schema",

@@ -1,7 +1,7 @@
 """Protobuf messages become the same rows one by one and in bulk, and those that Google's own library reads, however odd
 their bytes are.
 
-FUZZED_SCHEMAS says of how many schemas (40), FUZZED_MESSAGES how many of each (300), FUZZED_SEED which (1).
+FUZZED_SCHEMAS says of how many schemas (8), FUZZED_MESSAGES how many of each (200), FUZZED_SEED which (1).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bucketingest.decode.protobuf.exact import ExactDecoder
 from bucketingest.decode.rows import Undecodable, batch
 from support.decoding.protobuf_messages import ProtobufMessages, Schema, expected_row, has_left_out
 
-SCHEMAS = int(os.environ.get("FUZZED_SCHEMAS", "40"))
-MESSAGES = int(os.environ.get("FUZZED_MESSAGES", "300"))
+SCHEMAS = int(os.environ.get("FUZZED_SCHEMAS", "8"))
+MESSAGES = int(os.environ.get("FUZZED_MESSAGES", "200"))
 SEED = int(os.environ.get("FUZZED_SEED", "1"))
 
 STRICTER = re.compile(

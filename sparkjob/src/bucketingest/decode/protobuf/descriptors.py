@@ -14,7 +14,7 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import DecodeError
 
-from bucketingest.decode.protobuf.schema import Enum, Field, Message, UnreadableSchema
+from bucketingest.decode.protobuf.schema import Enum, Field, Message, UnreadableDescriptors
 
 FIELDS_MAX: Final = 5_000
 """Fields of a message and of all that it has inside, each as often as it occurs."""
@@ -27,13 +27,13 @@ _SPECIAL: Final = {"Timestamp": "timestamp", "Duration": "duration"}
 def read_message(text: str, name: str | None) -> Message:
     """The message of the name in a descriptor set in Base64; None: the first of its last file.
 
-    Raises UnreadableSchema.
+    Raises UnreadableDescriptors.
     """
     return _Reading().message(descriptor_of(text, name), ())
 
 
 def descriptor_of(text: str, name: str | None) -> Any:
-    """The message's descriptor. Raises UnreadableSchema."""
+    """The message's descriptor. Raises UnreadableDescriptors."""
     files = _files(text)
     pool = descriptor_pool.DescriptorPool()
     try:
@@ -43,25 +43,25 @@ def descriptor_of(text: str, name: str | None) -> Any:
             file = pool.FindFileByName(files[-1].name)
             return file.message_types_by_name[files[-1].message_type[0].name]
     except (TypeError, KeyError, ValueError) as error:
-        raise UnreadableSchema(
+        raise UnreadableDescriptors(
             f"has descriptors that do not fit together, as without --include_imports: {_first_line(error)}"
         ) from error
     except IndexError as error:
-        raise UnreadableSchema("has no message") from error
+        raise UnreadableDescriptors("has no message") from error
     try:
         return pool.FindMessageTypeByName(name)
     except KeyError as error:
         known = sorted(f"{each.package}.{one.name}".lstrip(".") for each in files for one in each.message_type)
-        raise UnreadableSchema(f"has no message {name}, but {', '.join(known[:10]) or 'none'}") from error
+        raise UnreadableDescriptors(f"has no message {name}, but {', '.join(known[:10]) or 'none'}") from error
 
 
 def _files(text: str) -> list[Any]:
     try:
         found = descriptor_pb2.FileDescriptorSet.FromString(base64.b64decode("".join(text.split()), validate=True))
     except (binascii.Error, ValueError, DecodeError) as error:
-        raise UnreadableSchema("is no descriptor set in Base64") from error
+        raise UnreadableDescriptors("is no descriptor set in Base64") from error
     if not found.file:
-        raise UnreadableSchema("is a descriptor set without a file")
+        raise UnreadableDescriptors("is a descriptor set without a file")
     return list(found.file)
 
 
@@ -76,27 +76,27 @@ class _Reading:
     def message(self, found: Any, around: tuple[str, ...]) -> Message:
         """The fields of a message inside others."""
         if found.full_name in around:
-            raise UnreadableSchema(
+            raise UnreadableDescriptors(
                 f"has the message {found.full_name} inside itself, which would be columns without end"
             )
         fields: list[Field] = []
         for each in found.fields:
             self._count += 1
             if self._count > FIELDS_MAX:
-                raise UnreadableSchema(f"has more than {FIELDS_MAX} fields in {around[0] if around else 'it'}")
+                raise UnreadableDescriptors(f"has more than {FIELDS_MAX} fields in {around[0] if around else 'it'}")
             if (field := self._field(each, (*around, found.full_name))) is not None:
                 fields.append(field)
         if len({field.name.lower() for field in fields}) < len(fields):
-            raise UnreadableSchema(f"has names in {found.full_name} that differ in case only")
+            raise UnreadableDescriptors(f"has names in {found.full_name} that differ in case only")
         if not around and not fields:
-            raise UnreadableSchema(f"has the message {found.full_name} without fields")
+            raise UnreadableDescriptors(f"has the message {found.full_name} without fields")
         return Message(found.full_name, tuple(fields))
 
     def _field(self, each: Any, around: tuple[str, ...]) -> Field | None:
         """None for a message without fields, of which Spark makes no column either."""
         kind = _KINDS[each.type]
         if kind == "group":
-            raise UnreadableSchema(f"has the group {each.full_name}, which is not decoded here")
+            raise UnreadableDescriptors(f"has the group {each.full_name}, which is not decoded here")
         is_entry = each.containing_type.GetOptions().map_entry
         of_map = False
         inner: Message | None = None

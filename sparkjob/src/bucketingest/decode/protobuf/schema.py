@@ -22,7 +22,7 @@ WIRES: Final[dict[str, Wire]] = {
 """How a value of each kind is written. Timestamps and durations are messages that become one value."""
 
 
-class UnreadableSchema(Exception):
+class UnreadableDescriptors(Exception):
     """No columns follow from the descriptors. The text follows "spec.format.schema"."""
 
 
