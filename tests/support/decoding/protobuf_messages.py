@@ -1,6 +1,4 @@
-"""Protobuf messages as nobody should send them, schemas for them, and the rows that Spark makes of those that Google's
-own library reads.
-"""
+"""Protobuf messages as nobody should send them, and schemas for them."""
 
 from __future__ import annotations
 
@@ -8,16 +6,8 @@ import base64
 import random
 from typing import Any, Final
 
-from google.protobuf import (
-    descriptor_pb2,
-    descriptor_pool,
-    message_factory,
-    timestamp_pb2,
-    unknown_fields,
-    wrappers_pb2,
-)
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto
-from google.protobuf.message import Message
 
 KINDS: Final = (
     *("int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64"),
@@ -224,59 +214,3 @@ def _synthetic_last(message: Any) -> None:
     del message.oneof_decl[:]
     for name in order:
         message.oneof_decl.add(name=name)
-
-
-def expected_row(message: Any) -> dict[str, Any]:
-    """The row that Spark makes of a message that Google's library has read."""
-    fields = [field for field in message.DESCRIPTOR.fields if not _is_empty(field)]
-    return {field.name: _expected(message, field) for field in fields}
-
-
-def has_left_out(message: Any) -> bool:
-    """Whether Google's library has taken a known field for an unknown one: of a map's entry that has further fields it
-    does, unlike Java's.
-    """
-    known = {field.number for field in message.DESCRIPTOR.fields}
-    if any(each.field_number in known for each in unknown_fields.UnknownFieldSet(message)):
-        return True
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        is_map = field.message_type.GetOptions().map_entry
-        inner = value.values() if is_map else value if field.is_repeated else [value]
-        if any(isinstance(each, Message) and has_left_out(each) for each in inner):
-            return True
-    return False
-
-
-def _is_empty(field: Any) -> bool:
-    return field.message_type is not None and not field.message_type.fields
-
-
-def _expected(message: Any, field: Any) -> Any:
-    value = getattr(message, field.name)
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        of_value = field.message_type.fields_by_name["value"]
-        of_key = field.message_type.fields_by_name["key"]
-        # What is asked for by its key is made if it is not there: so by items().
-        return [(_one(of_key, key), _one(of_value, each)) for key, each in value.items()]
-    if field.is_repeated:
-        return [_one(field, each) for each in value]
-    if field.has_presence:
-        return _one(field, value) if message.HasField(field.name) or field.has_default_value else None
-    is_default = value in {0, "", b""} and not str(value).startswith("-")
-    return None if is_default else _one(field, value)
-
-
-def _one(field: Any, value: Any) -> Any:
-    if field.message_type is not None:
-        if field.message_type.full_name == "google.protobuf.Timestamp":
-            nanos = value.nanos
-            return value.seconds * 1_000_000 + (nanos // 1000 if nanos >= 0 else -(-nanos // 1000))
-        return expected_row(value)
-    name = FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
-    if name == "enum":
-        known = field.enum_type.values_by_number.get(value)
-        return f"UNKNOWN_ENUM_VALUE_{field.enum_type.name}_{value}" if known is None else known.name
-    bits = {"uint32": 32, "fixed32": 32, "uint64": 64, "fixed64": 64}.get(name)
-    return value - (1 << bits) if bits and value >= 1 << bits - 1 else value

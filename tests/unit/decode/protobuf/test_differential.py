@@ -19,7 +19,8 @@ from bucketingest.decode.protobuf.decoder import ProtobufDecoder
 from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.exact import ExactDecoder
 from bucketingest.decode.rows import Undecodable, batch
-from support.decoding.protobuf_messages import ProtobufMessages, Schema, expected_row, has_left_out
+from support.decoding.protobuf_messages import ProtobufMessages, Schema
+from support.decoding.protobuf_rows import expected_row, has_left_out, numbers_for_times, plain
 
 SCHEMAS = int(os.environ.get("FUZZED_SCHEMAS", "8"))
 MESSAGES = int(os.environ.get("FUZZED_MESSAGES", "200"))
@@ -30,39 +31,6 @@ STRICTER = re.compile(
     r"-?\d+ seconds do not fit into TIMESTAMP)$"
 )
 """Why we refuse what Google's library takes: it drops other types, and does not check proto2's texts."""
-
-
-def plain(value: Any) -> Any:
-    """With maps in the order of their keys, and floats as text: -0.0 is 0.0 otherwise."""
-    if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
-    if isinstance(value, list):
-        items = [plain(each) for each in value]
-        return sorted(items, key=repr) if items and isinstance(items[0], tuple) else items
-    if isinstance(value, tuple):
-        return tuple(plain(each) for each in value)
-    return repr(value) if isinstance(value, float) else value
-
-
-def numbers_for_times(rows: pa.RecordBatch) -> list[Any]:
-    """Python has no times before the year 1."""
-    return pa.StructArray.from_arrays(
-        [_without_times(column) for column in rows.columns], names=rows.schema.names
-    ).to_pylist()
-
-
-def _without_times(values: pa.Array) -> pa.Array:
-    kind = values.type
-    if pa.types.is_timestamp(kind):
-        return values.view(pa.int64())
-    if pa.types.is_struct(kind):
-        children = [_without_times(child) for child in values.flatten()]
-        return pa.StructArray.from_arrays(children, [field.name for field in kind], mask=values.is_null())
-    if pa.types.is_list(kind):
-        return pa.ListArray.from_arrays(values.offsets, _without_times(values.values), mask=values.is_null())
-    if pa.types.is_map(kind):
-        return pa.MapArray.from_arrays(values.offsets, values.keys, _without_times(values.items), mask=values.is_null())
-    return values
 
 
 def exact(decoder: ExactDecoder, columns: pa.Schema, message: bytes) -> Any:
