@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.decode.protobuf.columns import columns_of
-from bucketingest.decode.protobuf.compiled import Uncompilable, compiled, message_names
+from bucketingest.decode.protobuf.compiled import CompilerFailed, Uncompilable, compiled, message_names
 from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.registered import RegisteredProtobufDecoder
 from bucketingest.decode.registered.subjects import registry_client, with_readers_schema, writer_schema
 from bucketingest.decode.registered.wire_format import WriterSchema
+from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.client import RegisteredSchema
 from bucketingest.registry.errors import UnusableSchema
 from bucketingest.registry.lookups import Patience
@@ -92,8 +93,17 @@ def test_references_are_imported_under_their_names() -> None:
     )
     with pytest.raises(Uncompilable, match="no name of a file"):
         compiled(WITH_IMPORT, {"../base.proto": BASE})
+    with pytest.raises(Uncompilable, match="no text"):
+        compiled("\ud800", {})
     with pytest.raises(Uncompilable, match=r"^line 1:1: Expected top-level statement"):
         compiled("{}", {})
+
+
+def test_a_compiler_that_fails_by_itself_makes_no_dead_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bucketingest.decode.protobuf.compiled.sys.executable", "/bin/false")
+    with pytest.raises(CompilerFailed, match="ends with 1 and does not say what is wrong") as failed:
+        writer_schema(RegisteredSchema(f"{OLD} // other", "PROTOBUF"), "PROTOBUF")
+    assert failed.value.exit_code is ExitCode.SOURCE_UNAVAILABLE
 
 
 @pytest.fixture

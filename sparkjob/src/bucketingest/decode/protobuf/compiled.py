@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2
+
+from bucketingest.registry.errors import RegistryError
 
 _MAIN: Final = "bucketingest_schema.proto"
 _SECONDS_MAX: Final = 60
@@ -22,14 +26,32 @@ _INCLUDED: Final = "import sys, grpc_tools, os; from grpc_tools import protoc; s
 os.path.join(os.path.dirname(grpc_tools.__file__), '_proto')]))"
 
 
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,99}(/[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,99}){0,20}")
+
+
 class Uncompilable(Exception):
     """The text is no schema of Protobuf, or needs a file that is not there. It says why in protoc's words."""
 
 
+class CompilerFailed(RegistryError):
+    """protoc did not say what the text is: no verdict about messages follows."""
+
+
 def compiled(text: str, imports: Mapping[str, str]) -> str:
     """The descriptor set in Base64, the schema's own file last. `imports`: texts by the names under which they are
-    imported. Raises Uncompilable.
+    imported. Raises Uncompilable, CompilerFailed.
     """
+    if find_spec("grpc_tools") is None:
+        raise CompilerFailed("grpcio-tools compiles the registry's schemas and is missing: install bucketingest[spark]")
+    try:
+        return _compiled(text, imports)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CompilerFailed(f"a schema of the registry cannot be compiled: {error}") from error
+    except UnicodeEncodeError as error:
+        raise Uncompilable("it is no text") from error
+
+
+def _compiled(text: str, imports: Mapping[str, str]) -> str:
     with tempfile.TemporaryDirectory(prefix="bucketingest-proto-") as folder:
         root = Path(folder)
         for name, content in imports.items():
@@ -37,21 +59,21 @@ def compiled(text: str, imports: Mapping[str, str]) -> str:
         (root / _MAIN).write_text(text, encoding="utf-8")
         out = root / "out.bin"
         options = [f"-I{root}", "--include_imports", f"--descriptor_set_out={out}", _MAIN]
-        try:
-            ended = subprocess.run(  # noqa: S603 - this interpreter
-                [sys.executable, "-c", _INCLUDED, *options], capture_output=True, timeout=_SECONDS_MAX, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise Uncompilable(f"protoc needs more than {_SECONDS_MAX} s") from error
+        ended = subprocess.run(  # noqa: S603 - this interpreter
+            [sys.executable, "-c", _INCLUDED, *options], capture_output=True, timeout=_SECONDS_MAX, check=False
+        )
         if ended.returncode or not out.exists():
-            raise Uncompilable(_problem(ended.stderr.decode(errors="replace").replace(f"{root}/", "")))
+            problem = _problem(ended.stderr.decode(errors="replace").replace(f"{root}/", ""))
+            if problem is None or ended.returncode < 0:
+                raise CompilerFailed(f"protoc ends with {ended.returncode} and does not say what is wrong")
+            raise Uncompilable(problem)
         return base64.b64encode(out.read_bytes()).decode()
 
 
-def _problem(said: str) -> str:
+def _problem(said: str) -> str | None:
     """The first line that is of the schema, not of protoc's own log."""
     lines = [line for line in said.splitlines() if ".proto:" in line]
-    return (lines or ["protoc does not say why"])[0].replace(f"{_MAIN}:", "line ")[:_LENGTH_MAX]
+    return lines[0].replace(f"{_MAIN}:", "line ")[:_LENGTH_MAX] if lines else None
 
 
 def message_names(descriptors: str) -> str:
@@ -72,9 +94,8 @@ def message_names(descriptors: str) -> str:
 
 
 def _place(root: Path, name: str) -> Path:
-    path = PurePosixPath(name)
-    if not name.endswith(".proto") or path.is_absolute() or ".." in path.parts or name == _MAIN:
-        raise Uncompilable(f"it imports {name!r}, which is no name of a file")
-    place = root / path
+    if _FILE_NAME.fullmatch(name) is None or not name.endswith(".proto") or name == _MAIN:
+        raise Uncompilable(f"it imports {name[:_LENGTH_MAX]!r}, which is no name of a file")
+    place = root / name
     place.parent.mkdir(parents=True, exist_ok=True)
     return place
