@@ -46,7 +46,7 @@ class ProtobufMessages:
         found: list[bytes | None] = []
         for _ in range(count):
             choice = self._random.random()
-            message = self._filled(schema.new(), 0).SerializePartialToString()
+            message = self._filled(schema.new(), 0).SerializePartialToString(deterministic=True)
             if not well_formed and choice > 0.5:
                 message = self._odd(schema, message)
             found.append(None if not well_formed and choice < 0.005 else message)
@@ -159,7 +159,7 @@ class ProtobufMessages:
         """The bytes as another serializer may write them, or none."""
         match self._random.randrange(6):
             case 0:  # fields twice, and in another order
-                return message + self._filled(schema.new(), 0).SerializePartialToString()
+                return message + self._filled(schema.new(), 0).SerializePartialToString(deterministic=True)
             case 1:  # unknown fields
                 extra = (b"\xf8\x3f\x05", b"\xfa\x3f\x02ab", b"\xfd\x3f\x01\x02\x03\x04", b"\xfb\x3f\x08\x01\xfc\x3f")
                 return self._random.choice(extra) + message + self._random.choice(extra)
