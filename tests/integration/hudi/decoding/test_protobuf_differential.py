@@ -74,7 +74,10 @@ def test_every_verdict_and_every_value_is_sparks(hudi: HudiOracle, tmp_path: Pat
             ours = plain(next(rows))
             message = given[at]
             assert message is not None
-            assert ours == spark or LONG.search(message), (schema.files, message)
+            if ours != spark:
+                assert LONG.search(message), (schema.files, message)
+                seen["long numbers"] += 1
             seen["rows"] += 1
     assert seen["rows"] > SCHEMAS * MESSAGES // 3
     assert seen["refused"] > SCHEMAS * MESSAGES // 10
+    assert seen["long numbers"] <= SCHEMAS * MESSAGES // 500
