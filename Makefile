@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys; sys.version_info < (3, 11) and sys.exit(1); print(sys.executable)' 2>/dev/null && break; done)
 $(if $(PYTHON),,$(error Python 3.11 or newer is missing. On Debian or Ubuntu: sudo apt-get install python3 python3-venv))
 
-# CACHE, CONNECTORS, KAFKA_BROKER, APICURIO_REGISTRY, HUDI_BUNDLE, KAFKA_SPARK_3_5, VERSITYGW, ORACLE_VENV: paths in the cache folder
+# CACHE, CONNECTORS, KAFKA_BROKER, APICURIO_REGISTRY, HUDI_BUNDLE, SPARK_PROTOBUF, KAFKA_SPARK_3_5, VERSITYGW, ORACLE_VENV: paths in the cache folder
 $(foreach line,$(shell $(PYTHON) tools/devservers/locations.py),$(eval $(line)))
 
 UV_VERSION := 0.13.8
@@ -207,6 +207,9 @@ kafka-spark-3.5: $(KAFKA_SPARK_3_5)/.ready ## jars: Kafka source for PySpark 3.5
 .PHONY: hudi-bundle
 hudi-bundle: $(HUDI_BUNDLE) ## jar: Apache Hudi's Spark bundle
 
+.PHONY: spark-protobuf
+spark-protobuf: $(SPARK_PROTOBUF)/.ready ## jar: Spark's from_protobuf, which judges ours
+
 .PHONY: versitygw
 versitygw: $(VERSITYGW) ## an S3 server, built with Go
 
@@ -218,7 +221,7 @@ helm: $(READY) ## Helm, built with Go
 	$(DEVCLUSTER) setup --tools
 
 .PHONY: oracle oracle-venv
-oracle: oracle-venv hudi-bundle ## Hudi's own reader and writer: its bundle, and PySpark 3.5 in its own environment
+oracle: oracle-venv hudi-bundle spark-protobuf ## Hudi's own reader and writer: its bundle, and PySpark 3.5 in its own environment
 oracle-venv: $(ORACLE_VENV)/.ready
 
 # The dependencies of a pom as one folder of jars.
@@ -239,6 +242,8 @@ $(APICURIO_REGISTRY)/.ready: tools/jars/apicurio-registry/pom.xml | mvn
 	mvn -B -q -f $< dependency:unpack-dependencies -DoutputDirectory=$(@D)
 	touch $@
 $(KAFKA_SPARK_3_5)/.ready: tools/jars/kafka-spark-3.5/pom.xml | mvn
+	$(copy_jars)
+$(SPARK_PROTOBUF)/.ready: tools/jars/spark-protobuf-3.4/pom.xml | mvn
 	$(copy_jars)
 $(HUDI_BUNDLE): tools/jars/hudi-spark-3.5/pom.xml | mvn
 	mvn -B -q -f $< dependency:copy-dependencies -DoutputDirectory=$(@D)

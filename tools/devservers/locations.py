@@ -41,6 +41,11 @@ def hudi_bundle() -> Path:
     return cache_folder() / "jars" / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
 
 
+def spark_protobuf() -> Path:
+    """Folder of Spark's from_protobuf for PySpark 3.5: that of Spark 3.4, the newest that is published."""
+    return cache_folder() / "jars" / "spark-protobuf-3.4"
+
+
 def kafka_spark_3_5() -> Path:
     """Folder of the jars that give PySpark 3.5 the Kafka source."""
     return cache_folder() / "jars" / "kafka-spark-3.5"
@@ -67,6 +72,7 @@ ENTRIES = {
     "kafka-broker": kafka_broker,
     "apicurio-registry": apicurio_registry,
     "hudi-bundle": hudi_bundle,
+    "spark-protobuf": spark_protobuf,
     "kafka-spark-3.5": kafka_spark_3_5,
     "versitygw": versitygw,
     "prometheus": prometheus,

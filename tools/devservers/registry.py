@@ -32,9 +32,12 @@ class SchemaRegistry(Server):
         """Where it has Confluent's API."""
         return f"http://{self._host}:{self._port}/apis/ccompat/v7"
 
-    def register(self, subject: str, schema: Any, references: Sequence[dict[str, Any]] = ()) -> int:
-        """Register an Avro schema as the subject's newest; returns its id."""
-        body = {"schema": json.dumps(schema), "references": list(references)}
+    def register(
+        self, subject: str, schema: Any, references: Sequence[dict[str, Any]] = (), *, kind: str = "AVRO"
+    ) -> int:
+        """Register a schema as the subject's newest; returns its id. `kind`: AVRO, JSON or PROTOBUF."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        body = {"schema": text, "schemaType": kind, "references": list(references)}
         request = urllib.request.Request(
             f"{self.url}/subjects/{urllib.parse.quote(subject, safe='')}/versions",
             json.dumps(body).encode(),

@@ -10,7 +10,7 @@ import fastavro
 import pyarrow as pa
 
 from bucketingest.decode.avro.registered import RegisteredAvroDecoder
-from bucketingest.decode.avro.schema import WriterSchema
+from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.decode.rows import Decoded
 from support.decoding.spark_columns import spark_columns
 

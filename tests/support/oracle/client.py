@@ -57,7 +57,15 @@ class HudiOracle:
         self._numbers = itertools.count()
         self._log_path = self._scratch / "oracle.log"
         command = [str(environment.python), "-P", str(Path(__file__).with_name("server.py"))]
-        command += ["--jar", str(environment.bundle), "--scratch", str(self._scratch), "--heap", heap]
+        protobuf = [] if environment.protobuf is None else [f"{environment.protobuf}/*"]
+        command += [
+            "--jar",
+            ":".join([str(environment.bundle), *protobuf]),
+            "--scratch",
+            str(self._scratch),
+            "--heap",
+            heap,
+        ]
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
                 command,
@@ -184,6 +192,15 @@ class HudiOracle:
         """Whether Hudi finds each key in a simple bloom filter, given as a base file's footer has it."""
         answer = self._ask({"op": "bloom_filter_finds", "text": text, "keys": list(keys)})
         return [bool(found) for found in answer["found"]]
+
+    def from_protobuf(self, values: pa.Array, descriptors: Path, message: str) -> pa.Array:
+        """What Spark's `from_protobuf` makes of messages; a row of nulls of what it cannot decode."""
+        number = next(self._numbers)
+        given = self._scratch / f"messages-{number}.parquet"
+        pq.write_table(pa.table({"number": pa.array(range(len(values)), pa.int64()), "value": values}), given)
+        request = {"op": "from_protobuf", "rows": str(given), "descriptors": str(descriptors), "message": message}
+        found = self._rows(request).sort_by("number").column("row").combine_chunks()
+        return found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
 
     def sql(self, statement: str, conf: Mapping[str, str] | None = None) -> pa.Table:
         """Rows of one SQL statement; `conf` is set in the session while it runs."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 PYTHON_VARIABLE = "BUCKETINGEST_ORACLE_PYTHON"
 BUNDLE_VARIABLE = "BUCKETINGEST_HUDI_BUNDLE"
+PROTOBUF_NAME = "spark-protobuf-3.4"
 BUNDLE_NAME = "hudi-spark3.5-bundle_2.12-1.2.0.jar"
 
 
@@ -35,6 +36,8 @@ class OracleEnvironment:
 
     python: Path
     bundle: Path
+    protobuf: Path | None = None
+    """Folder of Spark's from_protobuf, the newest that can be had for this Spark."""
 
 
 def find_environment(variables: Mapping[str, str] = os.environ) -> OracleEnvironment:
@@ -58,4 +61,5 @@ def find_environment(variables: Mapping[str, str] = os.environ) -> OracleEnviron
             f"the Hudi oracle is not installed: {'; '.join(missing)}. "
             f"Run `make oracle`, or point the variables at an existing installation."
         )
-    return OracleEnvironment(python=python, bundle=bundle)
+    protobuf = cache / "jars" / PROTOBUF_NAME
+    return OracleEnvironment(python=python, bundle=bundle, protobuf=protobuf if protobuf.is_dir() else None)

@@ -22,7 +22,8 @@ from typing import IO, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 Request = dict[str, Any]
 Response = dict[str, Any]
@@ -119,6 +120,17 @@ class Operations:
         found = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.fromString(text, "SIMPLE")
         return {"found": [bool(found.mightContain(key)) for key in keys]}
 
+    def from_protobuf(self, rows: str, descriptors: str, message: str, out: str) -> Response:
+        """What Spark's `from_protobuf` makes of the column `value` of a Parquet file, as `row` beside `number`."""
+        jvm: Any = self._spark._jvm
+        options = jvm.java.util.HashMap()
+        options.put("mode", "PERMISSIVE")
+        value = F.col("value")._jc
+        functions = jvm.org.apache.spark.sql.protobuf.functions  # PySpark's own expects those of its version
+        row = Column(functions.from_protobuf(value, message, descriptors, options))
+        with self._session_conf({"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}):
+            return self._save(self._spark.read.parquet(rows).select("number", row.alias("row")), out)
+
     @contextmanager
     def _session_conf(self, conf: dict[str, str]) -> Iterator[None]:
         # Hudi's procedures take the bucket index from the session alone, and the session is shared by all tests.
@@ -191,7 +203,7 @@ def private_standard_output() -> IO[str]:
 def main() -> None:
     """Starts the session, says that it is ready, serves, and stops the JVM with it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jar", required=True, help="Hudi's Spark bundle")
+    parser.add_argument("--jar", required=True, help="the class path: Hudi's Spark bundle, Spark's from_protobuf")
     parser.add_argument("--scratch", required=True, help="directory for Spark's own files")
     parser.add_argument("--heap", default="1g", help="the JVM's heap")
     arguments = parser.parse_args()

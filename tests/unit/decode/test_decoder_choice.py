@@ -15,7 +15,8 @@ KAFKA = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}
 
 def way(schema: str = "id STRING", kind: str = "json", **spec: Any) -> str:
     table = {"recordKey": ["id"], **spec.pop("table", {})}
-    resource = Lake(Path("/lake")).resource(KAFKA, format={"type": kind, "schema": schema}, table=table, **spec)
+    format_ = {"type": kind, "schema": schema, **({"messageName": "a.B"} if kind == "protobuf" else {})}
+    resource = Lake(Path("/lake")).resource(KAFKA, format=format_, table=table, **spec)
     return str(way_of(resource))
 
 
@@ -59,6 +60,13 @@ def test_sql_deletes_and_settings_of_json_need_spark() -> None:
 
 
 AVRO = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}'
+
+
+def test_protobuf_is_always_decoded_on_arrow() -> None:
+    assert way("AAAA", "protobuf") == "decoding on Arrow: Protobuf, all columns as they are"
+    assert way("AAAA", "protobuf", table={"deleteWhen": "id = 'x'"}) == (
+        "decoding in Spark: spec.table.deleteWhen is Spark's; messages on Arrow"
+    )
 
 
 def test_avro_as_it_is_is_decoded_on_arrow_and_what_needs_spark_is_named() -> None:

@@ -54,7 +54,8 @@ def test_references_are_fetched_once_and_those_before_that_they_need(registry: H
     registry.register("b", '"b"', references=to("d"))
     registry.register("c", '"c"', references=to("d"))
     found = registry.register("a", '"a"', references=to("b", "c"))
-    assert client(registry).schema(found) == RegisteredSchema('"a"', "AVRO", ('"d"', '"b"', '"c"'))
+    wanted = RegisteredSchema('"a"', "AVRO", ('"d"', '"b"', '"c"'), ("d", "b", "c"))
+    assert client(registry).schema(found) == wanted
     assert len(registry.requests) == 4
 
 

@@ -37,18 +37,36 @@ def test_without_a_topic_only_a_topics_subject_is_unknown() -> None:
     ("changes", "message"),
     [
         pytest.param(
-            {"spec.format": {"type": "json", "schema": "a STRING", "registry": REGISTRY}},
-            "spec.format.registry: is not allowed for json; allowed: format.type avro",
-            id="registry for JSON",
+            {"spec.format": {"type": "json", "registry": REGISTRY}},
+            "spec.format.schema: is required: a registry's JSON Schema has no columns; "
+            "allowed: the columns as Spark SQL DDL",
+            id="JSON of a registry without columns",
         ),
         pytest.param(
-            {"spec.format": {"type": "protobuf", "registry": REGISTRY}},
-            'spec.format.type: is "protobuf"; allowed: json or avro',
-            id="Protobuf",
+            {"spec.format": {"type": "protobuf", "schema": "AAAA", "registry": REGISTRY}},
+            "spec.format.messageName: is required with schema; allowed: a message's full name, such as "
+            "com.example.Order",
+            id="Protobuf without the message's name",
+        ),
+        pytest.param(
+            {"spec.format": {"type": "protobuf", "schema": 'syntax = "proto3";', "messageName": "a.B"}},
+            "spec.format.schema: is not Base64; allowed: what protoc --include_imports --descriptor_set_out writes, in "
+            "Base64",
+            id="Protobuf as text",
+        ),
+        pytest.param(
+            {"spec.format": {"type": "avro", "messageName": "a.B", "registry": REGISTRY}},
+            "spec.format.messageName: is for protobuf only; allowed: format.type protobuf",
+            id="message of Avro",
+        ),
+        pytest.param(
+            {"spec.format": {"type": "protobuf", "confluentSchemaId": 1, "schema": "AAAA", "messageName": "a.B"}},
+            "spec.format.confluentSchemaId: is not allowed for protobuf; allowed: format.type avro",
+            id="one schema's id of Protobuf",
         ),
         pytest.param(
             {"spec.format": {"type": "avro"}},
-            "spec.format.schema: is required; allowed: text of 1 to 262144 characters, or for avro a registry",
+            "spec.format.schema: is required; allowed: text of 1 to 262144 characters, or a registry",
             id="neither schema nor registry",
         ),
         pytest.param(

@@ -8,13 +8,13 @@ from pathlib import Path
 import typer
 
 from bucketingest.cli.options import UnknownFields, load_known
-from bucketingest.decode.avro.subjects import registry_client, with_readers_schema
 from bucketingest.decode.decoder_choice import way_of, why_refused
+from bucketingest.decode.registered.subjects import registry_client, with_readers_schema
 from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.client import RegistryClient
 from bucketingest.registry.errors import RegistryError, UnusableSchema
 from bucketingest.registry.lookups import Patience
-from bucketingest.spec.errors import SpecError, format_problem
+from bucketingest.spec.errors import Problem, SpecError, format_problem
 from bucketingest.spec.model import BucketIngest
 
 
@@ -56,6 +56,8 @@ def _asked(resource: BucketIngest) -> tuple[BucketIngest, str]:
     """The resource with the schema of its columns, and what the registry said of it. Raises RegistryError."""
     format_ = resource.spec.format
     if format_ is None or format_.registry is None:
+        if (why := why_refused(format_)) is not None:
+            raise SpecError([Problem("spec.format.schema", why)])
         return resource, ""
     try:
         client = registry_client(format_.registry)

@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 from bucketingest.decode.avro.schema import UnreadableSchema, read_fields, read_reader
 from bucketingest.decode.ddl import UnreadableDdl, unsupported
+from bucketingest.decode.protobuf.descriptors import read_message
+from bucketingest.decode.protobuf.schema import UnreadableDescriptors
 from bucketingest.spec.model import BucketIngest, Format
 
 _TYPES: Final = frozenset(
@@ -27,6 +29,7 @@ _TYPES: Final = frozenset(
         "TIMESTAMP_LTZ",
     ]
 )
+_NAMES: Final = {"json": "JSON", "avro": "Avro"}
 _ALL_ROWS: Final = "select * from source"
 _CONF: Final = ("spark.sql.legacy.", "spark.sql.timestamptype", "spark.sql.casesensitive")
 """Beginnings of settings, in lower case, that can change what Spark decodes; for a format also those of its own."""
@@ -48,6 +51,11 @@ def way_of(resource: BucketIngest) -> Way:
     spec = resource.spec
     if spec.format is not None and spec.format.registry is not None:
         return _registered_way(resource)
+    if spec.format is not None and spec.format.type == "protobuf":
+        why = _why_spark(resource)
+        if why is not None:
+            return Way("spark", f"{why}; messages on Arrow")
+        return Way("arrow", "Protobuf, all columns as they are")
     if spec.source.kafka is None or spec.format is None:
         return Way("spark", "only Kafka's messages are decoded on Arrow")
     if (why := _why_spark(resource)) is not None:
@@ -58,7 +66,7 @@ def way_of(resource: BucketIngest) -> Way:
     why = _why_not_json(spec.format) if spec.format.type == "json" else _why_not_avro(spec.format)
     if why is not None:
         return Way("spark", f"spec.format.schema {why}")
-    return Way("arrow", f"{'JSON' if spec.format.type == 'json' else 'Avro'}, all columns as they are")
+    return Way("arrow", f"{_NAMES[spec.format.type]}, all columns as they are")
 
 
 def _why_spark(resource: BucketIngest) -> str | None:
@@ -74,18 +82,28 @@ def _registered_way(resource: BucketIngest) -> Way:
     why = _why_spark(resource)
     if why is not None:
         return Way("spark", f"{why}; messages on Arrow, each with the schema that the registry has for it")
+    assert resource.spec.format is not None, "it has a registry"
+    if resource.spec.format.type == "json":
+        return Way("arrow", "JSON behind Confluent's header, all columns as they are")
+    if resource.spec.format.type == "protobuf":
+        return Way("arrow", "Protobuf, each message of a schema that the registry has")
     return Way("arrow", "Avro, each message with the schema that the registry has for it")
 
 
 def why_refused(format_: Format | None) -> str | None:
     """Why messages cannot be decoded at all, in words that follow "spec.format.schema"; None if they can, or it is not
-    known: without a registry what is not decoded on Arrow is Spark's.
+    known: without a registry what is not decoded on Arrow is Spark's, but for Protobuf.
     """
-    if format_ is None or format_.registry is None or format_.schema_text is None:
+    if format_ is None or format_.schema_text is None:
         return None
     try:
-        read_reader(format_.schema_text)
-    except UnreadableSchema as error:
+        if format_.type == "protobuf":
+            read_message(format_.schema_text, format_.message_name)
+        elif format_.registry is not None and format_.type == "json":
+            return _why_not_json(format_)
+        elif format_.registry is not None:
+            read_reader(format_.schema_text)
+    except (UnreadableSchema, UnreadableDescriptors) as error:
         return str(error)
     return None
 

@@ -40,6 +40,8 @@ class RegisteredSchema:
     """AVRO, JSON or PROTOBUF."""
     references: tuple[str, ...] = ()
     """Texts of the schemas that it names, those before that they name themselves."""
+    names: tuple[str, ...] = ()
+    """Under which each of them is named."""
 
 
 class RegistryClient:
@@ -72,13 +74,12 @@ class RegistryClient:
         self._get("/schemas/ids/1", _SCHEMA_UNKNOWN)
 
     def _read(self, answer: dict[str, Any]) -> RegisteredSchema:
-        texts: dict[tuple[str, int], str] = {}
-        self._follow(answer, texts, 0)
-        return RegisteredSchema(
-            _text_of(answer, self.url), str(answer.get("schemaType") or "AVRO"), tuple(texts.values())
-        )
+        found: dict[tuple[str, int], tuple[str, str]] = {}
+        self._follow(answer, found, 0)
+        names, texts = zip(*found.values(), strict=True) if found else ((), ())
+        return RegisteredSchema(_text_of(answer, self.url), str(answer.get("schemaType") or "AVRO"), texts, names)
 
-    def _follow(self, answer: dict[str, Any], texts: dict[tuple[str, int], str], depth: int) -> None:
+    def _follow(self, answer: dict[str, Any], texts: dict[tuple[str, int], tuple[str, str]], depth: int) -> None:
         for each in answer.get("references") or ():
             try:
                 place = (str(each["subject"]), int(each["version"]))
@@ -91,7 +92,7 @@ class RegistryClient:
             found = self._get(f"/subjects/{quote(place[0], safe='')}/versions/{place[1]}", frozenset())
             assert found is not None, "every absence is an error here"
             self._follow(found, texts, depth + 1)
-            texts[place] = _text_of(found, self.url)
+            texts[place] = str(each.get("name") or ""), _text_of(found, self.url)
 
     def _get(self, path: str, absent: frozenset[int]) -> dict[str, Any] | None:
         """The answer; None if its error code is one of `absent`."""

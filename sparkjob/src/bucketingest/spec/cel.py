@@ -123,8 +123,16 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "confluentSchemaId is allowed with type avro only",
             ".confluentSchemaId",
         ),
-        CelRule("self.type == 'avro' || !has(self.registry)", "registry is allowed with type avro only", ".registry"),
-        CelRule("has(self.schema) || has(self.registry)", "schema is required without registry", ".schema"),
+        CelRule(
+            "self.type == 'protobuf' ? !has(self.schema) || has(self.messageName) : !has(self.messageName)",
+            "messageName is required for protobuf with schema, and for protobuf only",
+            ".messageName",
+        ),
+        CelRule(
+            "has(self.schema) || (has(self.registry) && self.type != 'json')",
+            "schema is required without registry, and for json",
+            ".schema",
+        ),
         CelRule(
             "!has(self.confluentSchemaId) || !has(self.registry)",
             "must have at most one of confluentSchemaId and registry",

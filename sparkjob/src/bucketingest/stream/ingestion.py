@@ -12,8 +12,8 @@ from typing import Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bucketingest.decode.avro.subjects import registry_client, with_readers_schema
 from bucketingest.decode.decoder_choice import Way
+from bucketingest.decode.registered.subjects import registry_client, with_readers_schema
 from bucketingest.hudi.lock.hudi_lock import HudiLock, open_lock
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table

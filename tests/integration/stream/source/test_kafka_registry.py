@@ -82,6 +82,38 @@ def test_each_message_is_read_as_the_newest_schema_of_the_topic(
     ]
 
 
+@pytest.mark.parametrize("sql", ["SELECT * FROM source", "SELECT id, n + 0 AS n FROM source"])
+def test_json_of_a_registry_is_decoded_as_the_columns_of_the_resource(
+    run: Runner, lake: Lake, new_topic: NewTopic, schema_registry: SchemaRegistry, sql: str
+) -> None:
+    topic = new_topic()
+    subject = f"{topic.name}-value"
+    number = schema_registry.register(
+        subject, {"type": "object", "properties": {"n": {"type": "integer"}}}, kind="JSON"
+    )
+    avro = schema_registry.register(f"{subject}-avro", OLD)
+    header = b"\0" + number.to_bytes(4, "big")
+    bad = [message(avro, OLD, {"id": "x", "n": 0, "gone": ""})[1], b"{}", header + b'{"n": "one"}']
+    topic.send([(None, value) for value in [*(header + b'{"id": "%d", "n": %d}' % (n, n) for n in range(50)), *bad]])
+
+    run.once(
+        lake.resource(
+            topic.source(),
+            format={"type": "json", "schema": "id STRING, n BIGINT", "registry": {"url": schema_registry.url}},
+            table={"recordKey": ["id"]},
+            transform={"sql": sql},
+        )
+    )
+
+    assert sorted((int(each["id"]), each["n"]) for each in lake.rows().to_pylist()) == [(n, n) for n in range(50)]
+    problem = "the record cannot be decoded with the schema"
+    assert [each["detail"] for each in lake.letters()] == [
+        f"{problem}: byte 2: schema {avro} is AVRO, not JSON",
+        f"{problem}: byte 1: it begins with 7b7d, which is not Confluent's header: a zero byte and a schema's id",
+        f"{problem}: schema {number}, field n, character 7: a number (BIGINT) is expected, not text",
+    ]
+
+
 def test_a_schema_that_is_registered_while_the_query_runs_is_asked_for_and_one_that_is_known_is_not(
     spark: Any, lake: Lake, new_topic: NewTopic
 ) -> None:

@@ -7,8 +7,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from bucketingest.decode.avro.registered import UnknownSchemaIds, ids_of
-from bucketingest.decode.avro.schema import WriterSchema
+from bucketingest.decode.registered.wire_format import UnknownSchemaIds, WriterSchema, ids_of
 from support.decoding.registered_avro import NEW, OLD, decode, decoder, encoded, header
 
 

@@ -10,7 +10,7 @@ import fastavro
 import numpy as np
 import pytest
 
-from bucketingest.decode.avro.schema import WriterSchema
+from bucketingest.decode.registered.wire_format import WriterSchema
 from support.decoding.avro_messages import AvroMessages
 from support.decoding.evolved_schemas import EvolvedSchemas, without_logical_types
 from support.decoding.registered_avro import NEW, OLD, decode, decoder, encoded, header, record, why

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
-from bucketingest.decode.avro.registered import RegisteredAvroDecoder, UnknownSchemaIds
+from bucketingest.decode.avro.registered import RegisteredAvroDecoder
+from bucketingest.decode.registered.wire_format import UnknownSchemaIds
 from bucketingest.registry.client import RegistryClient
 from bucketingest.registry.credentials import Credentials
 from bucketingest.registry.errors import GaveWay

@@ -9,7 +9,7 @@ from bucketingest.cli.connect.checking_spark import CheckingSpark
 from bucketingest.cli.connect.outcome import Check, Outcome
 from bucketingest.cli.job import keep_secrets_of
 from bucketingest.cli.validate import ask_registry
-from bucketingest.decode.avro.subjects import registry_client
+from bucketingest.decode.registered.subjects import registry_client
 from bucketingest.hudi.errors import TableNotFound
 from bucketingest.hudi.naming import HOODIE_DIRECTORY
 from bucketingest.hudi.table.table import load_table

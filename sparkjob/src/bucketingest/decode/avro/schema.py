@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
 AvroFields = list[dict[str, Any]]
@@ -30,14 +29,6 @@ _IGNORED: Final = re.compile(r"type|doc|aliases|avro\.java\.string|connect\..*")
 """What does not change how Spark decodes: with `avro.java.string` it only holds the same text in another class."""
 _NULLS: Final = ("null", {"type": "null"})
 _FIELD_KEYS: Final = frozenset(["name", "type", "default", "order"])
-
-
-@dataclass(frozen=True, slots=True)
-class WriterSchema:
-    """What messages are that name a schema by its id: its text, or why they are dead letters."""
-
-    text: str = ""
-    why_not: str = ""
 
 
 class UnreadableSchema(Exception):

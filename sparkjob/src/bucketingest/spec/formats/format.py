@@ -13,6 +13,7 @@ from bucketingest.spec.scalars import ALLOWED_KEY, SchemaText, Whole
 REGISTRY_URL_WORDS: Final = (
     "the registry's http or https URL without user, query and final slash, such as https://registry:8081"
 )
+_FULL_NAME: Final = r"^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$"
 
 
 class Registry(SpecModel):
@@ -56,7 +57,7 @@ class Registry(SpecModel):
         default=None,
         alias="recordName",
         description="Full name of the record, such as com.example.Order, for RecordName and TopicRecordName.",
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$",
+        pattern=_FULL_NAME,
         max_length=512,
         json_schema_extra={ALLOWED_KEY: "a record's full name, such as com.example.Order"},
     )
@@ -75,16 +76,28 @@ class Registry(SpecModel):
 class Format(SpecModel):
     """How the value of a Kafka record is decoded into columns."""
 
-    # Protobuf has its place here: another type, whose messages' ids and indexes `decode` reads as it does Avro's.
-    type: Literal["json", "avro"] = Field(description="Encoding of the value of a Kafka record.")
+    type: Literal["json", "avro", "protobuf"] = Field(description="Encoding of the value of a Kafka record.")
     schema_text: SchemaText | None = Field(
         default=None,
         alias="schema",
         description=(
-            "For json: the columns as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2). "
+            "For json: the columns as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2); required. "
             "For avro: the Avro schema of the value, as JSON text. With registry messages are read as this schema, "
-            "whatever theirs is; absent, it is the newest of the subject at each start. Required without registry."
+            "whatever theirs is; absent, it is the newest of the subject at each start. Required without registry. "
+            "For protobuf: the descriptor set of the value in Base64, as protoc --include_imports --descriptor_set_out "
+            "writes it; with registry as for avro."
         ),
+    )
+    message_name: str | None = Field(
+        default=None,
+        alias="messageName",
+        description=(
+            "For protobuf: full name of the message, such as com.example.Order. Required with schema; else it is the "
+            "first message of the subject's schema."
+        ),
+        pattern=_FULL_NAME,
+        max_length=512,
+        json_schema_extra={ALLOWED_KEY: "a message's full name, such as com.example.Order"},
     )
     confluent_schema_id: Whole | None = Field(
         default=None,
@@ -100,8 +113,9 @@ class Format(SpecModel):
     registry: Registry | None = Field(
         default=None,
         description=(
-            "For avro: values begin with Confluent's header, and each is decoded with the schema that the registry has "
-            "for its id."
+            "Values begin with Confluent's header. Each Avro value is decoded with the schema that the registry has "
+            "for its id; of JSON the id must be that of a JSON Schema, and schema says what is decoded; of Protobuf it "
+            "must be that of a schema with the message."
         ),
     )
 

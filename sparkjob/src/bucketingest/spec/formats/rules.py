@@ -5,6 +5,7 @@ Pure functions; each finding is a location, what is wrong, and what would be rig
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
@@ -24,19 +25,43 @@ def _avro_schema(view: View) -> Iterator[Finding]:
         yield ("format", "schema"), f"is not JSON: {error}", "an Avro schema as JSON text"
 
 
+def _protobuf(view: View) -> Iterator[Finding]:
+    text, name = view.text("format.schema"), view.value("format.messageName")
+    where = ("format", "messageName")
+    if view.value("format.type") != "protobuf":
+        if name is not None:
+            yield where, "is for protobuf only", "format.type protobuf"
+        return
+    if text is None:
+        return
+    if name is None:
+        yield where, "is required with schema", "a message's full name, such as com.example.Order"
+    try:
+        base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        wrong = "is not Base64"
+        yield ("format", "schema"), wrong, "what protoc --include_imports --descriptor_set_out writes, in Base64"
+
+
 def _has_schema(view: View) -> Iterator[Finding]:
     if view.mapping("format") is None or view.value("format.schema") is not None:
         return
-    if view.value("format.registry") is None:
-        yield ("format", "schema"), "is required", "text of 1 to 262144 characters, or for avro a registry"
+    where = ("format", "schema")
+    if view.text("format.type") == "json":
+        wrong = "is required: a registry's JSON Schema has no columns"
+        yield (
+            where,
+            wrong if view.value("format.registry") is not None else "is required",
+            "the columns as Spark SQL DDL",
+        )
+    elif view.value("format.registry") is None:
+        yield where, "is required", "text of 1 to 262144 characters, or a registry"
 
 
 def _for_avro(view: View) -> Iterator[Finding]:
-    if view.text("format.type") != "json":
-        return
-    for name in ("confluentSchemaId", "registry"):
-        if view.value(f"format.{name}") is not None:
-            yield ("format", name), "is not allowed for json", "format.type avro"
+    kind = view.text("format.type")
+    if kind in {"json", "protobuf"} and view.value("format.confluentSchemaId") is not None:
+        yield ("format", "confluentSchemaId"), f"is not allowed for {kind}", "format.type avro"
 
 
 def _one_header(view: View) -> Iterator[Finding]:
@@ -66,6 +91,7 @@ def _subject(view: View) -> Iterator[Finding]:
 
 FORMAT_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
     _avro_schema,
+    _protobuf,
     _has_schema,
     _for_avro,
     _one_header,

@@ -16,8 +16,12 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
+from bucketingest.decode.decoder_choice import why_refused
+from bucketingest.decode.protobuf.columns import columns_of
+from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.spec.model import BucketIngest, Format
 from bucketingest.stream.errors import InvalidTransform, MissingConnector
 from bucketingest.stream.source.messages import MessageDecoder, marked_messages
@@ -98,6 +102,8 @@ def decode(rows: DataFrame, resource: BucketIngest) -> Decoded:
         if CORRUPT in rows.columns:
             return Decoded(rows.withColumn(_BAD, F.col(CORRUPT).isNotNull()), can_fail=True)
         return Decoded(rows, can_fail=False)
+    if format_.type == "protobuf":
+        return Decoded(_protobuf(rows, format_), can_fail=True)
     try:
         decoded = _json(rows, format_) if format_.type == "json" else _avro(rows, format_)
     except (AnalysisException, ParseException) as error:
@@ -165,6 +171,14 @@ def _avro(rows: DataFrame, format_: Format) -> DataFrame:
     decoded = rows.withColumn(_DATA, data)
     bad = F.col("value").isNull() | F.col(_DATA).getField(_DECODED).isNull()
     return decoded.withColumn(_BAD, bad).withColumn(_DATA, F.col(_DATA).dropFields(_DECODED))
+
+
+def _protobuf(rows: DataFrame, format_: Format) -> DataFrame:
+    """The columns without their values: messages are never decoded by Spark. Raises InvalidTransform."""
+    if (why := why_refused(format_)) is not None:
+        raise InvalidTransform(f"spec.format.schema {why}")
+    columns = from_arrow_schema(columns_of(read_message(format_.columns_text, format_.message_name)))
+    return rows.withColumn(_DATA, F.lit(None).cast(columns)).withColumn(_BAD, F.lit(True))  # noqa: FBT003
 
 
 def _payload(format_: Format) -> Column:

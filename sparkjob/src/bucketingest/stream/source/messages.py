@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from bucketingest.decode.avro.registered import ids_of
+from bucketingest.decode.registered.wire_format import ids_of
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.shuffle import pack, undecoded

@@ -13,8 +13,8 @@ from typing import Final
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from bucketingest.decode.avro.registered import UnknownSchemaIds
-from bucketingest.decode.avro.subjects import writer_schema
+from bucketingest.decode.registered.subjects import writer_schema
+from bucketingest.decode.registered.wire_format import UnknownSchemaIds
 from bucketingest.registry.lookups import KEPT_MAX, NEW_MAX, SchemaLookups
 from bucketingest.stream.source.messages import VALUE, MessageDecoder, ids_in
 from bucketingest.stream.source.shape import RowShape
@@ -59,5 +59,5 @@ class RegisteredMessages:
         self._lookups.learn(set(found.column("id").to_pylist()), gives_way)
 
     def _decoder(self) -> MessageDecoder:
-        writers = {number: writer_schema(found) for number, found in self._lookups.known().items()}
+        writers = {number: writer_schema(found, self._blocks.kind) for number, found in self._lookups.known().items()}
         return self._shape.message_decoder(self._blocks.knowing(writers))

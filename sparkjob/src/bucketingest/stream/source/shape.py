@@ -15,6 +15,12 @@ from bucketingest.decode.avro.schema import read_fields, read_reader
 from bucketingest.decode.decoder_choice import Way, way_of, why_refused
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.exact import unsupported_type
+from bucketingest.decode.json.registered import RegisteredJsonDecoder
+from bucketingest.decode.protobuf.decoder import ProtobufDecoder
+from bucketingest.decode.protobuf.descriptors import read_message
+from bucketingest.decode.protobuf.registered import RegisteredProtobufDecoder
+from bucketingest.decode.protobuf.schema import Message
+from bucketingest.decode.registered.wire_format import RegisteredDecoder
 from bucketingest.spec.model import BucketIngest, Format
 from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.source.decoding import (
@@ -47,6 +53,8 @@ class RowShape:
             return Decoded(rows, can_fail=False)
         if self.has_registry:
             return decode_by(rows, self.resource, decoder or self.message_decoder(self.registered_blocks(rows)))
+        if self.is_protobuf:
+            return decode_by(rows, self.resource, self.message_decoder(self._protobuf(rows)))
         return decode(rows, self.resource)
 
     @property
@@ -63,18 +71,31 @@ class RowShape:
             and (self.resource.spec.format.registry is not None)
         )
 
-    def registered_blocks(self, rows: DataFrame) -> RegisteredAvroDecoder:
+    @property
+    def is_protobuf(self) -> bool:
+        """Whether messages are Protobuf's, which Spark never decodes here."""
+        format_ = None if self.resource is None else self.resource.spec.format
+        return format_ is not None and format_.type == "protobuf"
+
+    def _protobuf(self, rows: DataFrame) -> ProtobufDecoder:
+        return ProtobufDecoder(_message(self._format), self._columns(rows))
+
+    def registered_blocks(self, rows: DataFrame) -> RegisteredDecoder:
         """What decodes messages of a registry's schemas, and knows none of them yet. Raises InvalidTransform if the
         columns cannot be those of messages.
         """
         format_, columns = self._format, self._columns(rows)
         why = why_refused(format_)
-        if why is None and (other := differing(read_reader(format_.columns_text)["fields"], columns)) is not None:
+        if why is None and (other := _unsupported(format_, columns)) is not None:
             why = f"has a field of which Spark makes a {other}"
         if why is not None:
             raise InvalidTransform(
                 f"spec.format.schema {why}, which is not decoded with a registry: give a schema without the field"
             )
+        if format_.type == "json":
+            return RegisteredJsonDecoder(columns, {})
+        if format_.type == "protobuf":
+            return RegisteredProtobufDecoder(_message(format_), columns, {})
         return RegisteredAvroDecoder(format_.columns_text, columns, {})
 
     def message_decoder(self, blocks: BlockDecoder) -> MessageDecoder:
@@ -86,7 +107,7 @@ class RowShape:
         if self.resource is None:
             return Way("spark", "rows come from a query of the user's own")
         way = way_of(self.resource)
-        if self.has_registry:
+        if self.has_registry or self.is_protobuf:
             return way
         if way.name == "arrow" and (other := _unsupported(self._format, self._columns(rows))) is not None:
             return Way("spark", f"Spark makes a {other} of spec.format.schema")
@@ -96,6 +117,8 @@ class RowShape:
         """What decodes messages on Arrow; None if Spark decodes, or a registry has the schemas."""
         if self.has_registry or self.way(rows).name == "spark":
             return None
+        if self.is_protobuf:
+            return self.message_decoder(self._protobuf(rows))
         columns, format_ = self._columns(rows), self._format
         blocks = (
             JsonDecoder(columns)
@@ -133,9 +156,20 @@ class RowShape:
         return pa.schema([field for field in schema if field.name != DELETE_COLUMN])
 
 
+def _message(format_: Format) -> Message:
+    """Raises InvalidTransform."""
+    if (why := why_refused(format_)) is not None:
+        raise InvalidTransform(f"spec.format.schema {why}")
+    return read_message(format_.columns_text, format_.message_name)
+
+
 def _unsupported(format_: Format, columns: pa.Schema) -> str | None:
     """A type in the columns that is not decoded on Arrow, in words; None if there is none."""
+    if format_.type == "protobuf":
+        return None
     if format_.type == "avro":
-        return differing(read_fields(format_.columns_text), columns)
+        by_avro = format_.registry is not None
+        text = format_.columns_text
+        return differing(read_reader(text)["fields"] if by_avro else read_fields(text), columns)
     other = unsupported_type(columns)
     return None if other is None else str(other)

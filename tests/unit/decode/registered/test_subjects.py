@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bucketingest.decode.avro.schema import WriterSchema
-from bucketingest.decode.avro.subjects import registry_client, with_readers_schema, writer_schema
+from bucketingest.decode.registered.subjects import registry_client, with_readers_schema, writer_schema
+from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.client import RegisteredSchema
 from bucketingest.registry.errors import SubjectMissing, UnusableSchema
@@ -74,7 +74,9 @@ def test_a_subject_of_another_format_is_refused(registry: HttpRegistry, kind: st
 
 
 def test_what_the_registry_says_of_an_id_is_a_schema_or_a_reason() -> None:
-    assert writer_schema(RegisteredSchema("{}", "AVRO")) == WriterSchema("{}")
-    assert writer_schema(RegisteredSchema("{}", "JSON")).why_not == "is JSON, not AVRO"
-    assert writer_schema(RegisteredSchema(TEXT, "AVRO", ("{",))).why_not.startswith("cannot be read")
-    assert writer_schema(None).why_not == "is not in the registry"
+    assert writer_schema(RegisteredSchema("{}", "AVRO"), "AVRO") == WriterSchema("{}")
+    assert writer_schema(RegisteredSchema("{}", "JSON"), "AVRO").why_not == "is JSON, not AVRO"
+    assert writer_schema(RegisteredSchema(TEXT, "AVRO", ("{",)), "AVRO").why_not.startswith("cannot be read")
+    assert writer_schema(RegisteredSchema("{}", "JSON", ("{",)), "JSON") == WriterSchema()
+    assert writer_schema(RegisteredSchema("{}", "AVRO"), "JSON").why_not == "is AVRO, not JSON"
+    assert writer_schema(None, "JSON").why_not == "is not in the registry"

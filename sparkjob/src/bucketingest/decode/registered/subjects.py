@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from functools import lru_cache
 
 from bucketingest.decode.avro.references import UnjoinableSchema, self_contained
-from bucketingest.decode.avro.schema import WriterSchema
+from bucketingest.decode.protobuf.compiled import Uncompilable, compiled, message_names
+from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.registry.client import RegisteredSchema, RegistryClient
 from bucketingest.registry.credentials import registry_credentials
 from bucketingest.registry.errors import SubjectMissing, UnusableSchema
 from bucketingest.registry.lookups import KEPT_MAX, Patience, waiting
-from bucketingest.spec.formats.format import Registry
+from bucketingest.spec.formats.format import Format, Registry
 from bucketingest.spec.model import BucketIngest
 
 log = logging.getLogger(__name__)
@@ -43,22 +45,39 @@ def with_readers_schema(resource: BucketIngest, client: RegistryClient, patience
             "another in spec.format.registry.subject"
         )
     number, found = latest
-    writer = writer_schema(found)
+    writer = writer_schema(found, format_.type.upper())
     if writer.why_not:
         raise UnusableSchema(f"spec.format.registry: schema {number} of the subject {subject} {writer.why_not}")
     log.info("the table's schema is the newest of the subject", extra={"subject": subject, "id": number})
-    fixed = format_.model_copy(update={"schema_text": writer.text})
+    fixed = _fixed(format_, found, writer)
     return resource.model_copy(update={"spec": resource.spec.model_copy(update={"format": fixed})})
 
 
 @lru_cache(KEPT_MAX)
-def writer_schema(found: RegisteredSchema | None) -> WriterSchema:
-    """What messages of an id are; None: the registry lacks the id."""
+def writer_schema(found: RegisteredSchema | None, kind: str) -> WriterSchema:
+    """What messages of an id are; None: the registry lacks the id. `kind`: what its schema must be."""
     if found is None:
         return WriterSchema(why_not="is not in the registry")
-    if found.kind != "AVRO":
-        return WriterSchema(why_not=f"is {found.kind}, not AVRO")
+    if found.kind != kind:
+        return WriterSchema(why_not=f"is {found.kind}, not {kind}")
+    if kind == "JSON":  # the columns say what counts of a message
+        return WriterSchema()
     try:
+        if kind == "PROTOBUF":
+            return WriterSchema(message_names(_descriptors(found)))
         return WriterSchema(self_contained(found.text, found.references))
-    except UnjoinableSchema as error:
+    except (UnjoinableSchema, Uncompilable) as error:
         return WriterSchema(why_not=f"cannot be read: {error}")
+
+
+def _descriptors(found: RegisteredSchema) -> str:
+    return compiled(found.text, dict(zip(found.names, found.references, strict=True)))
+
+
+def _fixed(format_: Format, found: RegisteredSchema, writer: WriterSchema) -> Format:
+    """The format with a schema."""
+    if format_.type != "protobuf":
+        return format_.model_copy(update={"schema_text": writer.text})
+    names = json.loads(writer.text)
+    name = format_.message_name or names.get("0")
+    return format_.model_copy(update={"schema_text": _descriptors(found), "message_name": name})
