@@ -36,6 +36,8 @@ PATIENCE: Final = timedelta(minutes=1)
 """A pod whose image or Secrets are missing for so long will not start."""
 LIMIT: Final = timedelta(minutes=15)
 """A spec that could not be checked for so long is taken over without a check: probation still protects the table."""
+SPEC_MAX: Final = 200_000
+"""Characters of a spec that a pod's annotation holds, beside all others: Kubernetes allows 256 KiB."""
 REFUSED_REST: Final = timedelta(minutes=2)
 _BACKOFF: Final = timedelta(minutes=1)
 _BACKOFF_CAP: Final = timedelta(minutes=30)
@@ -148,11 +150,18 @@ def _try_when_due(work: Pass, found: Preflight, wanted: BucketIngest, *, gone: b
             result = FAILED if found.result == FAILED else NOT_RUN
             message = found.message if result == FAILED else shortened(f"The Job is refused: {refusal.message}")
             return found.model_copy(update={"result": result, "message": message})
+    if _is_too_large(wanted):
+        return _skipped(work, found, "It is too large for a pod's annotation.")
     if found.result == PENDING and found.tries == 0:
         work.event("Normal", PREFLIGHT_RUNNING, _progress(work, found), found.generation)
     work.do(CreatePreflight(work.draft.number, found.digest, wanted))
     work.look(SOON)
     return found
+
+
+def _is_too_large(wanted: BucketIngest) -> bool:
+    metadata = wanted.metadata.model_copy(update={"annotations": {}})
+    return len(wanted.model_copy(update={"metadata": metadata}).to_yaml()) > SPEC_MAX
 
 
 def _running(work: Pass, found: Preflight, job: PreflightJob) -> Preflight:

@@ -11,7 +11,7 @@ import pytest
 from bucketingest_operator.decide.plan import DeletePreflight, EmitEvent, Plan
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
-from bucketingest_operator.decide.upgrade.preflight import LIMIT, PATIENCE
+from bucketingest_operator.decide.upgrade.preflight import LIMIT, PATIENCE, SPEC_MAX
 from bucketingest_operator.observation import Contact, JobState, PodReason, PodState, Refusal
 from bucketingest_operator.resource import RESTART_ANNOTATION
 from support.operator.observations import NOW, after, bucket_ingest, driver, report, termination
@@ -38,6 +38,17 @@ def late() -> Contact:
 
 def test_without_the_field_a_spec_starts_at_once() -> None:
     assert stops(reconcile(changed(bucket_ingest({"transform": {"sql": "SELECT value FROM source"}}))))
+
+
+def test_a_spec_that_no_annotation_holds_starts_at_once() -> None:
+    columns = f"value STRING COMMENT '{'x' * SPEC_MAX}'"
+    kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"]}
+    format_ = {"type": "json", "schema": columns}
+    large = bucket_ingest({"source": {"kafka": kafka}, "format": format_, "upgrade": {"preflight": True}})
+    plan = reconcile(changed(large))
+    assert stops(plan)
+    (event,) = [each for each in plan.actions if isinstance(each, EmitEvent) and each.reason == "PreflightSkipped"]
+    assert event.message.endswith("is taken over without a preflight. It is too large for a pod's annotation.")
 
 
 def test_a_restart_that_is_asked_for_takes_the_spec_over_without_a_check() -> None:
