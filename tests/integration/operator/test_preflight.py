@@ -87,7 +87,7 @@ def test_a_spec_with_a_typo_leaves_the_driver_alone_and_the_corrected_one_replac
         scene.await_condition("Ready", "True")
         # an edit while the next check runs: only the newest spec is checked
         scene.apply(**kafka("kafka-1:9092"))
-        second = await_check(scene, other_than=checks(scene)[0]["metadata"]["uid"])
+        second = await_check(scene, other_than=pod["metadata"]["ownerReferences"][0]["uid"])
         scene.apply(**kafka("kafka-2:9092"))
         third = await_check(scene, other_than=second["metadata"]["ownerReferences"][0]["uid"])
         assert "kafka-2:9092" in third["metadata"]["annotations"]["bucketingest.dev/spec"]
