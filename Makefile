@@ -202,7 +202,7 @@ kafka-broker: $(KAFKA_BROKER)/.ready ## jars: a Kafka broker
 apicurio-registry: $(APICURIO_REGISTRY)/.ready ## a schema registry
 
 .PHONY: kafka-spark-3.5
-kafka-spark-3.5: $(KAFKA_SPARK_3_5)/.ready ## jars: Kafka source for PySpark 3.5 (benchmarks of Hudi's writer)
+kafka-spark-3.5: $(KAFKA_SPARK_3_5)/.ready ## jars: Kafka source and from_avro for PySpark 3.5 (benchmarks of Hudi's writer)
 
 .PHONY: hudi-bundle
 hudi-bundle: $(HUDI_BUNDLE) ## jar: Apache Hudi's Spark bundle

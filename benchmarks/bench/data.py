@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,7 @@ class Dataset:
     partition_by: str | None
     ordering: str
     schema_ddl: str
-    """The columns as Spark writes a schema; needed for JSON, which has no schema."""
+    """The columns as Spark writes a schema; needed for messages, which do not bring it."""
 
 
 ORDERS: Final = Dataset(
@@ -74,14 +73,6 @@ def write_input(dataset: Dataset, folder: Path, *, rows: int, seed: int, keys: i
     return size / rows
 
 
-def json_messages(folder: Path, dataset: Dataset) -> Iterator[tuple[bytes, bytes]]:
-    """The rows of an input folder as Kafka messages: the record key, and all columns as one JSON object."""
-    for file in sorted(folder.glob("*.parquet")):
-        table = pq.read_table(file)
-        keys = table[dataset.record_key].cast(pa.binary()).to_pylist()
-        yield from zip(keys, _json_lines(table).cast(pa.binary()).to_pylist(), strict=True)
-
-
 def _orders(keys: pa.Array, random: np.random.Generator) -> pa.Table:
     count = len(keys)
     microseconds = 1_700_000_000_000_000 + random.integers(0, 10**12, count)
@@ -110,16 +101,3 @@ def _numbers(random: np.random.Generator, count: int, below: int) -> pa.Array:
 
 def _text(prefix: str, numbers: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(prefix, pc.utf8_lpad(numbers.cast(pa.string()), 10, "0"), "")
-
-
-def _json_lines(table: pa.Table) -> pa.Array:
-    """One JSON object per row. No value of the inputs needs escaping."""
-    parts: list[Any] = []
-    for number, name in enumerate(table.column_names):
-        column = table[name].combine_chunks()
-        quoted = pa.types.is_string(column.type) or pa.types.is_timestamp(column.type)
-        if pa.types.is_timestamp(column.type):
-            column = pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ")
-        text = column.cast(pa.string())
-        parts += [f'{"," if number else "{"}"{name}":', *(['"', text, '"'] if quoted else [text])]
-    return pc.binary_join_element_wise(*parts, "}", "")

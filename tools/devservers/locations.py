@@ -47,7 +47,7 @@ def spark_protobuf() -> Path:
 
 
 def kafka_spark_3_5() -> Path:
-    """Folder of the jars that give PySpark 3.5 the Kafka source."""
+    """Folder of the jars that give PySpark 3.5 the Kafka source and from_avro."""
     return cache_folder() / "jars" / "kafka-spark-3.5"
 
 

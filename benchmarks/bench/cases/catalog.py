@@ -22,6 +22,7 @@ from bench.cases.services.scale import services_scale_cases
 from bench.cases.services.tidy import services_tidy_cases
 from bench.cases.state import state_cases
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset
+from bench.messages import Encoding
 from bench.results_format import Case, this_machine
 from bench.sides.client import Run
 from bench.sides.start import BUCKETS, HEAP, MASTER, Target, start_hudi, start_ours, versions
@@ -37,7 +38,7 @@ _KAFKA_INTERVAL: Final = (
     "Measured: ours from the call that starts the pipeline (availableNow, new checkpoint) until the query has ended; "
     "Hudi's from readStream to the end of its streaming sink's availableNow query. Both read the whole topic from a "
     "broker on this machine, whose CPU time is not counted, in one micro-batch, decode it (ours on Arrow, Hudi's with "
-    "from_json) and commit one instant."
+    "Spark's from_json, from_avro or from_protobuf) and commit one instant."
 )
 
 
@@ -48,7 +49,7 @@ class Upsert:
     name: str
     dataset: Dataset
     log_block: Literal["parquet", "avro"]
-    source: Literal["files", "kafka"]
+    source: Literal["files"] | Encoding
 
     def run(self, options: Options) -> list[Case]:
         """Measure."""
@@ -56,8 +57,8 @@ class Upsert:
         shutil.rmtree(folder, ignore_errors=True)
         sources, bytes_per_row = make_inputs(self.dataset, options)
         with contextlib.ExitStack() as running:
-            if self.source == "kafka":
-                sources = running.enter_context(in_kafka(self.dataset, sources, options))
+            if self.source != "files":
+                sources = running.enter_context(in_kafka(self.dataset, sources, self.source, options))
             targets = [Target(folder / side, self.dataset, self.log_block) for side in ("ours", "hudi")]
             for target in targets:
                 target.folder.mkdir(parents=True)
@@ -71,7 +72,9 @@ class Upsert:
     def _what(self, rows: int, bytes_per_row: float) -> str:
         partitions = 4 if self.dataset.partition_by else 1
         origin = (
-            "Parquet files" if self.source == "files" else f"JSON messages in a topic of {TOPIC_PARTITIONS} partitions"
+            "Parquet files"
+            if self.source == "files"
+            else f"messages ({self.source}) in a topic of {TOPIC_PARTITIONS} partitions"
         )
         return (
             f"Upsert of {rows:,} rows ({self.dataset.name}, {bytes_per_row:.0f} B a row in Arrow's form) from {origin} "
@@ -258,7 +261,9 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Upsert("upsert-11-columns-avro", ORDERS, "avro", "files"),
         Upsert("upsert-1-string-10-bigint", NUMBERS, "parquet", "files"),
         Upsert("upsert-20-string", TEXTS, "parquet", "files"),
-        Upsert("kafka-json", ORDERS, "parquet", "kafka"),
+        Upsert("kafka-json", ORDERS, "parquet", "json"),
+        Upsert("kafka-avro", ORDERS, "parquet", "avro"),
+        Upsert("kafka-protobuf", ORDERS, "parquet", "protobuf"),
         Ceiling(),
         Memory(),
         CommitRows(),

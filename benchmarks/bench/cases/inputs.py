@@ -1,4 +1,4 @@
-"""The inputs of a case that upserts rows: as files, and as JSON in Kafka."""
+"""The inputs of a case that upserts rows: as files, and as messages in Kafka."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.cases.comparison import Options, Sources, make_input
-from bench.data import Dataset, json_messages
+from bench.data import Dataset
+from bench.messages import Encoding, messages
 from bench.sides.start import Source
 from devservers.kafka import KafkaBroker
 from devservers.produce import produce
@@ -18,16 +19,16 @@ TOPIC_PARTITIONS: Final = 4
 
 
 @contextlib.contextmanager
-def in_kafka(dataset: Dataset, sources: Sources, options: Options) -> Iterator[Sources]:
-    """The inputs (warm-up, measured, wake-up) as JSON in topics of their own broker."""
+def in_kafka(dataset: Dataset, sources: Sources, encoding: Encoding, options: Options) -> Iterator[Sources]:
+    """The inputs (warm-up, measured, wake-up) as messages in topics of their own broker."""
     folder = options.scratch / "kafka"
     shutil.rmtree(folder, ignore_errors=True)
     with KafkaBroker(folder, heap="1g") as broker:
 
         def topic(name: str, source: Source) -> Source:
             broker.create_topic(name, partitions=TOPIC_PARTITIONS)
-            produce(broker.bootstrap_servers, name, json_messages(Path(source.path), dataset))
-            return Source("kafka", bootstrap=broker.bootstrap_servers, topic=name)
+            produce(broker.bootstrap_servers, name, messages(Path(source.path), dataset, encoding))
+            return Source("kafka", bootstrap=broker.bootstrap_servers, topic=name, encoding=encoding)
 
         yield Sources(
             sources.load,

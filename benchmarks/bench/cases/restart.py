@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.cases.comparison import Options, WrongResult, row_count
-from bench.data import ORDERS, json_messages, rows_of
+from bench.data import ORDERS, rows_of
+from bench.messages import messages
 from bench.results_format import Case, Measured, ratios, this_machine
 from bench.sides.client import clean_environment, wait_until_quiet
 from bench.sides.process_tree import process_tree
@@ -160,7 +161,7 @@ def _send(folder: Path, broker: KafkaBroker, *, first: int) -> int:
     parquet = folder / "rows"
     parquet.mkdir(exist_ok=True)
     pq.write_table(rows_of(ORDERS, pa.array(range(first, first + _ROWS)), seed=first), parquet / "rows.parquet")
-    return produce(broker.bootstrap_servers, _TOPIC, json_messages(parquet, ORDERS))
+    return produce(broker.bootstrap_servers, _TOPIC, messages(parquet, ORDERS, "json"))
 
 
 def _resource(folder: Path, bootstrap_servers: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from bench.data import Dataset
+from bench.messages import Encoding, message_format
 from bench.sides.client import Side, clean_environment
 from devservers.locations import require
 from support.oracle.environment import find_environment
@@ -25,12 +26,13 @@ _OUR_PATH: Final = f"{_PROJECT / 'benchmarks'}:{_PROJECT / 'sparkjob' / 'src'}"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The input: a folder of Parquet files or a Kafka topic of JSON messages."""
+    """The input: a folder of Parquet files or a Kafka topic of messages."""
 
     kind: Literal["files", "kafka"]
     path: str = ""
     bootstrap: str = ""
     topic: str = ""
+    encoding: Encoding = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Target:
         else:
             topic = {"bootstrapServers": source.bootstrap, "topics": [source.topic], "startingOffsets": "earliest"}
             spec["source"] = {"kafka": topic | {"maxOffsetsPerTrigger": 1_000_000_000}}
-            spec["format"] = {"type": "json", "schema": dataset.schema_ddl}
+            spec["format"] = message_format(dataset, source.encoding)
         metadata = {"name": f"bench-{dataset.name}-{number}"}
         return {
             "apiVersion": "bucketingest.dev/v1alpha1",
@@ -105,7 +107,7 @@ class Target:
         described = {"kind": source.kind, "path": source.path, "bootstrap": source.bootstrap, "topic": source.topic}
         return {
             "op": "write",
-            "source": described | {"schema": dataset.schema_ddl},
+            "source": described | {"format": message_format(dataset, source.encoding)},
             "path": str(self.table),
             "options": options,
             "checkpoint": self.checkpoint(number),
@@ -127,7 +129,9 @@ def start_ours(scratch: Path, *, core: int | None = None) -> Side:
 def start_hudi(scratch: Path, *, core: int | None = None) -> Side:
     """Hudi's side, under the oracle's interpreter. `core`: the only one it may use, and no Kafka source; None: all."""
     oracle = find_environment()
-    jars = [oracle.bundle, *(sorted(require("kafka-spark-3.5").glob("*.jar")) if core is None else ())]
+    jars = [oracle.bundle]
+    if core is None:
+        jars += [jar for name in ("kafka-spark-3.5", "spark-protobuf") for jar in sorted(require(name).glob("*.jar"))]
     command = [str(oracle.python), "-m", "bench.sides.hudi", "--jars", ",".join(map(str, jars))]
     command += ["--scratch", str(scratch / "spark-hudi"), "--heap", HEAP]
     command += [] if core is None else ["--core", str(core)]

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +7,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from bench.data import DATASETS, ORDERS, Dataset, json_messages, rows_of, write_input
+from bench.data import DATASETS, ORDERS, Dataset, rows_of, write_input
 
 
 @pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda dataset: str(dataset.name))
@@ -38,15 +36,3 @@ def test_with_fewer_keys_than_rows_each_key_is_equally_frequent(tmp_path: Path) 
     write_input(ORDERS, tmp_path / "in", rows=1000, seed=0, keys=100)
     counts = pq.read_table(tmp_path / "in")["order_id"].value_counts().field("counts")
     assert counts.to_pylist() == [10] * 100
-
-
-def test_messages_are_json_objects_of_the_rows(tmp_path: Path) -> None:
-    write_input(ORDERS, tmp_path / "in", rows=50, seed=0)
-    rows = pq.read_table(tmp_path / "in").to_pylist()
-    for row, (key, message) in zip(rows, json_messages(tmp_path / "in", ORDERS), strict=True):
-        read = json.loads(message, parse_float=Decimal)
-        assert key.decode() == read["order_id"] == row["order_id"]
-        assert read["amount"] == row["amount"]
-        assert float(read["price"]) == row["price"]
-        assert read["flag"] is row["flag"]
-        assert read["updated_at"] == row["updated_at"].isoformat().replace("+00:00", "Z")
