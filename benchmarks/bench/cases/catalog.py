@@ -11,6 +11,7 @@ from typing import Final, Literal, Protocol
 
 from bench.cases.commit import commit_file_groups_cases, commit_rows_case
 from bench.cases.comparison import Options, Pair, alternate, upsert_pair
+from bench.cases.freshness import freshness_case
 from bench.cases.inputs import TOPIC_PARTITIONS, in_kafka, make_inputs
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
@@ -167,6 +168,17 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class Freshness:
+    """From a produced message to the commit that shows it."""
+
+    name: str = "freshness"
+
+    def run(self, options: Options) -> list[Case]:
+        """Measure."""
+        return [freshness_case(self.name, options)]
+
+
+@dataclass(frozen=True, slots=True)
 class Compaction:
     """Our merge of a file group against Hudi's, on one core."""
 
@@ -269,6 +281,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         CommitRows(),
         CommitFileGroups(),
         Restart(),
+        Freshness(),
         Compaction(),
         CompactionMemory(),
         State(),
