@@ -27,6 +27,8 @@ class Dataset:
     ordering: str
     schema_ddl: str
     """The columns as Spark writes a schema; needed for messages, which do not bring it."""
+    partitions: int = 4
+    """Partitions of the table, if it has a partition column."""
 
 
 ORDERS: Final = Dataset(
@@ -47,8 +49,8 @@ DATASETS: Final = {dataset.name: dataset for dataset in (ORDERS, NUMBERS, TEXTS)
 def rows_of(dataset: Dataset, keys: pa.Array, seed: int) -> pa.Table:
     """One row per key number, in the keys' order; another seed gives other values for the same keys."""
     random = np.random.default_rng([SEED, seed])
-    if dataset is ORDERS:
-        return _orders(keys, random)
+    if dataset.schema_ddl == ORDERS.schema_ddl:
+        return _orders(keys, random, dataset.partitions)
     if dataset is NUMBERS:
         count = len(keys)
         columns = {f"n{i}": pa.array(random.integers(0, 2**62, count)) for i in range(10)}
@@ -73,7 +75,8 @@ def write_input(dataset: Dataset, folder: Path, *, rows: int, seed: int, keys: i
     return size / rows
 
 
-def _orders(keys: pa.Array, random: np.random.Generator) -> pa.Table:
+def _orders(keys: pa.Array, random: np.random.Generator, partitions: int) -> pa.Table:
+    regions = [*REGIONS, *(f"r{number:04d}" for number in range(len(REGIONS), partitions))][:partitions]
     count = len(keys)
     microseconds = 1_700_000_000_000_000 + random.integers(0, 10**12, count)
     cents = pa.array(random.integers(0, 10**8, count)).cast(pa.decimal128(20, 0))
@@ -90,7 +93,7 @@ def _orders(keys: pa.Array, random: np.random.Generator) -> pa.Table:
             "flag": pa.array(random.random(count) < 0.1),
             "updated_at": pa.array(microseconds).cast(pa.timestamp("us", tz="UTC")),
             # a key stays in its partition, whatever the seed
-            "region": pa.array(np.array(REGIONS)[keys.to_numpy() % len(REGIONS)]),
+            "region": pa.array(np.array(regions)[keys.to_numpy() % partitions]),
         }
     )
 

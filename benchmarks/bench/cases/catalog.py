@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, Literal, Protocol
 
 from bench.cases.commit import commit_file_groups_cases, commit_rows_case
@@ -15,6 +16,7 @@ from bench.cases.freshness import freshness_case
 from bench.cases.inputs import TOPIC_PARTITIONS, in_kafka, make_inputs
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
+from bench.cases.scaling import scaling_cases
 from bench.cases.services.beside import services_beside_cases
 from bench.cases.services.compaction import compaction_cases
 from bench.cases.services.compaction_memory import compaction_memory_cases
@@ -124,135 +126,27 @@ class Ceiling:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Resident memory of the Python workers against the budget."""
+class Several:
+    """A benchmark with a module of its own, which says what it measures."""
 
-    name: str = "memory"
-
-    def run(self, options: Options) -> list[Case]:
-        """Measure."""
-        return [memory_case(self.name, options)]
-
-
-@dataclass(frozen=True, slots=True)
-class CommitRows:
-    """Commit time against the rows of the instant."""
-
-    name: str = "commit-rows"
-
-    def run(self, options: Options) -> list[Case]:
-        """Measure."""
-        return [commit_rows_case(self.name, options)]
-
-
-@dataclass(frozen=True, slots=True)
-class CommitFileGroups:
-    """Commit time against the file groups that the instant wrote to."""
-
-    name: str = "commit-file-groups"
-
-    def run(self, options: Options) -> list[Case]:
-        """Measure."""
-        return commit_file_groups_cases(self.name, options)
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """From the start after a kill to the next commit."""
-
-    name: str = "restart"
-
-    def run(self, options: Options) -> list[Case]:
-        """Measure."""
-        return [restart_case(self.name, options)]
-
-
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """From a produced message to the commit that shows it."""
-
-    name: str = "freshness"
-
-    def run(self, options: Options) -> list[Case]:
-        """Measure."""
-        return [freshness_case(self.name, options)]
-
-
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """Our merge of a file group against Hudi's, on one core."""
-
-    name: str = "compaction"
+    name: str
+    measure: Callable[[str, Options], Iterable[Case]]
 
     def run(self, options: Options) -> Iterable[Case]:
         """Measure."""
-        return compaction_cases(self.name, options, peer=HUDI)
+        return self.measure(self.name, options)
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionMemory:
-    """Resident memory of our merge of a large file group."""
+class One:
+    """The same, with one result."""
 
-    name: str = "compaction-memory"
-
-    def run(self, options: Options) -> Iterable[Case]:
-        """Measure."""
-        return compaction_memory_cases(self.name, options)
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """The state of an index without buckets against its targets."""
-
-    name: str = "state"
+    name: str
+    measure: Callable[[str, Options], Case]
 
     def run(self, options: Options) -> Iterable[Case]:
         """Measure."""
-        return state_cases(self.name, options)
-
-
-@dataclass(frozen=True, slots=True)
-class ServicesScale:
-    """How long table services hold up the query's thread."""
-
-    name: str = "services-scale"
-
-    def run(self, options: Options) -> Iterable[Case]:
-        """Measure."""
-        return services_scale_cases(self.name, options)
-
-
-@dataclass(frozen=True, slots=True)
-class ServicesFlat:
-    """A table that is old and looked after, against a young one."""
-
-    name: str = "services-flat"
-
-    def run(self, options: Options) -> Iterable[Case]:
-        """Measure."""
-        return services_flat_cases(self.name, options)
-
-
-@dataclass(frozen=True, slots=True)
-class ServicesBeside:
-    """Ingestion beside a compaction, against ingestion alone."""
-
-    name: str = "services-beside"
-
-    def run(self, options: Options) -> Iterable[Case]:
-        """Measure."""
-        return services_beside_cases(self.name, options)
-
-
-@dataclass(frozen=True, slots=True)
-class ServicesTidy:
-    """Our clean and archive against Hudi's procedures."""
-
-    name: str = "services-tidy"
-
-    def run(self, options: Options) -> Iterable[Case]:
-        """Measure."""
-        return services_tidy_cases(self.name, options, peer=HUDI)
+        return [self.measure(self.name, options)]
 
 
 class Benchmark(Protocol):
@@ -277,18 +171,19 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Upsert("kafka-avro", ORDERS, "parquet", "avro"),
         Upsert("kafka-protobuf", ORDERS, "parquet", "protobuf"),
         Ceiling(),
-        Memory(),
-        CommitRows(),
-        CommitFileGroups(),
-        Restart(),
-        Freshness(),
-        Compaction(),
-        CompactionMemory(),
-        State(),
-        ServicesScale(),
-        ServicesFlat(),
-        ServicesTidy(),
-        ServicesBeside(),
+        One("memory", memory_case),
+        One("commit-rows", commit_rows_case),
+        Several("commit-file-groups", commit_file_groups_cases),
+        One("restart", restart_case),
+        One("freshness", freshness_case),
+        Several("scaling", scaling_cases),
+        Several("compaction", partial(compaction_cases, peer=HUDI)),
+        Several("compaction-memory", compaction_memory_cases),
+        Several("state", state_cases),
+        Several("services-scale", services_scale_cases),
+        Several("services-flat", services_flat_cases),
+        Several("services-tidy", partial(services_tidy_cases, peer=HUDI)),
+        Several("services-beside", services_beside_cases),
     )
 }
 

@@ -42,6 +42,7 @@ class Target:
     folder: Path
     dataset: Dataset
     log_block: Literal["parquet", "avro"] = "parquet"
+    buckets: int = BUCKETS
 
     @property
     def table(self) -> Path:
@@ -65,7 +66,7 @@ class Target:
                 "recordKey": [dataset.record_key],
                 "partitionBy": [dataset.partition_by] if dataset.partition_by else [],
                 "orderingField": dataset.ordering,
-                "index": {"buckets": BUCKETS},
+                "index": {"buckets": self.buckets},
                 "logBlock": self.log_block,
             },
             "checkpoint": {"path": self.checkpoint(number)},
@@ -95,7 +96,7 @@ class Target:
             record_key=[dataset.record_key],
             partition_by=[dataset.partition_by] if dataset.partition_by else [],
             ordering=dataset.ordering,
-            buckets=BUCKETS,
+            buckets=self.buckets,
             log_block=self.log_block,
         )
         options = writer.options("upsert") | {
@@ -114,14 +115,14 @@ class Target:
         }
 
 
-def start_ours(scratch: Path, *, core: int | None = None) -> Side:
-    """Our side, under this interpreter. `core`: the only one it may use; None: all."""
+def start_ours(scratch: Path, *, core: int | None = None, master: str = MASTER) -> Side:
+    """Our side, under this interpreter. `core`: the only one it may use, with one task; None: all."""
     source = Source("files", path=str(scratch))
     settings = scratch / "ours.json"
     dataset = Dataset("session", "key", None, "value", "")
     settings.write_text(json.dumps({"resource": Target(scratch, dataset).resource(source, 0)}))
-    master = MASTER if core is None else "local[1]"
-    environment = clean_environment(PYTHONPATH=_OUR_PATH, MASTER=master, SPARK_LOCAL_DIRS=str(scratch / "spark-ours"))
+    tasks = master if core is None else "local[1]"
+    environment = clean_environment(PYTHONPATH=_OUR_PATH, MASTER=tasks, SPARK_LOCAL_DIRS=str(scratch / "spark-ours"))
     command = [sys.executable, "-m", "bench.sides.ours", str(settings)]
     return Side(command if core is None else [*command, str(core)], environment)
 
