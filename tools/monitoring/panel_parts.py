@@ -7,6 +7,8 @@ from typing import Final, get_args
 from bucketingest.spec.status import Phase
 
 BY: Final = "by (namespace, name)"
+WHO: Final = 'namespace="$namespace", name="$name"'
+"""The resource that a board is about."""
 PHASES: Final[tuple[str, ...]] = get_args(Phase)
 COLOURS: Final = {
     "Pending": "#8F8F8F",
@@ -20,6 +22,11 @@ COLOURS: Final = {
 }
 PHASE_WORDS: Final = {str(number): phase for number, phase in enumerate(PHASES)}
 YES_NO: Final = {"1": "yes", "0": "no", "-1": "unknown"}
+
+
+def of(metric: str) -> str:
+    """A metric of the resource that a board is about."""
+    return f"max({metric}{{{WHO}}})"
 
 
 def phase_number(who: str) -> str:

@@ -6,16 +6,12 @@ from typing import Final
 
 from monitoring.fleet_board import RESOURCE_UID
 from monitoring.model import Board, Panel, Query, Row
-from monitoring.panel_parts import PHASE_WORDS, YES_NO, condition, over, phase_number, quantile
+from monitoring.panel_parts import PHASE_WORDS, WHO, YES_NO, condition, of, over, phase_number, quantile
 from monitoring.slo import GOOD, TOTAL
+from monitoring.table_rows import INDEX, SERVICES
 
-_WHO: Final = 'namespace="$namespace", name="$name"'
 _EITHER: Final = '__name__=~"bucketingest_resource_info|bucketingest_job_info"'
 """A job on one machine has no operator, but half of the panels still work."""
-
-
-def _of(metric: str) -> str:
-    return f"max({metric}{{{_WHO}}})"
 
 
 def _stat(title: str, description: str, expr: str, **more: object) -> Panel:
@@ -23,36 +19,36 @@ def _stat(title: str, description: str, expr: str, **more: object) -> Panel:
 
 
 def _quantiles(title: str, description: str, histogram: str, *more: Query) -> Panel:
-    shares = tuple(Query(quantile(share, histogram, _WHO), f"p{share * 100:.0f}") for share in (0.5, 0.95, 0.99))
+    shares = tuple(Query(quantile(share, histogram, WHO), f"p{share * 100:.0f}") for share in (0.5, 0.95, 0.99))
     return Panel(title, description, (*shares, *more), unit="s")
 
 
 NOW: Final = Row(
     "Now",
     (
-        _stat("Phase", "The current phase.", phase_number(_WHO), words=PHASE_WORDS),
-        _stat("Ready", "Rows become visible in time.", condition("Ready", _WHO), words=YES_NO),
+        _stat("Phase", "The current phase.", phase_number(WHO), words=PHASE_WORDS),
+        _stat("Ready", "Rows become visible in time.", condition("Ready", WHO), words=YES_NO),
         _stat(
             "Last commit",
             "Time since the last completed instant.",
-            f"time() - (max(bucketingest_resource_last_commit_timestamp_seconds{{{_WHO}}}) > 0)",
+            f"time() - (max(bucketingest_resource_last_commit_timestamp_seconds{{{WHO}}}) > 0)",
             unit="s",
         ),
         _stat(
-            "No commit for", "While input waits; 0 if there is none.", _of("bucketingest_commit_lag_seconds"), unit="s"
+            "No commit for", "While input waits; 0 if there is none.", of("bucketingest_commit_lag_seconds"), unit="s"
         ),
-        _stat("Inflight for", "Age of the open instant.", _of("bucketingest_resource_inflight_age_seconds"), unit="s"),
-        _stat("Attempt", "Number of the newest attempt.", _of("bucketingest_attempt")),
+        _stat("Inflight for", "Age of the open instant.", of("bucketingest_resource_inflight_age_seconds"), unit="s"),
+        _stat("Attempt", "Number of the newest attempt.", of("bucketingest_attempt")),
         _stat(
             "Restarts, 1 h",
             "Ends of attempts.",
-            f"sum(increase(bucketingest_restarts_total{{{_WHO}}}[1h])) or vector(0)",
+            f"sum(increase(bucketingest_restarts_total{{{WHO}}}[1h])) or vector(0)",
             steps=((1, "orange"), (4, "red")),
         ),
         _stat(
             "Late commits, 1 h",
             "Share of commits that took longer than slo.commitLatency.",
-            f"1 - sum(rate({GOOD}{{{_WHO}}}[1h])) / sum(rate({TOTAL}{{{_WHO}}}[1h]))",
+            f"1 - sum(rate({GOOD}{{{WHO}}}[1h])) / sum(rate({TOTAL}{{{WHO}}}[1h]))",
             unit="percentunit",
             steps=((0.01, "orange"), (0.1, "red")),
         ),
@@ -60,10 +56,10 @@ NOW: Final = Row(
             "Phase and conditions",
             "Phase and conditions over time.",
             (
-                Query(phase_number(_WHO), "phase"),
-                Query(f"({condition('Stalled', _WHO)} != bool 1) - 2", "not Stalled"),
+                Query(phase_number(WHO), "phase"),
+                Query(f"({condition('Stalled', WHO)} != bool 1) - 2", "not Stalled"),
                 *(
-                    Query(f"{condition(kind, _WHO)} - 2", kind)
+                    Query(f"{condition(kind, WHO)} - 2", kind)
                     for kind in ("Ready", "CommitFresh", "CheckpointHealthy", "TimelineClean")
                 ),
             ),
@@ -82,7 +78,7 @@ COMMITS: Final = Row(
             "Commit latency",
             "From the request of an instant, with its first rows, to its completion.",
             "bucketingest_commit_latency_seconds",
-            Query(_of("bucketingest_slo_commit_latency_seconds"), "slo.commitLatency"),
+            Query(of("bucketingest_slo_commit_latency_seconds"), "slo.commitLatency"),
         ),
         _quantiles(
             "Commit duration",
@@ -93,9 +89,9 @@ COMMITS: Final = Row(
             "Waiting input",
             "Age of the oldest input that is not committed, and time without a commit.",
             (
-                Query(_of("bucketingest_lag_seconds"), "oldest input"),
-                Query(_of("bucketingest_commit_lag_seconds"), "no commit for"),
-                Query(_of("bucketingest_commit_lag_limit_seconds"), "health.maxCommitLag"),
+                Query(of("bucketingest_lag_seconds"), "oldest input"),
+                Query(of("bucketingest_commit_lag_seconds"), "no commit for"),
+                Query(of("bucketingest_commit_lag_limit_seconds"), "health.maxCommitLag"),
             ),
             unit="s",
         ),
@@ -103,8 +99,8 @@ COMMITS: Final = Row(
             "Open instant",
             "Its age. Above the limit the operator rolls it back.",
             (
-                Query(_of("bucketingest_inflight_age_seconds"), "age"),
-                Query(_of("bucketingest_inflight_age_limit_seconds"), "health.maxInflightAge"),
+                Query(of("bucketingest_inflight_age_seconds"), "age"),
+                Query(of("bucketingest_inflight_age_limit_seconds"), "health.maxInflightAge"),
             ),
             unit="s",
         ),
@@ -112,16 +108,16 @@ COMMITS: Final = Row(
             "Commits",
             "Per minute: all, and those in time.",
             (
-                Query(f"sum(rate({TOTAL}{{{_WHO}}}[$__rate_interval])) * 60", "all"),
-                Query(f"sum(rate({GOOD}{{{_WHO}}}[$__rate_interval])) * 60", "in time"),
+                Query(f"sum(rate({TOTAL}{{{WHO}}}[$__rate_interval])) * 60", "all"),
+                Query(f"sum(rate({GOOD}{{{WHO}}}[$__rate_interval])) * 60", "in time"),
             ),
         ),
         Panel(
             "Rolled back",
             "Instants written again, and commits that other writers rolled back.",
             (
-                Query(f"sum(increase(bucketingest_rollbacks_total{{{_WHO}}}[$__rate_interval]))", "written again"),
-                Query(f"sum(increase(bucketingest_position_losses_total{{{_WHO}}}[$__rate_interval]))", "by others"),
+                Query(f"sum(increase(bucketingest_rollbacks_total{{{WHO}}}[$__rate_interval]))", "written again"),
+                Query(f"sum(increase(bucketingest_position_losses_total{{{WHO}}}[$__rate_interval]))", "by others"),
             ),
         ),
     ),
@@ -134,7 +130,7 @@ INPUT: Final = Row(
             "Rows per second",
             "Rows received, keys deleted, dead letters.",
             tuple(
-                Query(f"sum(rate(bucketingest_{each}_total{{{_WHO}}}[$__rate_interval]))", each.replace("_", " "))
+                Query(f"sum(rate(bucketingest_{each}_total{{{WHO}}}[$__rate_interval]))", each.replace("_", " "))
                 for each in ("rows", "deletes", "dead_letters")
             ),
             unit="rps",
@@ -142,14 +138,14 @@ INPUT: Final = Row(
         Panel(
             "Bytes written",
             "Size of data files.",
-            (Query(f"sum(rate(bucketingest_written_bytes_total{{{_WHO}}}[$__rate_interval]))", "per second"),),
+            (Query(f"sum(rate(bucketingest_written_bytes_total{{{WHO}}}[$__rate_interval]))", "per second"),),
             unit="Bps",
         ),
         _quantiles("A micro-batch", "From its tasks' start to its end.", "bucketingest_batch_duration_seconds"),
         Panel(
             "Lag in offsets",
             "Kafka: offsets that are not committed, all partitions.",
-            (Query(_of("bucketingest_lag_offsets"), "offsets"),),
+            (Query(of("bucketingest_lag_offsets"), "offsets"),),
             needs="kafka",
         ),
         Panel(
@@ -157,8 +153,8 @@ INPUT: Final = Row(
             "Kafka: offsets of a partition that are not committed.",
             (
                 Query(
-                    f"max by (topic, partition) (bucketingest_end_offset{{{_WHO}}} - "
-                    f"bucketingest_committed_offset{{{_WHO}}})",
+                    f"max by (topic, partition) (bucketingest_end_offset{{{WHO}}} - "
+                    f"bucketingest_committed_offset{{{WHO}}})",
                     "{{topic}} {{partition}}",
                 ),
             ),
@@ -167,7 +163,7 @@ INPUT: Final = Row(
         Panel(
             "Committed offsets",
             "Kafka: the next offset of each partition.",
-            (Query(f"max by (topic, partition) (bucketingest_committed_offset{{{_WHO}}})", "{{topic}} {{partition}}"),),
+            (Query(f"max by (topic, partition) (bucketingest_committed_offset{{{WHO}}})", "{{topic}} {{partition}}"),),
             needs="kafka",
         ),
     ),
@@ -180,8 +176,8 @@ WRITERS: Final = Row(
             "Skew",
             "Rows of the busiest bucket and of the busiest write task, divided by the mean. 1 is even.",
             (
-                Query(_of("bucketingest_bucket_skew_ratio"), "buckets, since the start"),
-                Query(_of("bucketingest_skew_ratio"), "tasks, last micro-batch"),
+                Query(of("bucketingest_bucket_skew_ratio"), "buckets, since the start"),
+                Query(of("bucketingest_skew_ratio"), "tasks, last micro-batch"),
             ),
         ),
         Panel(
@@ -189,7 +185,7 @@ WRITERS: Final = Row(
             "The buckets with the most rows.",
             (
                 Query(
-                    f"sum by (bucket) (rate(bucketingest_bucket_rows_total{{{_WHO}}}[$__rate_interval]))",
+                    f"sum by (bucket) (rate(bucketingest_bucket_rows_total{{{WHO}}}[$__rate_interval]))",
                     "bucket {{bucket}}",
                 ),
             ),
@@ -200,64 +196,24 @@ WRITERS: Final = Row(
             "Buffers of a write task",
             "The largest in the last micro-batch, and the budget.",
             (
-                Query(_of("bucketingest_buffer_bytes"), "held"),
-                Query(_of("bucketingest_buffer_limit_bytes"), "table.memoryPerTask"),
+                Query(of("bucketingest_buffer_bytes"), "held"),
+                Query(of("bucketingest_buffer_limit_bytes"), "table.memoryPerTask"),
             ),
             unit="bytes",
         ),
         Panel(
             "Executors",
             "Registered with the driver; 0 in a local session.",
-            (Query(_of("bucketingest_executors"), "executors"),),
+            (Query(of("bucketingest_executors"), "executors"),),
         ),
         Panel(
             "Waiting for other writers",
             "Share of the time spent waiting for the table's lock and its lease.",
             (
-                Query(f"sum(rate(bucketingest_lock_wait_seconds_total{{{_WHO}}}[$__rate_interval]))", "lock"),
-                Query(f"sum(rate(bucketingest_lease_wait_seconds_total{{{_WHO}}}[$__rate_interval]))", "lease"),
+                Query(f"sum(rate(bucketingest_lock_wait_seconds_total{{{WHO}}}[$__rate_interval]))", "lock"),
+                Query(f"sum(rate(bucketingest_lease_wait_seconds_total{{{WHO}}}[$__rate_interval]))", "lease"),
             ),
             unit="percentunit",
-        ),
-    ),
-)
-
-SERVICES: Final = Row(
-    "Table services",
-    (
-        Panel(
-            "Log files not compacted",
-            "Log files that no compaction has merged. A snapshot query opens those of its partitions.",
-            (Query(_of("bucketingest_log_files"), "log files"),),
-        ),
-        Panel(
-            "Bytes not compacted",
-            "Bytes of these log files.",
-            (Query(_of("bucketingest_log_bytes"), "bytes"),),
-            unit="bytes",
-        ),
-        Panel(
-            "Oldest log file",
-            "Its age: a read-optimized query is so far behind. Its limit, if the job compacts the table.",
-            (
-                Query(_of("bucketingest_oldest_log_seconds"), "age"),
-                Query(_of("bucketingest_log_age_limit_seconds"), "services.compaction.logAge"),
-            ),
-            unit="s",
-        ),
-        Panel(
-            "Compactions per hour",
-            "Compactions that were completed, and steps that failed; each is tried again.",
-            (
-                Query(f"sum(increase(bucketingest_compactions_total{{{_WHO}}}[1h]))", "compactions"),
-                Query(f"sum(increase(bucketingest_service_failures_total{{{_WHO}}}[1h]))", "failed steps"),
-            ),
-        ),
-        Panel(
-            "Pending compaction",
-            "Time since this job first worked on it; 0 without one.",
-            (Query(_of("bucketingest_compaction_seconds"), "age"),),
-            unit="s",
         ),
     ),
 )
@@ -268,18 +224,18 @@ ATTEMPTS: Final = Row(
         Panel(
             "Attempt and epoch",
             "Number of the attempt in the operator, and in the table.",
-            (Query(_of("bucketingest_attempt"), "attempt"), Query(_of("bucketingest_epoch"), "epoch")),
+            (Query(of("bucketingest_attempt"), "attempt"), Query(of("bucketingest_epoch"), "epoch")),
         ),
         Panel(
             "Restarts by class",
             "Ends of attempts, by what ended them.",
-            (Query(over("increase", "bucketingest_restarts_total", _WHO, by="class"), "{{class}}"),),
+            (Query(over("increase", "bucketingest_restarts_total", WHO, by="class"), "{{class}}"),),
             stacked=True,
         ),
         Panel(
             "Starts",
             "Whether table and checkpoint matched when the driver started.",
-            (Query(f"max by (verdict) (bucketingest_job_info{{{_WHO}}})", "{{verdict}}"),),
+            (Query(f"max by (verdict) (bucketingest_job_info{{{WHO}}})", "{{verdict}}"),),
         ),
     ),
 )
@@ -287,10 +243,10 @@ ATTEMPTS: Final = Row(
 RESOURCE: Final = Board(
     RESOURCE_UID,
     "bucketingest: one resource",
-    "One BucketIngest: commits, input, writers, table services, attempts.",
+    "One BucketIngest: commits, input, writers, table services, index, attempts.",
     {
         "namespace": f"label_values({{{_EITHER}}}, namespace)",
         "name": f'label_values({{{_EITHER}, namespace="$namespace"}}, name)',
     },
-    (NOW, COMMITS, INPUT, WRITERS, SERVICES, ATTEMPTS),
+    (NOW, COMMITS, INPUT, WRITERS, SERVICES, INDEX, ATTEMPTS),
 )

@@ -137,7 +137,8 @@ class InstantCoordinator:
         self._keep(instant, LedgerEntry(source_range, tuple(statuses), self._writer.bucket_rules))
         commit = self._commit_if_due(instant)
         self._settled, self._base = True, self._position
-        return outcome_of(instant.request_time, statuses, written - started, commit)
+        outcome = outcome_of(instant.request_time, statuses, written - started, commit)
+        return replace(outcome, state=self._writer.groups.state)
 
     def commit_if_due(self) -> Commit | None:
         """Commit the open instant if its interval has passed, else renew its heartbeat.

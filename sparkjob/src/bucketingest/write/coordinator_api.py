@@ -10,10 +10,12 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
+from bucketingest.hudi.naming import BaseFileName
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.bucket_index import FileIds
+from bucketingest.index.state.summary import StateSummary
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.source_range import SourceRange
@@ -123,12 +125,18 @@ class MicroBatchOutcome:
     rows: int = 0
     upserts: int = 0
     deletes: int = 0
+    inserts: int = 0
+    """Of the upserts, rows of keys that an index with a state did not know."""
+    dropped: int = 0
+    """Deletes of such keys."""
     rejected: int = 0
     files: int = 0
     size_bytes: int = 0
     write_seconds: float = 0.0
     commit: Commit | None = None
     """None: its instant stays open for further micro-batches."""
+    state: StateSummary | None = None
+    """The size of the index's state; None with a bucket index."""
 
     @property
     def commit_seconds(self) -> float:
@@ -145,6 +153,8 @@ def outcome_of(
         rows=sum(status.rows_received for status in statuses),
         upserts=sum(status.upserts for status in statuses),
         deletes=sum(status.deletes for status in statuses),
+        inserts=sum(status.upserts for status in statuses if BaseFileName.try_parse(status.file_name) is not None),
+        dropped=sum(status.dropped for status in statuses),
         rejected=sum(status.rejected for status in statuses),
         files=sum(1 for status in statuses if status.file_id),
         size_bytes=sum(status.size_bytes for status in statuses),

@@ -8,6 +8,7 @@ from typing import Protocol
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.bucket_index import FileIds
+from bucketingest.index.state.summary import StateSummary
 from bucketingest.write.instants.records import Intent, LedgerEntry
 
 Group = tuple[str, str]
@@ -30,6 +31,11 @@ class TableGroups(Protocol):
     @property
     def rules(self) -> str:
         """What a ledger entry keeps of the rules by which its rows were placed."""
+        ...
+
+    @property
+    def state(self) -> StateSummary | None:
+        """The size of what keys are looked up in; None where nothing is looked up."""
         ...
 
     def prepare(self) -> None:

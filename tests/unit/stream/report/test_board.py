@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.inline import ServicesState
 from bucketingest.stream.report.board import ProgressBoard
@@ -80,6 +81,16 @@ def test_counts_add_up_over_micro_batches(board: ProgressBoard) -> None:
     now = board.snapshot()
     assert (now.batches, now.commits, now.rows, now.deletes, now.rejected, now.size_bytes) == (2, 2, 20, 3, 1, 150)
     assert now.last == commit(SECOND)
+
+
+def test_the_state_is_the_last_one_and_its_new_keys_add_up(board: ProgressBoard) -> None:
+    assert board.snapshot().state is None
+    state = StateSummary(keys=9, runs=2)
+    board.batch_ended(replace(outcome(FIRST), inserts=9, state=StateSummary(keys=5)))
+    board.batch_ended(replace(outcome(SECOND), inserts=1, dropped=2, state=state))
+    board.batch_ended(MicroBatchOutcome(None))
+    now = board.snapshot()
+    assert (now.state, now.inserts, now.dropped) == (state, 10, 2)
 
 
 def test_a_skipped_micro_batch_is_not_a_commit(board: ProgressBoard, clock: Clock) -> None:

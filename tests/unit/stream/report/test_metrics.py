@@ -10,6 +10,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from bucketingest.index.state.summary import StateSummary
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.metrics import PARTITIONS_MAX, JobMetrics, Offsets, Targets
 from bucketingest.stream.report.progress import Phase, Progress
@@ -120,6 +121,24 @@ def test_figures_are_those_of_the_progress() -> None:
     }
     assert {name: found[f"bucketingest_{name}", ""] for name in expected} == expected
     assert found["bucketingest_phase", "committing"] == 1
+
+
+def test_only_an_index_with_a_state_has_figures_of_one() -> None:
+    figures = {"state_keys", "state_bytes", "state_runs", "state_file_groups"}
+    figures |= {"inserts_total", "unknown_deletes_total", "state_loaded_keys_total"}
+    names = {f"bucketingest_{name}" for name in figures}
+    assert not {name for name, _ in scrape(watching(Progress(0.0)))} & names
+    state = StateSummary(keys=9, size_bytes=400, runs=2, partitions=1, file_groups=3, loaded_keys=5)
+    found = scrape(watching(Progress(0.0, state=state, inserts=4, dropped=1)))
+    assert {name: value for (name, _), value in found.items() if name in names} == {
+        "bucketingest_state_keys": 9,
+        "bucketingest_state_bytes": 400,
+        "bucketingest_state_runs": 2,
+        "bucketingest_state_file_groups": 3,
+        "bucketingest_state_loaded_keys_total": 5,
+        "bucketingest_inserts_total": 4,
+        "bucketingest_unknown_deletes_total": 1,
+    }
 
 
 def test_durations_fall_into_their_buckets() -> None:

@@ -65,6 +65,23 @@ def test_new_keys_go_to_base_files_and_known_ones_to_logs(table: TestTable) -> N
     assert {stat.prev_commit for stat in stats if stat.num_inserts} == {"null"}
 
 
+def test_an_outcome_says_how_many_keys_were_new_and_how_large_the_state_is(table: TestTable) -> None:
+    attempt = table.attempt()
+    first = attempt.run(offsets(0, 6), FIRST)
+    assert (first.inserts, first.upserts) == (6, 6)
+    groups = len(data_files(table))
+    second = attempt.run(offsets(6, 12), SECOND)
+    assert (second.inserts, second.upserts) == (3, 6)
+    assert second.state is not None
+    assert (second.state.keys, second.state.partitions, second.state.file_groups) == (6, 2, groups)
+    assert second.state.size_bytes > 16 * second.state.keys
+    gone = [row("k0", deleted=True, at=3), row("never", deleted=True, at=3)]
+    last = table.attempt().run(offsets(12, 14), gone, schema=WITH_DELETES)
+    assert (last.inserts, last.deletes, last.dropped) == (0, 1, 1)
+    assert last.state is not None
+    assert (last.state.keys, last.state.loaded_keys) == (9, 3), "what the state of the attempt before has is not read"
+
+
 def data_files(table: TestTable) -> list[str]:
     paths = (info.path for region in ("eu", "us") for info in table.storage.list(region))
     return [path for path in paths if "partition_metadata" not in path]

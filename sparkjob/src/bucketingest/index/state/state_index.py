@@ -18,6 +18,7 @@ from bucketingest.index.state.runs.look_up import PartitionLookUp
 from bucketingest.index.state.runs.merging import RunMerger, runs_to_merge
 from bucketingest.index.state.runs.run_file import Run, RunSlice
 from bucketingest.index.state.store import StateStore
+from bucketingest.index.state.summary import StateSummary
 from bucketingest.storage.errors import NotFound
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class StateIndex:
     _runs: list[Run] = field(default_factory=list)
     """Newest first, as the manifest names them."""
     _look_ups: dict[str, PartitionLookUp] = field(default_factory=dict)
+    _loaded_keys: int = 0
 
     @classmethod
     def open(cls, store: StateStore, local: LocalRuns) -> Self:
@@ -49,6 +51,19 @@ class StateIndex:
             # Its runs may come back, so their generations are not used again.
             index.manifest = Manifest(view=manifest.view, next_generation=manifest.next_generation)
         return index
+
+    @property
+    def summary(self) -> StateSummary:
+        """How large it is."""
+        partitions = self.manifest.partitions
+        return StateSummary(
+            keys=sum(map(len, self._runs)),
+            size_bytes=sum(run.size for run in self._runs),
+            runs=len(self._runs),
+            partitions=len(partitions),
+            file_groups=sum(len(each.covered) for each in partitions.values()),
+            loaded_keys=self._loaded_keys,
+        )
 
     def look_up(self, partition_path: str) -> PartitionLookUp | None:
         """The keys of a partition; None if it is not loaded."""
@@ -93,6 +108,7 @@ class StateIndex:
             deleted_keys=deleted_keys,
             report_duplicates=report_duplicates,
         )
+        self._loaded_keys += loaded.entries
         files = [*loaded.runs]
         if found.stale:
             # After the keys that these groups have now: of two entries the first one counts.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,12 +15,11 @@ from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.inline import ServicesState
 from bucketingest.stream.report.lag import Lag, parse_offsets, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, latency
+from bucketingest.stream.report.rate import Rate
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.rows.write_status import WriteStatus
 
-_RATE_WINDOW: Final = 20
-"""Micro-batches over which the rate is taken."""
 _BATCHES: Final = ("micro-batches", 0)
 
 
@@ -58,7 +57,7 @@ class ProgressBoard:
         self._opened_at: float | None = None
         self._reported_at: float | None = None
         self._report: object = None
-        self._recent: deque[tuple[float, float, int]] = deque(maxlen=_RATE_WINDOW)
+        self._rate = Rate()
         self._lag = Lag()
         self._batches = Lag()
         self._read: dict[tuple[str, int], int] | None = None
@@ -120,7 +119,7 @@ class ProgressBoard:
             if self._batch_started is not None:
                 for observer in self._observers:
                     observer.batch_took(now - self._batch_started)
-            self._recent.append((self._batch_started or now, now, outcome.rows))
+            self._rate.add(self._batch_started or now, now, outcome.rows)
             self._batch_started = None
             self._committing = None
             self._progress = replace(
@@ -128,7 +127,10 @@ class ProgressBoard:
                 batches=before.batches + 1,
                 rows=before.rows + outcome.rows,
                 deletes=before.deletes + outcome.deletes,
+                inserts=before.inserts + outcome.inserts,
+                dropped=before.dropped + outcome.dropped,
                 rejected=before.rejected + outcome.rejected,
+                state=outcome.state or before.state,
                 size_bytes=before.size_bytes + outcome.size_bytes,
             )
             if outcome.commit is not None:
@@ -229,7 +231,7 @@ class ProgressBoard:
                 self._progress,
                 phase=self._phase(),
                 running_for=now - self._started,
-                rows_per_second=self._rate(),
+                rows_per_second=self._rate.rows_per_second,
                 last_commit_age=None if self._committed_at is None else now - self._committed_at,
                 inflight_age=None if self._opened_at is None else now - self._opened_at,
                 lag_offsets=self._lag.offsets,
@@ -292,9 +294,3 @@ class ProgressBoard:
     def _made_progress(self, now: float) -> None:
         self._reported_at = now
         self._progress = replace(self._progress, last_report_at=self._clock())
-
-    def _rate(self) -> float:
-        if not self._recent:
-            return 0.0
-        seconds = self._recent[-1][1] - self._recent[0][0]
-        return sum(rows for _, _, rows in self._recent) / seconds if seconds > 0 else 0.0

@@ -12,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.inline import ServicesState
 from bucketingest.spec.model import BucketIngest
@@ -33,11 +34,17 @@ def _services(now: Progress) -> ServicesState:
     return now.services or ServicesState()
 
 
+def _of_state(figure: Callable[[Progress, StateSummary], float]) -> Callable[[Progress], float | None]:
+    """None with a bucket index."""
+    return lambda now: None if now.state is None else figure(now, now.state)
+
+
 def _backlog(now: Progress) -> LogBacklog:
     return _services(now).backlog or LogBacklog()
 
 
-_TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float]], ...]] = (
+# None: not known, or not the case; the series is then left out.
+_TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] = (
     ("batches", "Micro-batches that ended.", lambda now: now.batches),
     ("commits", "Instants completed.", lambda now: now.commits),
     ("rows", "Rows received, deletes and dead letters included, committed or not.", lambda now: now.rows),
@@ -50,10 +57,12 @@ _TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float]], ...]] = (
     ("cleaned_files", "Superseded files that cleans deleted.", lambda now: _services(now).cleaned_files),
     ("archived_instants", "Instants moved to the history.", lambda now: _services(now).archived_instants),
     ("service_failures", "Steps of table services that failed.", lambda now: _services(now).failures),
+    ("inserts", "Rows of keys that the index's state did not know.", _of_state(lambda now, _: now.inserts)),
+    ("unknown_deletes", "Deletes of keys that it did not know.", _of_state(lambda now, _: now.dropped)),
+    ("state_loaded_keys", "Keys read from the table's files.", _of_state(lambda _, state: state.loaded_keys)),
     ("lock_wait_seconds", "Waited for the table's lock, which other writers held.", lambda now: now.lock_wait),
     ("lease_wait_seconds", "Waited for the table's lease, which another job held.", lambda now: now.lease_wait),
 )
-# None: not known, or not the case; the series is then left out.
 _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] = (
     ("lag_offsets", "Kafka offsets that are not committed.", lambda now: now.lag_offsets),
     ("lag_seconds", "Seconds since input that is not committed was first seen.", lambda now: now.lag_seconds),
@@ -82,6 +91,10 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
         lambda now: now.compacting_for or 0.0,
     ),
     ("buffer_bytes", "The most that a write task held in buffers, last micro-batch.", lambda now: now.buffer_bytes),
+    ("state_keys", "Entries of the index's state.", _of_state(lambda _, state: state.keys)),
+    ("state_bytes", "Bytes of its files, mapped by each executor.", _of_state(lambda _, state: state.size_bytes)),
+    ("state_runs", "Its files.", _of_state(lambda _, state: state.runs)),
+    ("state_file_groups", "File groups whose keys are in it.", _of_state(lambda _, state: state.file_groups)),
     ("executors", "Executors registered with the driver; 0 in a local session.", lambda now: now.executors),
 )
 
@@ -221,10 +234,11 @@ class _BoardCollector(Collector):
         yield phases
         for name, text, total in _TOTALS:
             counter = CounterMetricFamily(f"bucketingest_{name}", text, labels=LABELS)
-            counter.add_metric(self._labels, total(now))
+            if (value := total(now)) is not None:
+                counter.add_metric(self._labels, value)
             yield counter
-        for name, text, value in _GAUGES:
-            yield self._gauge(name, text, value(now))
+        for name, text, gauge in _GAUGES:
+            yield self._gauge(name, text, gauge(now))
 
     def _bucket_metrics(self, now: Progress) -> Iterator[Metric]:
         rows = CounterMetricFamily(

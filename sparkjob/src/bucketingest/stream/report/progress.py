@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.inline import ServicesState
 from bucketingest.write.coordinator_api import Commit
 
@@ -100,6 +101,12 @@ class Progress:
     """Of the oldest log file that no compaction has merged; None before the first look, and without log files."""
     compacting_for: float | None = None
     """Since the request time of the pending compaction, which is up to a minute in the past; None without one."""
+    state: StateSummary | None = None
+    """The index's state; None with a bucket index, and before the first micro-batch."""
+    inserts: int = 0
+    """Rows of keys that the state did not know."""
+    dropped: int = 0
+    """Deletes of such keys."""
     rollbacks: int = 0
     """Instants that were rolled back after their micro-batch started, and written again."""
     position_losses: int = 0

@@ -43,6 +43,10 @@ class BucketGroups:
         """Instant of the bucket rules; "" without rules."""
         return self._table_rules.instant
 
+    @property
+    def state(self) -> None:
+        """There is none."""
+
     def prepare(self) -> None:
         """Nothing takes long."""
 

@@ -20,6 +20,7 @@ from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.errors import StateError
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.runs.look_up import UNKNOWN
+from bucketingest.index.state.summary import StateSummary
 from bucketingest.write.covered_table import CoveredTable
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import Intent, LedgerEntry
@@ -59,6 +60,11 @@ class StateGroups:
     def rules(self) -> str:
         """There are none."""
         return ""
+
+    @property
+    def state(self) -> StateSummary:
+        """Its size after the last `prepare` or `fold_in`."""
+        return self._covered.index.summary
 
     def prepare(self) -> None:
         """Load what the state lacks. Raises DuplicateKeys, and what reading the table's files does."""

@@ -1,0 +1,85 @@
+"""One resource: the rows of its board about the table, its services and its index."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitoring.model import Panel, Query, Row
+from monitoring.panel_parts import WHO, of
+
+SERVICES: Final = Row(
+    "Table services",
+    (
+        Panel(
+            "Log files not compacted",
+            "Log files that no compaction has merged. A snapshot query opens those of its partitions.",
+            (Query(of("bucketingest_log_files"), "log files"),),
+        ),
+        Panel(
+            "Bytes not compacted",
+            "Bytes of these log files.",
+            (Query(of("bucketingest_log_bytes"), "bytes"),),
+            unit="bytes",
+        ),
+        Panel(
+            "Oldest log file",
+            "Its age: a read-optimized query is so far behind. Its limit, if the job compacts the table.",
+            (
+                Query(of("bucketingest_oldest_log_seconds"), "age"),
+                Query(of("bucketingest_log_age_limit_seconds"), "services.compaction.logAge"),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Compactions per hour",
+            "Compactions that were completed, and steps that failed; each is tried again.",
+            (
+                Query(f"sum(increase(bucketingest_compactions_total{{{WHO}}}[1h]))", "compactions"),
+                Query(f"sum(increase(bucketingest_service_failures_total{{{WHO}}}[1h]))", "failed steps"),
+            ),
+        ),
+        Panel(
+            "Pending compaction",
+            "Time since this job first worked on it; 0 without one.",
+            (Query(of("bucketingest_compaction_seconds"), "age"),),
+            unit="s",
+        ),
+    ),
+)
+
+INDEX: Final = Row(
+    "Index with a state",
+    (
+        Panel(
+            "State",
+            "Entries of the state, and file groups whose keys it has. A table with buckets has none.",
+            (
+                Query(of("bucketingest_state_keys"), "keys"),
+                Query(of("bucketingest_state_file_groups"), "file groups"),
+            ),
+        ),
+        Panel(
+            "Size of the state",
+            "What each executor maps into memory.",
+            (Query(of("bucketingest_state_bytes"), "bytes"),),
+            unit="bytes",
+        ),
+        Panel(
+            "Known keys",
+            "Share of rows whose key had a file group.",
+            (
+                Query(
+                    f"1 - sum(rate(bucketingest_inserts_total{{{WHO}}}[5m]))"
+                    f" / (sum(rate(bucketingest_rows_total{{{WHO}}}[5m])) > 0)",
+                    "known",
+                ),
+            ),
+            unit="percentunit",
+        ),
+        Panel(
+            "Keys loaded",
+            "Read from the table's files per second: at a start, and after other writers, compactions and restores.",
+            (Query(f"sum(rate(bucketingest_state_loaded_keys_total{{{WHO}}}[5m]))", "keys/s"),),
+        ),
+    ),
+)
