@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from support.simulation.judge.files import DataFile
 from support.simulation.judge.instants import TIMELINE, Instant
 from support.simulation.judge.reader import Snapshot
@@ -10,43 +12,21 @@ from support.simulation.view import View
 from support.simulation.world import Actor
 from support.simulation.writers.visit import Visit
 
+_SAVEPOINTS: Final = "savepoints"
+
 
 def savepoint(visit: Visit, actor: Actor, storage: View) -> None:
     """Keep the files of the newest completed write; the writer may pause between the two steps."""
-    with visit.lock(actor):
-        table = visit.look(storage)
-        newest = _active(table)[-1:]
-        if not newest or not table.instants.is_visible(newest[0].request_time):
-            return
-        time = newest[0].request_time
-        if not visit.create(storage, f"{time}.savepoint.inflight"):
-            return
-        visit.dawdle(actor)
-        # Hudi refuses if a clean was faster. Files of later instants do no harm.
-        now = visit.look(storage)
-        if time not in now.instants.completed or not set(_files(table)) <= set(now.files):
-            storage.delete(f"{TIMELINE}{time}.savepoint.inflight")
-            return
-        kept: dict[str, list[str]] = {}
-        for file in _files(table):
-            kept.setdefault(file.partition, []).append(file.name)
-        metadata = {
-            "savepointedBy": visit.name,
-            "savepointedAt": 1,
-            "comments": "",
-            "partitionMetadata": {
-                partition: {"partitionPath": partition, "savepointDataFile": names} for partition, names in kept.items()
-            },
-            "version": 1,
-        }
-        done = visit.next_time(storage)
-        visit.create(storage, f"{time}_{done}.savepoint", container("HoodieSavepointMetadata", metadata))
-    visit.world.note(visit.name, "savepoints", time)
+    with visit.others.alone(_SAVEPOINTS) as alone, visit.lock(actor):
+        if alone and (time := _savepointed(visit, actor, storage)):
+            visit.world.note(visit.name, "savepoints", time)
 
 
 def delete(visit: Visit, actor: Actor, storage: View) -> None:
-    """Give every savepoint up, also one whose writer died."""
-    with visit.lock(actor):
+    """Give every savepoint up, also one whose writer died. Hudi 1.2.0 takes none away that is just being made."""
+    with visit.others.alone(_SAVEPOINTS) as alone, visit.lock(actor):
+        if not alone:
+            return
         names = [path for path in visit.look(storage).objects if path.startswith(TIMELINE) and ".savepoint" in path]
         storage.delete_many(sorted(names, reverse=True))
     if names:
@@ -97,3 +77,35 @@ def _active(table: Snapshot) -> list[Instant]:
 
 def _files(table: Snapshot) -> list[DataFile]:
     return [file for part in table.latest.values() for file in part.files]
+
+
+def _savepointed(visit: Visit, actor: Actor, storage: View) -> str:
+    """Time of the savepoint that was made; "" if none was."""
+    table = visit.look(storage)
+    newest = _active(table)[-1:]
+    if not newest or not table.instants.is_visible(newest[0].request_time):
+        return ""
+    time = newest[0].request_time
+    if not visit.create(storage, f"{time}.savepoint.inflight"):
+        return ""
+    visit.dawdle(actor)
+    # Hudi refuses if a clean was faster. Files of later instants do no harm.
+    now = visit.look(storage)
+    if time not in now.instants.completed or not set(_files(table)) <= set(now.files):
+        storage.delete(f"{TIMELINE}{time}.savepoint.inflight")
+        return ""
+    kept: dict[str, list[str]] = {}
+    for file in _files(table):
+        kept.setdefault(file.partition, []).append(file.name)
+    metadata = {
+        "savepointedBy": visit.name,
+        "savepointedAt": 1,
+        "comments": "",
+        "partitionMetadata": {
+            partition: {"partitionPath": partition, "savepointDataFile": names} for partition, names in kept.items()
+        },
+        "version": 1,
+    }
+    done = visit.next_time(storage)
+    visit.create(storage, f"{time}_{done}.savepoint", container("HoodieSavepointMetadata", metadata))
+    return time
