@@ -15,7 +15,7 @@ from bucketingest.storage import AlreadyExists, NotFound
 from support.simulation.judge.file_content import entries_of
 from support.simulation.judge.files import DataFile, data_file
 from support.simulation.judge.instants import TIMELINE
-from support.simulation.judge.reader import Slice, Snapshot
+from support.simulation.judge.reader import Slice, Snapshot, read
 from support.simulation.records import container
 from support.simulation.source import SCHEMA
 from support.simulation.view import View
@@ -144,7 +144,10 @@ def _roll_back(visit: Visit, actor: Actor, storage: View, table: Snapshot, time:
     visit.create(storage, f"{rollback}.rollback.inflight")
     if visit.rng.random() < _PAUSES:
         visit.world.stall(actor, visit.rng.choice((10, 60, 200, 800)))
-    storage.delete_many([file.path for file in doomed])
+    for file in doomed:
+        if _outlived_retention(visit, table, file):
+            return
+        storage.delete(file.path)
     storage.delete(f"{TIMELINE}{time}.compaction.inflight")
     metadata = {
         "startRollbackTime": rollback,
@@ -158,6 +161,17 @@ def _roll_back(visit: Visit, actor: Actor, storage: View, table: Snapshot, time:
     visit.create(
         storage, f"{rollback}_{visit.next_time(storage)}.rollback", container("HoodieRollbackMetadata", metadata)
     )
+
+
+def _outlived_retention(visit: Visit, table: Snapshot, doomed: DataFile) -> bool:
+    """Whether the compaction was completed, and what it read cleaned, since `table` was read.
+
+    A rollback that was paused for so long takes rows away, with Hudi's own cleans too. Real ones retain files for an
+    hour at least: no process is paused for longer and goes on.
+    """
+    now = read(visit.table.contents)
+    before = {file.path for file in table.files if file.group == doomed.group and file.instant < doomed.instant}
+    return doomed.instant in now.instants.completed and not before <= {file.path for file in now.files}
 
 
 def _merged(
