@@ -10,21 +10,21 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import kopf
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.results_format import Case, Measured, ratios, save_cases, this_machine
+from bench.results_format import Case, save_cases
 from bucketingest_operator.kube.api import AlreadyExists, Api
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS, Kind
+from bucketingest_operator.resource import RESTART_ANNOTATION
 from devcluster.cluster import EmbeddedCluster
 from devcluster.instance import instance
+from operator_bench.cases import Interval, Samples, restart_cases, steady_cases
 from operator_bench.fleet import Fleet
 
 ROOT = Path(__file__).parents[2]
@@ -32,11 +32,10 @@ RESULTS = ROOT / "benchmarks" / "results"
 NAMESPACES = 10
 PROBES = 50
 COMMIT_SECONDS = 30.0
+RESTARTS_SECONDS_MAX = 1200.0
 
 _OWN = re.compile(r"(# \w+ )?(bucketingest_operator_|process_)")
 _RUNNING = re.compile(r'^bucketingest_resource_phase\{.*phase="Running"\} 1$', re.MULTILINE)
-
-Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def main() -> int:
@@ -85,12 +84,20 @@ async def _measure(resources: int, steady: float) -> list[Case]:
                 after, took = await seen.samples(), time.monotonic() - started
                 delays = await _probe(api, fleet)
                 scrape = await seen.scrape_seconds()
+                again, restarting = await seen.samples(), time.monotonic()
+                await _restart(api, fleet, resources)
+                restarted, restarts_took = await seen.samples(), time.monotonic() - restarting
             finally:
                 operator.terminate()
                 await operator.wait()
                 player.cancel()
     notes = [f"{resources} resources filled in {filled:.0f} s", scrape]
-    return _cases(resources, before, after, took, delays=delays, notes=notes)
+    steadily = Interval(before, after, took)
+    restarts = Interval(again, restarted, restarts_took)
+    return [
+        *steady_cases(resources, steadily, commit_seconds=COMMIT_SECONDS, delays=delays, notes=notes),
+        *restart_cases(resources, restarts, fleet.stopping_max),
+    ]
 
 
 async def _ensure(api: Api, kind: Kind, content: dict[str, Any]) -> None:
@@ -136,6 +143,16 @@ async def _probe(api: Api, fleet: Fleet) -> list[float]:
     return delays
 
 
+async def _restart(api: Api, fleet: Fleet, resources: int) -> None:
+    """Ask for a restart of every resource, as after a change of the default image, and wait until all are done."""
+    wanted = {"metadata": {"annotations": {RESTART_ANNOTATION: "1"}}}
+    for number in range(resources):
+        await api.patch(BUCKET_INGESTS, f"bench-{number % NAMESPACES}", f"p{number}", wanted)
+    async with asyncio.timeout(RESTARTS_SECONDS_MAX):
+        while len(fleet.restarted) < resources:  # noqa: ASYNC110 - polls what another process did
+            await asyncio.sleep(0.2)
+
+
 class _Operator:
     """Reads the operator's metrics."""
 
@@ -172,100 +189,6 @@ class _Operator:
                 except aiohttp.ClientError:
                     pass
                 await asyncio.sleep(10)  # a scrape is work for the operator too
-
-
-def _quantile(before: Samples, after: Samples, part: float) -> float:
-    """The quantile of the histogram, interpolated within its bucket."""
-    name = "bucketingest_operator_reconcile_seconds_bucket"
-    bounds = sorted(
-        (float(dict(labels)["le"]), value - before.get((found, labels), 0))
-        for (found, labels), value in after.items()
-        if found == name
-    )
-    wanted, low, counted = bounds[-1][1] * part, 0.0, 0.0
-    for bound, total in bounds:
-        if total >= wanted:
-            return low if bound == float("inf") else low + (bound - low) * (wanted - counted) / max(total - counted, 1)
-        low, counted = bound, total
-    return low
-
-
-def _cases(
-    resources: int,
-    before: Samples,
-    after: Samples,
-    took: float,
-    *,
-    delays: Sequence[float],
-    notes: Sequence[str],
-) -> list[Case]:
-    def rate(name: str) -> float:
-        return (after[name, ()] - before[name, ()]) / took
-
-    passes = rate("bucketingest_operator_reconcile_seconds_count")
-    cpu = rate("process_cpu_seconds_total")
-    where = f"{resources} resources whose drivers run and commit every {COMMIT_SECONDS:g} s, against a real API server"
-    pass_notes = (
-        f"{passes:.0f} passes/s, {cpu:.2f} cores",
-        f"p50 of a pass {_quantile(before, after, 0.5) * 1000:.0f} ms",
-        *notes,
-    )
-    ordered = sorted(delays)
-    rows = (
-        ("operator-pass-p99", f"p99 of a pass: {where}.", "s", _quantile(before, after, 0.99), 1.0, pass_notes),
-        (
-            "operator-memory",
-            f"Resident memory: {where}.",
-            "MiB",
-            after["process_resident_memory_bytes", ()] / 2**20,
-            250.0,
-            (),
-        ),
-        (
-            "operator-api-calls",
-            f"Calls of the API: {where}.",
-            "calls/s",
-            rate("bucketingest_operator_api_calls"),
-            100.0,
-            (),
-        ),
-        (
-            "operator-apply-to-pod",
-            f"p99 of the time from the creation of one more resource to its driver pod: {where}.",
-            "s",
-            ordered[int(len(ordered) * 0.99)],
-            2.0,
-            (
-                f"median {ordered[len(ordered) // 2]:.2f} s of {len(ordered)}; the longest "
-                + ", ".join(f"{each:.2f}" for each in ordered[-3:]),
-            ),
-        ),
-    )
-    return [_case(*row, resources) for row in rows]
-
-
-def _case(  # noqa: PLR0917
-    name: str, what: str, unit: str, figure: float, budget: float, notes: tuple[str, ...], resources: int
-) -> Case:
-    ours, peer = Measured.of("bucketingest-operator", [figure]), Measured.of("budget", [budget])
-    ratio, spread = ratios(ours, peer, higher_is_better=False)
-    return Case(
-        case=name,
-        what=what,
-        unit=unit,
-        higher_is_better=False,
-        rows=resources,
-        ours=ours,
-        peer=peer,
-        ratio=ratio,
-        ratio_spread=spread,
-        load_average=(os.getloadavg()[0],),
-        notes=notes,
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine(
-            {"python": sys.version.split()[0], "kopf": kopf.__version__ if hasattr(kopf, "__version__") else ""}
-        ),
-    )
 
 
 if __name__ == "__main__":

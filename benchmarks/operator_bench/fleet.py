@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,6 +37,11 @@ class Fleet:
         self._tasks: set[asyncio.Task[None]] = set()
         self._limit = asyncio.Semaphore(8)
         self.seen: dict[str, float] = {}
+        self.stopping: set[str] = set()
+        """Resources whose driver is stopped, and the next one does not run yet."""
+        self.stopping_max = 0
+        self.restarted: set[str] = set()
+        """Resources with a second driver that runs."""
         self.asked = 0
         """Number of requests for `/progress`."""
 
@@ -63,6 +69,8 @@ class Fleet:
                     async for kind, pod in self._api.watch(PODS, None, MANAGED, since=version, seconds=3600):
                         if kind == "ADDED":
                             self._take(pod)
+                        elif kind == "MODIFIED" and "deletionTimestamp" in pod["metadata"]:
+                            self._end(pod)
                 except ApiError:
                     continue
         finally:
@@ -75,7 +83,20 @@ class Fleet:
         name = metadata["labels"]["app.kubernetes.io/instance"]
         self.seen.setdefault(f"{metadata['namespace']}/{name}", time.monotonic())
         self._bound.add(metadata["uid"])
-        task = asyncio.create_task(self._start(metadata["namespace"], metadata["name"], name))
+        self._spawn(self._start(metadata["namespace"], metadata["name"], name))
+
+    def _end(self, pod: Object) -> None:
+        """Its process ends at once."""
+        metadata = pod["metadata"]
+        if metadata["uid"] not in self._bound:
+            return
+        self._bound.discard(metadata["uid"])
+        self.stopping.add(f"{metadata['namespace']}/{metadata['labels']['app.kubernetes.io/instance']}")
+        self.stopping_max = max(self.stopping_max, len(self.stopping))
+        self._spawn(self._api.delete(PODS, metadata["namespace"], metadata["name"], grace=0))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -98,6 +119,9 @@ class Fleet:
         async with self._limit:
             await self._api.call("POST", PODS.path(namespace, pod, "binding"), body=binding)
             await self._api.call("PATCH", PODS.path(namespace, pod, "status"), body={"status": status})
+        if (resource := f"{namespace}/{name}") in self.stopping:
+            self.stopping.discard(resource)
+            self.restarted.add(resource)
 
     def _application(self) -> web.Application:
         app = web.Application()
