@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from bucketingest.storage.interface import Data, Level, ObjectInfo, Storage
+from bucketingest.storage.interface import Data, Level, ObjectInfo, Storage, remove_directories
 
 
 class PassingStorage:
@@ -45,6 +45,10 @@ class PassingStorage:
     def delete_many(self, paths: Iterable[str]) -> None:
         for path in paths:
             self.delete(path)
+
+    def remove_empty_directories(self, prefix: str) -> None:
+        """Nothing where `inner` has no directories."""
+        remove_directories(self._inner, prefix)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         self._before_read()

@@ -13,7 +13,16 @@ from bucketingest.storage.errors import (
     StorageUnavailable,
 )
 from bucketingest.storage.factory import open_storage, path_room
-from bucketingest.storage.interface import BytesLike, ConditionalStorage, Data, Level, ObjectInfo, Storage, Version
+from bucketingest.storage.interface import (
+    BytesLike,
+    ConditionalStorage,
+    Data,
+    Level,
+    ObjectInfo,
+    Storage,
+    Version,
+    remove_directories,
+)
 from bucketingest.storage.limits import UNBOUNDED, PathRoom
 from bucketingest.storage.probe import verify_create_if_absent
 
@@ -41,5 +50,6 @@ __all__ = [
     "get_if_there",
     "open_storage",
     "path_room",
+    "remove_directories",
     "verify_create_if_absent",
 ]

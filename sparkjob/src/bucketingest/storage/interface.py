@@ -141,5 +141,11 @@ class HasDirectories(Protocol):
     """A storage whose directories stay when they are empty."""
 
     def remove_empty_directories(self, prefix: str) -> None:
-        """Remove the directory and those below it, as far as they are empty; nothing may be created there meanwhile."""
+        """Remove the directory and those below it, as far as they are empty. A creation there meanwhile may fail."""
         ...
+
+
+def remove_directories(storage: Storage, prefix: str) -> None:
+    """Remove what is left of a directory without objects, where the storage has directories: they would be listed."""
+    if isinstance(storage, HasDirectories):
+        storage.remove_empty_directories(prefix)

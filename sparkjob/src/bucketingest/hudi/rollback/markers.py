@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bucketingest.hudi.naming import TEMP_DIRECTORY, join, split
 from bucketingest.storage.agreement import created
-from bucketingest.storage.interface import HasDirectories, Storage
+from bucketingest.storage.interface import Storage, remove_directories
 
 _SUFFIX = ".marker.CREATE"
 _BATCH = 1000
@@ -52,5 +52,4 @@ def delete_markers(storage: Storage, instant_time: str, files: Iterable[str] | N
         paths = [marker_path(instant_time, *split(file)) for file in files]
     for start in range(0, len(paths), _BATCH):
         storage.delete_many(paths[start : start + _BATCH])
-    if isinstance(storage, HasDirectories):
-        storage.remove_empty_directories(marker_directory(instant_time))
+    remove_directories(storage, marker_directory(instant_time))

@@ -17,7 +17,7 @@ from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.storage import ConditionalStorage, Storage
 from bucketingest.storage.errors import Changed
-from bucketingest.storage.interface import HasDirectories
+from bucketingest.storage.interface import remove_directories
 
 SWITCHES: Final = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight")
 """Properties that list its partitions; it is off if both are absent or empty."""
@@ -69,7 +69,6 @@ def delete_files(storage: Storage) -> int:
     """
     paths = [info.path for directory in _DIRECTORIES for info in storage.list(directory)]
     storage.delete_many(paths)
-    if isinstance(storage, HasDirectories):
-        for directory in _DIRECTORIES:
-            storage.remove_empty_directories(directory)
+    for directory in _DIRECTORIES:
+        remove_directories(storage, directory)
     return len(paths)

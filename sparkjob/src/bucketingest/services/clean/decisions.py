@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.hudi.timeline.instant_time import format_time
-from bucketingest.storage import Storage, create_or_get, created, get_if_there
+from bucketingest.storage import Storage, create_or_get, created, get_if_there, remove_directories
 from bucketingest.write.instants.records import CommitDecision, decision_bytes, decision_of
 
 _ROOT: Final = f"{OWN_DIRECTORY}/services/clean"
@@ -69,6 +69,7 @@ class StoredDecisions:
             if clean < format_time(now - KEPT_FOR) and self._storage.exists(_path(clean, "done")):
                 self._storage.delete(_path(clean, "decision"))
                 self._storage.delete(_path(clean, "done"))
+                remove_directories(self._storage, f"{_ROOT}/{clean}")
 
 
 def _path(clean: str, name: str) -> str:

@@ -262,7 +262,10 @@ class CompactionHolder:
         for number in numbers:
             self._check_lease()
             record, end = self._journal.plan(number), self._journal.done(number)
-            if end is None or record is None:
+            if record is None:  # a process died while it deleted the objects, or only directories are left
+                self._journal.forget(number)
+                continue
+            if end is None:
                 continue
             take_off_late(self._storage, record.compaction, end, self._lock)
             sweep(self._storage, self._journal, number)

@@ -27,7 +27,7 @@ from bucketingest.services.compaction.records import (
     decode_results,
     encode_results,
 )
-from bucketingest.storage import Storage, create_or_get, get_if_there
+from bucketingest.storage import Storage, create_or_get, get_if_there, remove_directories
 
 ROOT: Final = f"{OWN_DIRECTORY}/services/compaction"
 _START, _VOID = b"start", b"void"
@@ -70,14 +70,15 @@ class CompactionJournal:
         return Round.decode(create_or_get(self._storage, path, opened.encode()), path)
 
     def newest_round(self, number: int) -> tuple[int, Round | None]:
-        """Number and content of the newest round; 0 and None before the first."""
+        """Number and content of the newest round; 0 and None before the first, and while the objects are deleted."""
         directories = self._storage.list_level(self.path(number, "round")).directories
         names = (path.rpartition("/")[2] for path in directories)
         newest = max((int(name) for name in names if name.isdecimal()), default=0)
         if not newest:
             return 0, None
         path = self._round(number, newest, "opened")
-        return newest, Round.decode(self._storage.get(path), path)
+        content = get_if_there(self._storage, path)
+        return (0, None) if content is None else (newest, Round.decode(content, path))
 
     def put_results(self, number: int, round_number: int, chunk: int, results: Sequence[OperationResult]) -> None:
         """Record the results of a chunk, unless they are recorded."""
@@ -115,11 +116,10 @@ class CompactionJournal:
 
     def forget(self, number: int) -> None:
         """Delete the objects, `done` last: what a crash leaves still says that nothing is left to do."""
-        last = self.path(number, "done")
-        self._storage.delete_many(
-            [info.path for info in self._storage.list(self.path(number, "").rstrip("/")) if info.path != last]
-        )
+        last, folder = self.path(number, "done"), self.path(number, "").rstrip("/")
+        self._storage.delete_many([info.path for info in self._storage.list(folder) if info.path != last])
         self._storage.delete(last)
+        remove_directories(self._storage, folder)
 
     def path(self, number: int, name: str) -> str:
         """Path of an object of the compaction, relative to the table's root."""

@@ -34,7 +34,7 @@ from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import WrittenFile
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.overtaking import Committed
-from bucketingest.storage import Storage, create_or_get, created, get_if_there
+from bucketingest.storage import Storage, create_or_get, created, get_if_there, remove_directories
 from bucketingest.write.errors import FencedOut, PositionLost, WriteError
 from bucketingest.write.instants.records import (
     CommitDecision,
@@ -276,6 +276,7 @@ class Journal:
             self._storage.delete_many(others)
             for path in last:
                 self._storage.delete(path)
+            remove_directories(self._storage, self._path(instant, "").rstrip("/"))
 
     def _epochs(self) -> list[int]:
         objects = self._storage.list_level(f"{self._root}/epoch").objects
