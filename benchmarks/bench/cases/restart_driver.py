@@ -60,16 +60,29 @@ def main(marks: str, arguments: list[str]) -> int:
     from bucketingest.cli.main import call
 
     stages.mark("command line: imports")
+    from bucketingest.stream.spark import session
+
+    stages.mark("PySpark: imports")
+    build: Callable[[Any], Any] = session.build_session
+
+    def build_session(resource: Any) -> Any:
+        # Only now the job's modules are all imported: while the JVM started, which this must not disturb.
+        _watch_the_job(stages)
+        return build(resource)
+
+    session.build_session = build_session
+    stages.around(session, "start_jvm", before="resource read, table checked", after="JVM, the job's imports meanwhile")
+    return call(arguments)
+
+
+def _watch_the_job(stages: Stages) -> None:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from bucketingest.stream.foreach_batch import MicroBatchFunction
-    from bucketingest.stream.spark import session
     from bucketingest.write.coordinator import InstantCoordinator
     from bucketingest.write.instants.journal import Journal
 
     ingest = importlib.import_module("bucketingest.stream.ingestion")
-    stages.mark("PySpark and the job: imports")
-    stages.around(session, "start_jvm", before="resource read, table checked", after="JVM")
     stages.around(ingest, "read_source", before="Spark session")
     stages.around(ingest, "open_table", before="source, schema", after="table opened")
     stages.around(InstantCoordinator, "start", after="what was left recovered")
@@ -77,7 +90,6 @@ def main(marks: str, arguments: list[str]) -> int:
     stages.around(MicroBatchFunction, "__call__", before="offsets, micro-batch planned")
     stages.around(Journal, "put_ledger", before="rows read and written")
     stages.around(InstantCoordinator, "run", after="committed", once=lambda outcome: outcome.commit is not None)
-    return call(arguments)
 
 
 if __name__ == "__main__":

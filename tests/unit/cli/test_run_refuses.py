@@ -1,5 +1,6 @@
 """Tables that `run` must not write to are refused with the reason, before Spark is started."""
 
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,9 @@ from py4j.protocol import Py4JJavaError
 
 from bucketingest.exit_codes import ExitCode
 from bucketingest.hudi.table.table import TableDefinition, create_table
+from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import StorageUnavailable, open_storage
+from bucketingest.stream.errors import JvmFailed
 from support.jobs.commands import Command
 from support.tables.fixtures import unpack_fixture
 
@@ -22,7 +25,14 @@ def spark_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("bucketingest.cli.run.check_java", lambda: None)
-    monkeypatch.setattr("bucketingest.stream.spark.session.build_session", fail)
+    monkeypatch.setattr("bucketingest.stream.spark.session.jvm_ahead", fail)
+
+
+def jvm_that_runs(_: BucketIngest) -> Future[None]:
+    """Instead of a real one."""
+    started: Future[None] = Future()
+    started.set_result(None)
+    return started
 
 
 @pytest.fixture
@@ -129,6 +139,7 @@ def test_values_of_the_sources_secret_are_in_no_message_of_the_run(
     def fail(*_: object) -> None:
         raise StorageUnavailable("the broker does not know who-we-really-are")
 
+    monkeypatch.setattr("bucketingest.stream.spark.session.jvm_ahead", jvm_that_runs)
     monkeypatch.setattr("bucketingest.stream.spark.session.build_session", fail)
     ended = command("run", "--debug", kafka_file)
     assert ended.code == ExitCode.STORAGE_UNAVAILABLE
@@ -158,6 +169,7 @@ def test_why_spark_does_not_start_is_told_although_its_jvm_has_ended_by_then(
         raise SaidByTheJvm
 
     monkeypatch.setattr(SaidByTheJvm, "gone", False)
+    monkeypatch.setattr("bucketingest.stream.spark.session.jvm_ahead", jvm_that_runs)
     monkeypatch.setattr("bucketingest.stream.spark.session.build_session", fail)
     monkeypatch.setattr("bucketingest.stream.spark.jvm.stop_jvm", lambda: setattr(SaidByTheJvm, "gone", True))
     ended = command("run", resource_file)
@@ -177,3 +189,20 @@ def test_a_field_of_a_newer_operator_is_ignored_only_on_its_wish(
     ignored = command("--log-format", "json", "run", resource_file, "--unknown-fields", "ignore")
     assert ignored.code == ExitCode.TABLE_REFUSED
     assert '"fields": ["spec.later"]' in ignored.err
+
+
+def test_a_jvm_that_does_not_start_ends_the_run_and_leaves_no_process(
+    command: Command, resource_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def jvm_that_fails(_: BucketIngest) -> Future[None]:
+        started: Future[None] = Future()
+        started.set_exception(JvmFailed("Spark's JVM did not start: no memory"))
+        return started
+
+    ended_jvm: list[bool] = []
+    monkeypatch.setattr("bucketingest.stream.spark.session.jvm_ahead", jvm_that_fails)
+    monkeypatch.setattr("bucketingest.stream.spark.jvm.stop_jvm", lambda: ended_jvm.append(True))
+    ended = command("run", resource_file)
+    assert ended.err == "error: Spark's JVM did not start: no memory\n"
+    assert ended.code == JvmFailed.exit_code
+    assert ended_jvm

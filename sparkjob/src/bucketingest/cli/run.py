@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -68,11 +69,11 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
     try:
         from py4j.protocol import Py4JError, Py4JJavaError
 
-        from bucketingest.stream import Pipeline, ingest_resource
+        from bucketingest.stream import Pipeline
         from bucketingest.stream.errors import JvmFailed, QueryFailed
         from bucketingest.stream.spark.failures import essence
         from bucketingest.stream.spark.jvm import has_jvm, jvm_end, kill_jvm, stop_jvm
-        from bucketingest.stream.spark.session import build_session
+        from bucketingest.stream.spark.session import build_session, jvm_ahead
     except ImportError as error:
         raise MissingDependency(
             f"the Python package {error.name} is missing; install the job's: pip install 'bucketingest[spark,cli]'"
@@ -81,8 +82,12 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
     job.kill = kill_jvm
     ends_with_us = not has_jvm()  # one that a caller in this process started is the caller's to end
     with job.shown(resource) as board:
+        jvm = jvm_ahead(resource)
         try:
+            from bucketingest.stream import ingest_resource  # most of the job: a second, while the JVM starts
+
             with job.signals.put_off():
+                jvm.result()
                 session = build_session(resource)
                 job.signals.install()
             running = ingest_resource(
@@ -101,6 +106,7 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
                 raise QueryFailed(f"Spark did not start: {message}", cause, str(error)) from error
             raise
         finally:
+            wait([jvm])
             if ends_with_us:
                 _stop_session()
                 stop_jvm()

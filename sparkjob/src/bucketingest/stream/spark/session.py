@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -53,11 +54,26 @@ _DEFAULT_CONF: Final = {
 }
 
 
+def jvm_ahead(resource: BucketIngest) -> Future[None]:
+    """Start the JVM of `build_session` in a thread: that takes seconds, in which this one imports what the job needs.
+
+    The future ends with the JVM running, or with JvmFailed. Wait for it before anything else is done with a JVM.
+    """
+    executor = ThreadPoolExecutor(1, "jvm")
+    started = executor.submit(start_jvm, _conf_of_run(resource))
+    executor.shutdown(wait=False)
+    return started
+
+
 def build_session(resource: BucketIngest) -> SparkSession:
     """The session for `bucketingest run`: local unless the environment names a master."""
+    return _built(resource, _conf_of_run(resource))
+
+
+def _conf_of_run(resource: BucketIngest) -> dict[str, str]:
     # pyspark takes the workers' interpreter from here, on executors too; they need this one's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return _built(resource, session_conf(resource, os.environ.get("MASTER"), connector_jars()))
+    return session_conf(resource, os.environ.get("MASTER"), connector_jars())
 
 
 def checking_session(resource: BucketIngest) -> SparkSession:
