@@ -74,6 +74,7 @@ class SchemaLookups:
         self._client = client
         self._patience = patience or Patience()
         self._found: OrderedDict[int, RegisteredSchema] = OrderedDict()
+        self._size = 0  # of all in `_found`
         self._absent: set[int] = set()
 
     def known(self) -> dict[int, RegisteredSchema | None]:
@@ -116,16 +117,17 @@ class SchemaLookups:
             self._absent.add(schema_id)
             return
         self._absent.discard(schema_id)
+        assert schema_id not in self._found, "only what is not known is asked for"
         self._found[schema_id] = found
-        size = sum(map(_size, self._found.values()))
-        while len(self._found) > KEPT_MAX or size > BYTES_MAX:
+        self._size += _size(found)
+        while len(self._found) > KEPT_MAX or self._size > BYTES_MAX:
             oldest = next(iter(self._found))
             if oldest in needed:
                 raise TooManyIds(
                     f"a micro-batch has messages of more than {KEPT_MAX} schemas, or of {BYTES_MAX} characters of "
                     "schemas: lower spec.source.kafka.maxOffsetsPerTrigger"
                 )
-            size -= _size(self._found.pop(oldest))
+            self._size -= _size(self._found.pop(oldest))
 
 
 def _size(schema: RegisteredSchema) -> int:
