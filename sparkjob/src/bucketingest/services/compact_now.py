@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Final
 
+from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.heartbeat_renewal import beating
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.facts import HEARTBEAT
@@ -23,14 +24,20 @@ _ROUNDS_MAX: Final = 10
 
 
 def compact_now(
-    storage: Storage, holder: CompactionHolder, triggers: CompactionTriggers, clock: Callable[[], datetime]
+    storage: Storage,
+    holder: CompactionHolder,
+    triggers: CompactionTriggers,
+    clock: Callable[[], datetime],
+    *,
+    only: Collection[Group] | None = None,
 ) -> list[Ended]:
     """Finish the compaction that an earlier process left, then do the one that is due; returns those that ended.
 
-    Raises PlanOutdated if another writer came between, and what the holder's steps, a proposal and reading raise.
+    `only`: file groups that may be in a new one; None: all. Raises PlanOutdated if another writer came between, and
+    what the holder's steps, a proposal and reading raise.
     """
     ended = _finished(storage, holder)
-    proposal = propose(storage, triggers, clock()).proposal
+    proposal = propose(storage, triggers, clock(), only=only).proposal
     if proposal is not None:
         holder.request(proposal)
         ended += _finished(storage, holder)

@@ -30,6 +30,10 @@ class CleanRefused(ServiceError):
     """A pending clean must not delete its files now: a reader, a savepoint or a restore may need them."""
 
 
+class NotHandedOver(ServiceError):
+    """Keys are, or may soon be, in log files only: another writer's plan is pending."""
+
+
 class PodsMissing(ServiceError):
     """A Job was wanted for a compaction, and no pod has started to work on it, or all of them have stopped."""
 

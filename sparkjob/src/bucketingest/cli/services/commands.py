@@ -33,6 +33,27 @@ def compact(
     compact_table(choice, EVERYTHING if everything else CompactionTriggers(), dry_run=dry_run, as_json=as_json)
 
 
+def handover(
+    table_url: TableUrl,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    lock: LockOption = "auto",
+    storage_options: StorageOptions = None,
+) -> None:
+    """Get a table ready for Hudi writers whose index looks into base files only: SIMPLE, Spark's default, and BLOOM.
+
+    To them a key that is only in a log file is new, and their next write of it makes a second row. The command
+    compacts the file groups that have such keys. It may be repeated, also after a crash, and ends if a job holds the
+    table.
+    """
+    from bucketingest.cli.services.compact import hand_table_over
+    from bucketingest.cli.services.held_table import TableChoice
+
+    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
+    hand_table_over(choice, dry_run=dry_run, as_json=as_json)
+
+
 def compact_round(
     table_url: TableUrl,
     *,

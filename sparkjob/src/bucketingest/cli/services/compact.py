@@ -18,6 +18,7 @@ from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import Proposal, propose
 from bucketingest.services.compaction.work import Ended
+from bucketingest.services.handover import LogOnly, hand_over, log_only_groups
 from bucketingest.spec.quantity import format_duration
 
 EVERYTHING = CompactionTriggers(log_files=1, log_age=timedelta(0))
@@ -38,6 +39,43 @@ def compact_table(choice: TableChoice, triggers: CompactionTriggers, *, dry_run:
         holder.sweep_old()
         ended = compact_now(table.storage, holder, triggers, utc_now)
     _report(choice.url, None, ended, as_json=as_json, dry_run=False)
+
+
+def hand_table_over(choice: TableChoice, *, dry_run: bool, as_json: bool) -> None:
+    """Compact the file groups with keys that are in log files only; report them, or what was done.
+
+    Raises TableLeased if a job holds the table, NotHandedOver, and what `compact_table` raises.
+    """
+    if dry_run:
+        _report_log_only(choice.url, log_only_groups(choice.open()), as_json=as_json)
+        return
+    with held(choice) as table:
+        holder = CompactionHolder(table.storage, table.lock, table.check)
+        holder.sweep_old()
+        ended = hand_over(table.storage, holder, utc_now)
+    _report(choice.url, None, ended, as_json=as_json, dry_run=False)
+    if not as_json:
+        Console().print("every key is in a base file")
+
+
+def _report_log_only(url: str, found: list[LogOnly], *, as_json: bool) -> None:
+    if as_json:
+        groups = [
+            {"partition": each.partition_path, "file_id": each.file_id, "keys": each.keys, "sample": each.sample}
+            for each in found
+        ]
+        typer.echo(json.dumps({"table": url, "dry_run": True, "log_only": groups}, indent=2, ensure_ascii=False))
+        return
+    console = Console()
+    if not found:
+        console.print("every key is in a base file")
+        return
+    table = Table(box=box.SIMPLE, title=f"{len(found)} file groups have keys in log files only")
+    for name in ("partition", "file group", "keys", "such as"):
+        table.add_column(name)
+    for each in found:
+        table.add_row(each.partition_path, each.file_id, str(each.keys), each.sample)
+    console.print(table)
 
 
 def _report(url: str, proposal: Proposal | None, ended: list[Ended], *, as_json: bool, dry_run: bool) -> None:

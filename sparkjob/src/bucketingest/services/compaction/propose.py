@@ -93,8 +93,16 @@ def services_of(timeline: Timeline) -> frozenset[tuple[str, str]]:
     return frozenset(i.key for i in timeline.instants if i.action not in _DO_NOT_COUNT)
 
 
-def propose(storage: Storage, triggers: CompactionTriggers, now: datetime, *, skipped: Collection[Group] = ()) -> Look:
-    """Look at the table, and plan the compaction that is due. `skipped`: file groups that are left as they are.
+def propose(
+    storage: Storage,
+    triggers: CompactionTriggers,
+    now: datetime,
+    *,
+    skipped: Collection[Group] = (),
+    only: Collection[Group] | None = None,
+) -> Look:
+    """Look at the table, and plan the compaction that is due. `skipped`: file groups that are left as they are; `only`:
+    those that are not; None: all others.
 
     Raises UnsupportedTable for a table that only Hudi can compact, ClockError, and what reading a table raises.
     """
@@ -106,7 +114,10 @@ def propose(storage: Storage, triggers: CompactionTriggers, now: datetime, *, sk
     merge_rules(table, avro_to_arrow(with_meta_columns(schema)))  # refuses the table early
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
-    busy = frozenset((*skipped, *replaced, *_busy(storage, timeline), *_unplaced(storage, timeline, view)))
+    others = (
+        () if only is None else (g for each in view.groups if (g := (each.partition_path, each.file_id)) not in only)
+    )
+    busy = frozenset((*skipped, *others, *replaced, *_busy(storage, timeline), *_unplaced(storage, timeline, view)))
     due, left_out = due_groups(view, busy, triggers, now)
     chosen = _limited(due)
     backlog = LogBacklog.of(view, replaced)
