@@ -16,11 +16,13 @@ from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import NotHandedOver
 from bucketingest.services.handover import hand_over, log_only_groups
 from support.tables.other_writers import next_time
-from support.tables.services.compactions import ALL, Written, compact, holder, started, written
+from support.tables.services.compactions import ALL, compact, holder, started
 from support.tables.services.snapshot import snapshot
 from support.tables.state.tables import state_table
 from support.tables.table_runs import TestTable, offsets
-from support.tables.write_plans import WITH_DELETES, row
+from support.tables.write_plans import WITH_DELETES, definition, row
+
+FLAT = definition(partition_fields=())
 
 
 def handed_over(table: TestTable) -> list[End]:
@@ -42,35 +44,43 @@ def test_groups_are_named_whose_log_files_have_keys_that_the_base_file_lacks() -
     assert {each.sample for each in found} <= {each["id"] for each in news}
 
 
-@pytest.mark.parametrize("base_files", [False, True])
-def test_after_it_no_group_is_left_and_rows_are_the_same(*, base_files: bool) -> None:
-    given = written(base_files=base_files)
-    assert handed_over(given.table) == [End.COMPLETED]
-    assert log_only_groups(given.storage) == []
-    given.unchanged()
-    assert handed_over(given.table) == [], "nothing is left to do"
-    given.goes_on()
+def test_after_it_no_group_is_left_and_rows_are_the_same() -> None:
+    table = TestTable(FLAT)
+    table.attempt().run(offsets(0, 3), [row("a", at=1), row("b", at=1), row("c", at=1)])
+    table.attempt().run(offsets(3, 5), [row("a", at=2), row("d", at=2)])
+    rows = snapshot(table.storage)
+    assert handed_over(table) == [End.COMPLETED]
+    assert log_only_groups(table.storage) == []
+    assert snapshot(table.storage) == rows
+    assert handed_over(table) == [], "nothing is left to do"
 
 
 def test_only_groups_with_such_keys_are_compacted() -> None:
-    table = TestTable()
-    table.attempt().run(offsets(0, 2), [row("a", at=1), row("b", region="us", at=1)])
+    table = TestTable(FLAT)
+    table.attempt().run(offsets(0, 9), [row(f"k{number}", at=1) for number in range(9)])
     assert compact(table.storage) == [End.COMPLETED]
-    table.attempt().run(offsets(2, 4), [row("a", at=2), row("new", region="us", at=2)])
+    table.attempt().run(offsets(9, 18), [row(f"k{number}", at=2) for number in range(9)])
+    table.attempt().run(offsets(18, 19), [row("new", at=3)])
+    (chosen,) = log_only_groups(table.storage)
     assert handed_over(table) == [End.COMPLETED]
-    logs = {
-        group.partition_path: len(group.latest.log_files)
-        for group in load_file_view(table.storage, table.timeline()).groups
-        if group.latest is not None and group.latest.log_files
-    }
-    assert logs == {"eu": 1}, "the update stays in its log file"
+    groups = load_file_view(table.storage, table.timeline()).groups
+    assert {each.file_id for each in groups if each.latest and not each.latest.log_files} == {chosen.file_id}
 
 
 def test_a_compaction_that_another_process_left_is_finished_first() -> None:
-    given = written(base_files=False)
-    started(given.storage)
-    assert handed_over(given.table) == [End.COMPLETED]
-    given.unchanged()
+    table = TestTable(FLAT)
+    table.attempt().run(offsets(0, 2), [row("a", at=1), row("b", at=1)])
+    started(table.storage)
+    assert handed_over(table) == [End.COMPLETED]
+    assert sorted(snapshot(table.storage)) == ["a", "b"]
+
+
+def test_file_groups_of_one_id_in_two_partitions_are_refused() -> None:
+    table = TestTable(definition(buckets=1))
+    table.attempt().run(offsets(0, 2), [row("a", at=1), row("b", region="us", at=1)])
+    with pytest.raises(NotHandedOver, match="is in the partitions 'eu' and 'us': Hudi's writers with a SIMPLE or"):
+        handed_over(table)
+    assert len(log_only_groups(table.storage)) == 2, "nothing was done"
 
 
 def test_a_table_with_a_state_has_no_such_keys_but_those_that_come_again_beside_a_compaction(
@@ -91,12 +101,11 @@ def test_a_table_with_a_state_has_no_such_keys_but_those_that_come_again_beside_
 
 
 def test_a_pending_compaction_of_another_writer_is_named_as_what_is_in_the_way() -> None:
-    given: Written = written(base_files=False)
-    proposal = propose(given.storage, ALL, utc_now()).proposal
+    table = TestTable(FLAT)
+    table.attempt().run(offsets(0, 2), [row("a", at=1), row("b", at=1)])
+    proposal = propose(table.storage, ALL, utc_now()).proposal
     assert proposal is not None
-    create_requested(given.storage, next_time(given.table), COMPACTION, proposal.record.plan("").encode())
-    with pytest.raises(
-        NotHandedOver, match=r"compaction \d{17} of another writer is pending.*: run it or roll it back"
-    ):
-        hand_over(given.storage, holder(given.storage), utc_now)
-    assert snapshot(given.storage) == given.rows
+    create_requested(table.storage, next_time(table), COMPACTION, proposal.record.plan("").encode())
+    with pytest.raises(NotHandedOver, match=r"compaction \d{17} of another writer is pending.*: run it or roll"):
+        handed_over(table)
+    assert sorted(snapshot(table.storage)) == ["a", "b"]

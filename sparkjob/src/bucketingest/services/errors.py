@@ -31,7 +31,7 @@ class CleanRefused(ServiceError):
 
 
 class NotHandedOver(ServiceError):
-    """Keys are, or may soon be, in log files only: another writer's plan is pending."""
+    """A writer without a bucket index cannot take the table over as it is."""
 
 
 class PodsMissing(ServiceError):

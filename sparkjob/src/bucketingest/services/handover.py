@@ -51,6 +51,27 @@ class LogOnly:
         )
 
 
+def refuse_same_ids(storage: Storage) -> None:
+    """Raises NotHandedOver if two partitions have a file group of one id, as those of bucketingest's buckets have.
+
+    Hudi 1.2.0's writers without a bucket index tell file groups apart by the id alone (UpsertPartitioner), and fail:
+    "mismatched partition path".
+    """
+    timeline = Timeline.load(storage)
+    replaced = replaced_file_groups(storage, timeline)
+    seen: dict[str, str] = {}
+    for group in load_file_view(storage, timeline).groups:
+        if (group.partition_path, group.file_id) in replaced:
+            continue
+        other = seen.setdefault(group.file_id, group.partition_path)
+        if other != group.partition_path:
+            raise NotHandedOver(
+                f"{storage.url}: file group {group.file_id} is in the partitions {other!r} and "
+                f"{group.partition_path!r}: Hudi's writers with a SIMPLE or BLOOM index take both for one, and fail. "
+                "Go on with a bucket index, or write a new table"
+            )
+
+
 def log_only_groups(storage: Storage) -> list[LogOnly]:
     """File groups with keys that are in log files and not in the base file, also keys that were deleted afterwards.
 
@@ -74,9 +95,10 @@ def hand_over(storage: Storage, holder: CompactionHolder, clock: Callable[[], da
     """Compact the file groups that `log_only_groups` names until there are none; returns the compactions.
 
     Hold the table's lease: a job that goes on may write new keys to log files. Raises NotHandedOver if a compaction or
-    clustering of another writer is pending: with its end a key may be in a log file only. Raises what `compact_now`
-    raises.
+    clustering of another writer is pending (with its end a key may be in a log file only), or as `refuse_same_ids`
+    does; and what `compact_now` raises.
     """
+    refuse_same_ids(storage)
     ended = compact_now(storage, holder, _EVERYTHING, clock, only=())  # one that an earlier process left
     for _ in range(_ROUNDS_MAX):
         for instant in Timeline.load(storage).pending:

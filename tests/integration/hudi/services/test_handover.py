@@ -22,22 +22,15 @@ from support.tables.local_writer import LocalWriter
 
 pytestmark = pytest.mark.hudi
 
-RULES: Final = MergeRules(key=["id"], partition_by=["region"], ordering="at")
-SCHEMA: Final = pa.schema([("id", pa.string()), ("region", pa.string()), ("at", pa.int64()), ("value", pa.string())])
-SIMPLE: Final = HudiWriter(
-    name="orders",
-    record_key=["id"],
-    partition_by=["region"],
-    ordering="at",
-    extra={"hoodie.index.type": "SIMPLE"},
-)
+RULES: Final = MergeRules(key=["id"], partition_by=[], ordering="at")
+SCHEMA: Final = pa.schema([("id", pa.string()), ("at", pa.int64()), ("value", pa.string())])
+SIMPLE: Final = HudiWriter(name="orders", record_key=["id"], ordering="at", extra={"hoodie.index.type": "SIMPLE"})
 
 
 def rows(at: int, first: int, count: int) -> pa.Table:
     numbers = range(first, first + count)
     columns = {
         "id": [f"k{number}" for number in numbers],
-        "region": [("eu", "us")[number % 2] for number in numbers],
         "at": [at] * count,
         "value": [f"{at} {number}" for number in numbers],
     }
@@ -48,7 +41,7 @@ def test_hudis_writer_without_buckets_updates_what_was_handed_over(
     hudi: HudiOracle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, expected = tmp_path / "orders", ExpectedTable(RULES)
-    writer = LocalWriter(path, TableDefinition("orders", ("id",), ("region",), "at", buckets=4), SCHEMA)
+    writer = LocalWriter(path, TableDefinition("orders", ("id",), (), "at", buckets=4), SCHEMA)
     for each in (rows(1, 0, 40), rows(2, 20, 40)):
         writer.commit(each)
         expected.apply(each)

@@ -18,7 +18,7 @@ from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import Proposal, propose
 from bucketingest.services.compaction.work import Ended
-from bucketingest.services.handover import LogOnly, hand_over, log_only_groups
+from bucketingest.services.handover import LogOnly, hand_over, log_only_groups, refuse_same_ids
 from bucketingest.spec.quantity import format_duration
 
 EVERYTHING = CompactionTriggers(log_files=1, log_age=timedelta(0))
@@ -47,7 +47,9 @@ def hand_table_over(choice: TableChoice, *, dry_run: bool, as_json: bool) -> Non
     Raises TableLeased if a job holds the table, NotHandedOver, and what `compact_table` raises.
     """
     if dry_run:
-        _report_log_only(choice.url, log_only_groups(choice.open()), as_json=as_json)
+        storage = choice.open()
+        refuse_same_ids(storage)
+        _report_log_only(choice.url, log_only_groups(storage), as_json=as_json)
         return
     with held(choice) as table:
         holder = CompactionHolder(table.storage, table.lock, table.check)
