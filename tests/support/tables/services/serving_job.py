@@ -14,8 +14,9 @@ from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.errors import WorkerDied
-from bucketingest.services.inline import LOOK_EVERY, TIDY_EVERY, InlineServices, ServicesState
+from bucketingest.services.inline import LOOK_EVERY, TIDY_EVERY, InlineServices
 from bucketingest.services.placement import ServicesPolicy
+from bucketingest.services.state import ServicesState
 from bucketingest.services.worker import Execute, Request, Tidy
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import TestTable, offsets

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bucketingest.services.compaction.propose import LogBacklog
-from bucketingest.services.inline import ServicesState
+from bucketingest.services.state import ServicesState
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase
 from bucketingest.write.coordinator_api import MicroBatchOutcome

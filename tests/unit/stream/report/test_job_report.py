@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bucketingest.services.compaction.propose import LogBacklog
-from bucketingest.services.inline import ServicesState
 from bucketingest.services.placement import Home
 from bucketingest.services.pods.waiting import PodWork
+from bucketingest.services.state import ServicesState
 from bucketingest.spec.job_report import (
     CommitReport,
     InflightReport,

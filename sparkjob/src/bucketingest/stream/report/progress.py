@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from bucketingest.services.inline import ServicesState
+from bucketingest.services.state import ServicesState
 from bucketingest.write.coordinator_api import Commit
 
 BUSIEST: Final = 20
