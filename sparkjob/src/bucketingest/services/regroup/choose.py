@@ -19,7 +19,9 @@ _LEAST_PART: Final = 256
 """Of the target: smaller groups count as so large, as each of them costs a reader a request, whatever its size."""
 _OVER_PERCENT: Final = 115
 """Of the target: so large may a merged group become."""
-OUTPUTS_MAX: Final = 16
+SIZE_MAX: Final = 1024**3
+"""Bytes of a merged group: what takes longer to merge meets more updates."""
+OUTPUTS_MAX: Final = 32
 """New groups of one merge: its commit looks at each of them while it holds the lock."""
 INPUTS_MAX: Final = 2_000
 """File groups of one merge."""
@@ -37,9 +39,15 @@ class MergeTriggers:
     min_groups: int = 10
     """So many of about the same size are merged. Fewer are if together they fill a group."""
 
-    def is_small(self, latest: FileSlice) -> bool:
-        """Whether a group with this slice is small."""
-        return latest.size * 100 < self.target_bytes * self.small_percent
+    @property
+    def size(self) -> int:
+        """Bytes of a merged group."""
+        return min(self.target_bytes, SIZE_MAX)
+
+    @property
+    def small_below(self) -> int:
+        """A group with fewer bytes is small."""
+        return self.size * self.small_percent // 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ def small_groups(view: FileView, busy: Collection[Group], triggers: MergeTrigger
     found: dict[str, list[Small]] = {}
     for group in view.groups:
         latest = _mergeable(group)
-        if latest is None or (group.partition_path, group.file_id) in busy or not triggers.is_small(latest):
+        if latest is None or (group.partition_path, group.file_id) in busy or latest.size >= triggers.small_below:
             continue
         found.setdefault(group.partition_path, []).append(Small(group.partition_path, group.file_id, latest))
     for groups in found.values():
@@ -94,7 +102,7 @@ def _due(groups: Sequence[Small], triggers: MergeTriggers) -> Iterator[tuple[Sma
 
 def _tiers(groups: Sequence[Small], triggers: MergeTriggers) -> Iterator[list[Small]]:
     """Groups by size, cut where one is much larger than all smaller ones of its tier together."""
-    least = max(1, triggers.target_bytes // _LEAST_PART)
+    least = max(1, triggers.size // _LEAST_PART)
     tier: list[Small] = []
     total = 0
     for each in groups:
@@ -114,14 +122,14 @@ def _cut(tier: Sequence[Small], triggers: MergeTriggers) -> Iterator[tuple[tuple
     total = 0
     for each in tier:
         if part and (
-            (total + each.files.size) * 100 > triggers.target_bytes * _OVER_PERCENT or len(part) >= INPUTS_MAX
+            (total + each.files.size) * 100 > triggers.size * _OVER_PERCENT or len(part) >= INPUTS_MAX
         ):
             yield tuple(part), True
             part, total = [], 0
         part.append(each)
         total += each.files.size
     if part:
-        yield tuple(part), total >= triggers.target_bytes
+        yield tuple(part), total >= triggers.size
 
 
 def _limited(due: Sequence[tuple[Small, ...]], size_max: int) -> Iterator[tuple[Small, ...]]:

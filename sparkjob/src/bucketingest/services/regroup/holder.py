@@ -133,13 +133,16 @@ class MergeHolder:
             raise MergeInDoubt(f"{self._storage.url}: merge {plan.instant} of file groups was ended by another process")
         return ended
 
-    def settle(self) -> MergeEnded | None:
+    def settle(self, *, maker_has_ended: bool = False) -> MergeEnded | None:
         """End the merge that this process or an earlier one left: at each start before anything is written, and at each
-        look. None: there is none. Raises NewerFormat, and as the lease's check does.
+        look. None: there is none. `maker_has_ended`: whoever made its base files is gone, and puts none late. Raises
+        NewerFormat, MergeInDoubt, and as the lease's check does.
         """
         numbers = self._journal.numbers()
         if not numbers or self._journal.done(numbers[-1]) is not None:
             return None
+        if maker_has_ended:
+            self._journal.put_results(numbers[-1], ())
         return self._settle(numbers[-1], self._journal.plan(numbers[-1]))
 
     def sweep(self) -> None:

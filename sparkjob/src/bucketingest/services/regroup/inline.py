@@ -96,8 +96,10 @@ class InlineMerges:
         return ended
 
     def settle(self) -> None:
-        """End the merge whose base files were not made. Raises as `MergeHolder.settle`."""
-        ended = self.holder.settle()
+        """End the merge whose base files were not made: no process of this job makes them any more. Raises as
+        `MergeHolder.settle`.
+        """
+        ended = self.holder.settle(maker_has_ended=True)
         if ended is not None:
             self._learn(ended)
 
