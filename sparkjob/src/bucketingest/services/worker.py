@@ -78,7 +78,7 @@ class Propose:
         look = propose_for(self.storage, found, self.triggers, now, self.skipped)
         if look.proposal is not None:
             look = replace(look, proposal=look.proposal.without_groups())
-        merge = None if self.merges is None else self.merges.look(self.storage, found, now)
+        merge = None if self.merges is None else self.merges.look(self.storage, found)
         return Looked(look, foreign_services(self.storage, now), merge)
 
 

@@ -29,7 +29,7 @@ def merge_holder(storage: Storage, clock: Callable[[], datetime] = utc_now) -> M
 def planned(storage: Storage, triggers: MergeTriggers = PAIRS) -> MergePlan | None:
     """What is due."""
     found = TableNow.load(storage)
-    return None if found is None else propose_merge(storage, found, triggers, utc_now(), size_max=1024**3).plan
+    return None if found is None else propose_merge(storage, found, triggers, size_max=1024**3).plan
 
 
 def made(storage: Storage, triggers: MergeTriggers = PAIRS) -> tuple[MergeHolder, int]:

@@ -44,8 +44,8 @@ def test_a_crash_at_any_change_is_ended_by_the_next_start(after_effect: bool) ->
         its.unchanged()
         assert merge_holder(its.storage).settle() is None
         its.goes_on()
-        if planned(its.storage) is not None:
-            assert merge_groups(its.storage).end is MergeEnd.COMPLETED
+        assert planned(its.storage) is not None
+        assert merge_groups(its.storage).end is MergeEnd.COMPLETED
         dies_at += 1
     assert dies_at > 9
     assert ends == {None, MergeEnd.VOID, MergeEnd.COMPLETED}

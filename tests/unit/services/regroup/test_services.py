@@ -125,8 +125,10 @@ def test_the_archive_keeps_an_instant_whose_files_may_still_come(given: Scattere
     journal = MergeJournal(given.storage)
     assert journal.done(number) is MergeEnd.VOID
 
+    attempt = given.table.attempt()
+    attempt.run(offsets(8, 9), [row("k1", at=8)])
     holder, number = made(given.storage)
-    given.table.attempt().run(offsets(8, 9), [row("k1", at=9)])
+    attempt.run(offsets(9, 10), [row("k1", at=9)])
     assert holder.commit(number).end is MergeEnd.VOID
     assert set(held_back(given.storage).kept) == {plan.instant}, "whoever recorded its result has nothing more to do"
 
@@ -142,7 +144,9 @@ def test_files_that_a_paused_process_puts_late_are_swept(given: Scattered) -> No
     days_later = datetime.now(UTC) + timedelta(days=2)
     merge_holder(given.storage, lambda: days_later).sweep()
     assert MergeJournal(given.storage).numbers() == [1], "the newest ones stay, so that no number comes twice"
-    for _ in range(3):
+    attempt = given.table.attempt()
+    for number in range(8, 11):
+        attempt.run(offsets(number, number + 1), [row("k1", at=number)])
         again = planned(given.storage)
         assert again is not None
         merge_holder(given.storage).begin(again)
@@ -221,6 +225,8 @@ def test_a_merge_whose_process_died_is_void_at_the_next_look(given: Scattered, j
     job.pass_time(services, looks=1)
     assert MergeJournal(given.storage).done(number) is MergeEnd.VOID
     assert not any(map(given.storage.exists, plan.paths))
+    job.attempt.run(offsets(8, 9), [row("k1", at=8)])
+    given.rows = snapshot(given.storage)
     job.now += timedelta(minutes=15).total_seconds()
     job.pass_time(services, looks=1)
     assert len(given.groups["eu"]) == 1

@@ -125,10 +125,9 @@ class TableNow:
         busy = frozenset((*replaced, *_busy(storage, timeline), *_unplaced(storage, timeline, view)))
         return cls(table, timeline, schema, view, replaced, busy)
 
-    def next_time(self, storage: Storage, now: datetime, behind: timedelta) -> str:
-        """A time for a table service: so far in the past, if no time that is known is newer."""
-        times = {*self.timeline.times, *archived_times(storage), *_claimed(storage)}
-        return next_instant_time(now - behind, times, AHEAD_MAX + behind)
+    def times(self, storage: Storage) -> set[str]:
+        """Every time that anybody has used."""
+        return {*self.timeline.times, *archived_times(storage), *_claimed(storage)}
 
     @property
     def known(self) -> frozenset[str]:
@@ -156,7 +155,7 @@ def propose_for(
         return Look(backlog, None)
     beyond = due[len(chosen) :]
     plan = plan_of(chosen, [*left_out, *(each.operation.group for each in beyond)], {OURS: "1"})
-    compaction = found.next_time(storage, now, _BEHIND)
+    compaction = next_instant_time(now - _BEHIND, found.times(storage), AHEAD_MAX + _BEHIND)
     record = PlanRecord.of(compaction, schema_json(found.schema), MERGE_VERSION, found.known, plan)
     return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(found.timeline)))
 

@@ -121,9 +121,7 @@ def _cut(tier: Sequence[Small], triggers: MergeTriggers) -> Iterator[tuple[tuple
     part: list[Small] = []
     total = 0
     for each in tier:
-        if part and (
-            (total + each.files.size) * 100 > triggers.size * _OVER_PERCENT or len(part) >= INPUTS_MAX
-        ):
+        if part and ((total + each.files.size) * 100 > triggers.size * _OVER_PERCENT or len(part) >= INPUTS_MAX):
             yield tuple(part), True
             part, total = [], 0
         part.append(each)

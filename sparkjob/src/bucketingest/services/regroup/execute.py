@@ -95,7 +95,7 @@ class _Maker:
             SliceInput(
                 None if each.base_file is None else join(new.partition_path, each.base_file),
                 [join(new.partition_path, name) for name in each.log_files],
-                instant,
+                max(self.plan.known),  # all log files are of completed instants
             )
             for each in new.slices
         ]

@@ -43,6 +43,7 @@ from bucketingest.services.regroup.commit import (
 )
 from bucketingest.services.regroup.decide import Choice, Facts, Step, decide
 from bucketingest.services.regroup.journal import MergeJournal
+from bucketingest.services.regroup.propose import newest_merge
 from bucketingest.services.regroup.records import MergeEnd, MergePlan, NewGroupResult
 from bucketingest.storage import NotFound, Storage, created
 from bucketingest.write.errors import FencedOut
@@ -96,6 +97,8 @@ class MergeHolder:
         numbers = self._journal.numbers()
         if numbers and self._journal.done(numbers[-1]) is None:
             raise PlanOutdated(f"{self._storage.url}: file groups not merged: the merge before has not ended")
+        if plan.instant <= (newest_merge(self._storage) or ""):
+            raise PlanOutdated(f"{self._storage.url}: file groups not merged: a later merge was planned")
         if plan.instant in Timeline.load(self._storage).times:
             raise PlanOutdated(f"{self._storage.url}: file groups not merged: time {plan.instant} is taken")
         number = max(numbers, default=0) + 1

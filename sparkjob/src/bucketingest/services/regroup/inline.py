@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from bucketingest.hudi.lock.clocks import forward_seconds
@@ -36,9 +36,9 @@ class MergeWish:
     resting: frozenset[Group] = frozenset()
     size_max: int = _SIZE_MAX
 
-    def look(self, storage: Storage, found: TableNow, now: datetime) -> MergeLook:
+    def look(self, storage: Storage, found: TableNow) -> MergeLook:
         """Look; raises as `propose_merge`."""
-        return propose_merge(storage, found, self.triggers, now, resting=self.resting, size_max=self.size_max)
+        return propose_merge(storage, found, self.triggers, resting=self.resting, size_max=self.size_max)
 
 
 @dataclass(frozen=True, slots=True)
