@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,6 +11,7 @@ from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.table.schema import schema_json
 from bucketingest.hudi.timeline.instant_time import format_time, newest_time, parse_time
+from bucketingest.index.assignment.plan import new_file_id
 from bucketingest.index.state.store import keeps_state
 from bucketingest.services.compaction.propose import TableNow
 from bucketingest.services.regroup.choose import MergeTriggers, Small, due_merges, small_groups
@@ -70,7 +70,7 @@ def propose_merge(
     instant = _instant(storage, found) if due else None
     if instant is None:
         return MergeLook(small, None)
-    new_groups = tuple(_new_group(each) for each in due)
+    new_groups = tuple(_new_group(each, instant, number) for number, each in enumerate(due))
     plan = MergePlan(instant, schema_json(found.schema), found.known, found.timeline.first_active, new_groups)
     return MergeLook(small, plan)
 
@@ -107,7 +107,8 @@ def newest_merge(storage: Storage) -> str | None:
     return next((plan.instant for plan in plans if plan is not None), None)
 
 
-def _new_group(merged: tuple[Small, ...]) -> NewGroup:
+def _new_group(merged: tuple[Small, ...], instant: str, number: int) -> NewGroup:
+    partition_path = merged[0].partition_path
     slices = tuple(
         MergedSlice(
             each.file_id,
@@ -117,4 +118,4 @@ def _new_group(merged: tuple[Small, ...]) -> NewGroup:
         )
         for each in merged
     )
-    return NewGroup(merged[0].partition_path, f"{uuid.uuid4()}-0", slices)
+    return NewGroup(partition_path, new_file_id("merge", instant, 0, partition_path, number), slices)
