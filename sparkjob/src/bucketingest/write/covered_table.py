@@ -186,7 +186,7 @@ class CoveredTable:
                 for path in sorted(paths | set(partitions or ())):
                     groups = view.partitions.get(path, {})
                     current = {file_id: each for file_id, each in groups.items() if (path, file_id) not in replaced}
-                    self._note_updates(path, current, updates)
+                    self._note_updates(path, current, updates, timeline)
                     self._cover_partition(path, current)
             except NotFound as error:
                 log.warning("a file vanished while it was read", extra={"reason": str(error), "attempt": attempt})
@@ -205,8 +205,10 @@ class CoveredTable:
             extra = {"partition": path, "keys": loaded.duplicates, "sample": loaded.sample}
             log.error("keys are in two file groups; the newer one is written to", extra=extra)
 
-    def _note_updates(self, path: str, groups: Mapping[str, FileGroup], updates: Updates) -> None:
-        """Log files without new keys are covered without being read."""
+    def _note_updates(self, path: str, groups: Mapping[str, FileGroup], updates: Updates, timeline: Timeline) -> None:
+        """Log files without new keys are covered without being read; unless their instant began before the group's base
+        file was complete: this may lack a deleted key that comes again in them.
+        """
         known = self.index.manifest.partitions.get(path)
         if known is None:
             return
@@ -215,7 +217,8 @@ class CoveredTable:
             names, before = updates.get((path, file_id)), covered.get(file_id)
             if not names or before is None or group.latest is None:
                 continue
-            in_slice = {str(each.name) for each in group.latest.log_files}
+            since = timeline.completion_time(group.latest.base_instant) or ""
+            in_slice = {str(each.name) for each in group.latest.log_files if each.instant > since}
             after = before.with_logs(name for name in names if name in in_slice)
             if after == CoveredSlice.of(group.latest):
                 covered[file_id] = after
