@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.regroup import holder
 from bucketingest.write.covered_table import CoveredTable
 from support.simulation.runs import run_quietly
 
@@ -37,3 +38,8 @@ def test_a_state_that_misses_an_instant_is_found(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(CoveredTable, "fold_in", fold_in)
     assert found("has several file ids")
+
+
+def test_a_merge_of_file_groups_that_overlooks_an_update_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holder, "written_since", lambda *_: frozenset())
+    assert found("should not be", "lost", "two file groups")

@@ -96,7 +96,7 @@ def test_an_instant_of_ours_that_is_not_complete_is_not_covered(table: TestTable
 
 
 def test_a_key_that_comes_again_while_a_compaction_forgets_it_stays_in_its_group(table: TestTable) -> None:
-    """It was deleted. The instant that brings it back is planned before the compaction completes, and completes later."""
+    """It was deleted. The instant that brings it back is planned before the compaction completes, and ends later."""
     attempt = table.attempt()
     attempt.run(offsets(2, 3), [row("a", at=2, deleted=True)], schema=WITH_DELETES)
     work = started(table.storage)

@@ -29,7 +29,6 @@ from bucketingest.services.clean.execute import Cleaned, CleanOptions, clean_tab
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.regroup.journal import MergeJournal
-from bucketingest.services.regroup.records import MergeEnd
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.pipeline_names import pipelines
@@ -163,11 +162,11 @@ def _kept(journal: Journal, timeline: Timeline, rollbacks: dict[str, tuple[str, 
 def _merging(storage: Storage) -> Iterator[tuple[str, str]]:
     """Merges of file groups whose base files may still come: their instants must not count as archived."""
     journal = MergeJournal(storage)
-    for number in journal.numbers():
-        plan, end = journal.plan(number), journal.done(number)
-        if plan is not None and end is None:
+    for number, objects in journal.objects().items():
+        plan = None if {"done", "result"} <= objects.keys() else journal.plan(number)
+        if plan is not None and "done" not in objects:
             yield plan.instant, "its merge of file groups has not ended"
-        elif plan is not None and end is MergeEnd.VOID and journal.results(number) is None:
+        elif plan is not None:
             yield plan.instant, "a process that merged file groups for it may still put one"
 
 

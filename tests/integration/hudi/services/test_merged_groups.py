@@ -99,7 +99,7 @@ def test_every_reader_shows_the_same_rows_and_hudis_writers_go_on(hudi: HudiOrac
     its.check(hudi)
     first = min(each.completion_time or "" for each in Timeline.load(its.storage).completed_commits)
     before, changed = newest(its.storage), hudi.incremental(its.path, first)
-    changed_rs = hudi_rs.incremental(its.path, first)
+    changed_rs, unmerged = hudi_rs.incremental(its.path, first), its.expected.table()
 
     old = sum(map(len, current_groups(its.storage).values()))
     ended = merge_groups(its.storage, ALL)
@@ -110,6 +110,7 @@ def test_every_reader_shows_the_same_rows_and_hudis_writers_go_on(hudi: HudiOrac
     for read, old in ((hudi.incremental, changed), (hudi_rs.incremental, changed_rs)):
         assert_same_rows(read(its.path, first), old.select(SCHEMA.names), RULES.identity)
         assert read(its.path, before).num_rows == 0, "a merge brings no rows"
+    assert_same_rows(hudi.as_of(its.path, before), unmerged, RULES.identity)
 
     for at, index in enumerate(("SIMPLE", "BLOOM"), start=10):
         rows = rows_of(range(15 * at - 140, 15 * at - 120), at)

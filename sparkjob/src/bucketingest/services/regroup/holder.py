@@ -150,15 +150,16 @@ class MergeHolder:
 
     def sweep(self) -> None:
         """Now and then: delete what a paused process made late, and objects that nobody needs any more."""
-        now, numbers = self._clock(), self._journal.numbers()
-        for number in numbers:
-            self._check_lease()
-            plan, end = self._journal.plan(number), self._journal.done(number)
-            if end is None or plan is None:
+        now, objects = self._clock(), self._journal.objects()
+        old = set(list(objects)[:-KEPT])
+        for number, created_at in objects.items():
+            if "done" not in created_at:
                 continue
-            if end is MergeEnd.VOID:
+            self._check_lease()
+            plan = None if "result" in created_at else self._journal.plan(number)
+            if plan is not None:
                 self._delete_late(plan)
-            if number in numbers[:-KEPT] and now - self._journal.done_at(number) > KEPT_FOR:
+            if number in old and now - created_at["done"] > KEPT_FOR:
                 self._journal.forget(number)
 
     def _settle(self, number: int, plan: MergePlan | None) -> MergeEnded | None:

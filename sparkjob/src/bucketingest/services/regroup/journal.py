@@ -74,9 +74,14 @@ class MergeJournal:
         content = get_if_there(self._storage, self.path(number, "done"))
         return None if content is None else MergeEnd(content.decode())
 
-    def done_at(self, number: int) -> datetime:
-        """When it ended, by the store's clock. Raises NotFound until then."""
-        return self._storage.head(self.path(number, "done")).modified
+    def objects(self) -> dict[int, dict[str, datetime]]:
+        """Number of each merge -> its objects, and when each was created by the store's clock: one listing."""
+        found: dict[int, dict[str, datetime]] = {}
+        for info in self._storage.list(ROOT):
+            number, _, name = info.path.removeprefix(f"{ROOT}/").partition("/")
+            if number.isdecimal():
+                found.setdefault(int(number), {})[name] = info.modified
+        return dict(sorted(found.items()))
 
     def forget(self, number: int) -> None:
         """Delete the objects, `done` last: what a crash leaves still says that nothing is left to do."""
