@@ -129,7 +129,7 @@ def _start(
         log.info("%s", way, extra={"pipeline": pipeline.name})
         work = _work(rows, pipeline, way)
         held = _HeldTable.of(pipeline, opened, lease, board)
-        _merge_holder(held).settle()  # before anything is written: an earlier process may have decided a merge
+        _merge_holder(held).start()  # before anything is written: an earlier process may have decided a merge
         coordinator = _coordinator(pipeline, opened, held, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows))
         lease.set_epoch(coordinator.epoch)
         services = _services(pipeline, held, lease, board)

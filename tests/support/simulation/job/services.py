@@ -28,8 +28,9 @@ from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.errors import CleanRefused, MergeInDoubt
 from bucketingest.services.regroup.choose import MergeTriggers
 from bucketingest.services.regroup.execute import make_base_files
-from bucketingest.services.regroup.holder import MergeEnded, MergeHolder
+from bucketingest.services.regroup.holder import MergeHolder
 from bucketingest.services.regroup.propose import propose_merge
+from bucketingest.services.regroup.records import MergeEnded
 from bucketingest.write.errors import FencedOut
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.view import View
@@ -82,7 +83,7 @@ class OwnServices:
 
     def settle(self, actor: Actor) -> None:
         """What a start does before anything is written. Raises what ends the process."""
-        ended = self._merges(actor).settle()
+        ended = self._merges(actor).start()
         if ended is not None:
             self._note_merge(ended)
 

@@ -13,9 +13,9 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.propose import TableNow
 from bucketingest.services.regroup.choose import MergeTriggers
 from bucketingest.services.regroup.execute import make_base_files
-from bucketingest.services.regroup.holder import MergeEnded, MergeHolder
+from bucketingest.services.regroup.holder import MergeHolder
 from bucketingest.services.regroup.propose import propose_merge
-from bucketingest.services.regroup.records import MergePlan
+from bucketingest.services.regroup.records import MergeEnded, MergePlan
 from bucketingest.storage import Storage
 
 PAIRS = MergeTriggers(target_bytes=10 * 1024**2, small_percent=50, min_groups=2)

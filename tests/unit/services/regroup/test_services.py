@@ -141,6 +141,9 @@ def test_files_that_a_paused_process_puts_late_are_swept(given: Scattered) -> No
     given.storage.create(plan.paths[0], b"late")
     merge_holder(given.storage).sweep()
     assert not given.storage.exists(plan.paths[0])
+    given.storage.create(plan.paths[0], b"later still")
+    merge_holder(given.storage).start()
+    assert not given.storage.exists(plan.paths[0]), "each start looks, too"
     days_later = datetime.now(UTC) + timedelta(days=2)
     merge_holder(given.storage, lambda: days_later).sweep()
     assert MergeJournal(given.storage).numbers() == [1], "the newest ones stay, so that no number comes twice"

@@ -44,5 +44,5 @@ def held(choice: TableChoice) -> Iterator[Guarded]:
     lock = open_lock(storage, load_table(storage).properties, settings, "bucketingest table services")
     with TableLease.acquire(storage, LeaseOwner(SERVICES_OWNER), wait=timedelta(0)) as lease:
         table = Guarded(storage, lock.held, lease_and_lock(lease, lock))
-        MergeHolder(storage, table.lock, table.check).settle()  # as each job does before it changes anything
+        MergeHolder(storage, table.lock, table.check).start()  # as each job does before it changes anything
         yield table

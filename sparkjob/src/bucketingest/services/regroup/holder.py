@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -44,7 +43,7 @@ from bucketingest.services.regroup.commit import (
 from bucketingest.services.regroup.decide import Choice, Facts, Step, decide
 from bucketingest.services.regroup.journal import MergeJournal
 from bucketingest.services.regroup.propose import newest_merge
-from bucketingest.services.regroup.records import MergeEnd, MergePlan, NewGroupResult
+from bucketingest.services.regroup.records import MergeEnd, MergeEnded, MergePlan, NewGroupResult
 from bucketingest.storage import NotFound, Storage, created
 from bucketingest.write.errors import FencedOut
 
@@ -52,21 +51,6 @@ log = logging.getLogger(__name__)
 
 _STEPS_MAX: Final = 6
 _CLOSED: Final = Decided(None)
-
-
-@dataclass(frozen=True, slots=True)
-class MergeEnded:
-    """A merge of file groups that ended."""
-
-    instant: str
-    """Its request time."""
-    end: MergeEnd
-    why: str
-    new_groups: int = 0
-    replaced: frozenset[Group] = frozenset()
-    """The file groups that nobody reads any more."""
-    kept: frozenset[Group] = frozenset()
-    """Those of its plan that stay: they were written to meanwhile, or cannot be merged."""
 
 
 class MergeHolder:
@@ -137,9 +121,8 @@ class MergeHolder:
         return ended
 
     def settle(self, *, maker_has_ended: bool = False) -> MergeEnded | None:
-        """End the merge that this process or an earlier one left: at each start before anything is written, and at each
-        look. None: there is none. `maker_has_ended`: whoever made its base files is gone, and puts none late. Raises
-        NewerFormat, MergeInDoubt, and as the lease's check does.
+        """End the merge that this process or an earlier one left. None: there is none. `maker_has_ended`: whoever made
+        its base files is gone, and puts none late. Raises NewerFormat, MergeInDoubt, and as the lease's check does.
         """
         numbers = self._journal.numbers()
         if not numbers or self._journal.done(numbers[-1]) is not None:
@@ -147,6 +130,18 @@ class MergeHolder:
         if maker_has_ended:
             self._journal.put_results(numbers[-1], ())
         return self._settle(numbers[-1], self._journal.plan(numbers[-1]))
+
+    def start(self) -> MergeEnded | None:
+        """At each start, before anything is written: end what an earlier process left, and delete what it put late.
+        Other writers' archives do not keep the time of a merge that is void: its files would become visible. Raises as
+        `settle`.
+        """
+        ended = self.settle()
+        for number, created_at in self._journal.objects().items():
+            plan = None if "result" in created_at or "done" not in created_at else self._journal.plan(number)
+            if plan is not None:
+                self._delete_late(plan)
+        return ended
 
     def sweep(self) -> None:
         """Now and then: delete what a paused process made late, and objects that nobody needs any more."""

@@ -14,9 +14,9 @@ from bucketingest.services.compaction.propose import TableNow
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.services.regroup.choose import MergeTriggers
 from bucketingest.services.regroup.execute import make_base_files
-from bucketingest.services.regroup.holder import MergeEnded, MergeHolder
+from bucketingest.services.regroup.holder import MergeHolder
 from bucketingest.services.regroup.propose import MergeLook, propose_merge
-from bucketingest.services.regroup.records import MergeEnd, MergePlan
+from bucketingest.services.regroup.records import MergeEnd, MergeEnded, MergePlan
 from bucketingest.storage import Storage
 
 log = logging.getLogger(__name__)

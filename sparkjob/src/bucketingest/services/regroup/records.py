@@ -135,6 +135,21 @@ class NewGroupResult:
     failed: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class MergeEnded:
+    """A merge of file groups that ended."""
+
+    instant: str
+    """Its request time."""
+    end: MergeEnd
+    why: str
+    new_groups: int = 0
+    replaced: frozenset[Group] = frozenset()
+    """The file groups that nobody reads any more."""
+    kept: frozenset[Group] = frozenset()
+    """Those of its plan that stay: they were written to meanwhile, or cannot be merged."""
+
+
 def encode_results(results: Sequence[NewGroupResult]) -> bytes:
     """The results of a plan's new groups, in their order."""
     return json.dumps(
