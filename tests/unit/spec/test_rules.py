@@ -179,6 +179,11 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             "spec.slo.freshness: is 30s; allowed: more than commit.interval, 30s",
             id="never fresh",
         ),
+        pytest.param(
+            {"spec.services.mergeGroups.enabled": True},
+            "spec.services.mergeGroups.enabled: is for table.index.type state only, and the type is bucket",
+            id="file groups of buckets are not merged",
+        ),
     ],
 )
 def test_a_broken_rule_is_reported_in_these_words(problems: Find, changes: dict[str, Any], message: str) -> None:

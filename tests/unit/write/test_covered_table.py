@@ -14,16 +14,17 @@ from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
+from bucketingest.services.compaction.records import End
 from bucketingest.storage import Storage
 from bucketingest.storage.interface import Level, ObjectInfo
 from bucketingest.write.covered_table import CoveredTable
 from support.storage.passing_storage import PassingStorage
 from support.tables.instants.abandoned import Killed, die, open_instant
 from support.tables.other_writers import replace_file_groups
-from support.tables.services.compactions import compact
-from support.tables.state.tables import THEIRS, insert_by_another, state_table
+from support.tables.services.compactions import compact, execute, finish, started
+from support.tables.state.tables import THEIRS, amounts, groups_of_keys, insert_by_another, state_table
 from support.tables.table_runs import TestTable, offsets
-from support.tables.write_plans import row
+from support.tables.write_plans import WITH_DELETES, row
 
 ROWS = [row("a", amount=1, at=1), row("b", amount=1, at=1)]
 
@@ -92,6 +93,22 @@ def test_an_instant_of_ours_that_is_not_complete_is_not_covered(table: TestTable
     table.attempt().run(offsets(2, 3), [row("late", at=1)])
     fold(covered, table)
     assert group_of(covered, "late") is not None
+
+
+def test_a_key_that_comes_again_while_a_compaction_forgets_it_stays_in_its_group(table: TestTable) -> None:
+    """It was deleted. The instant that brings it back is planned before the compaction completes, and ends later."""
+    attempt = table.attempt()
+    attempt.run(offsets(2, 3), [row("a", at=2, deleted=True)], schema=WITH_DELETES)
+    work = started(table.storage)
+
+    def compaction_completes() -> None:
+        execute(table.storage, work)
+        assert finish(table.storage) == [End.COMPLETED]
+
+    attempt.run(offsets(3, 4), [row("a", amount=3, at=3)], compaction_completes)
+    attempt.run(offsets(4, 5), [row("a", amount=4, at=4)])
+    assert len(groups_of_keys(table)["a"]) == 1
+    assert amounts(table)["a"] == 4
 
 
 class ForgetfulStorage(PassingStorage):

@@ -27,7 +27,8 @@ from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import OperationResult
-from bucketingest.services.inline import LOOK_EVERY, InlineServices, ServicesState
+from bucketingest.services.inline import LOOK_EVERY, InlineServices
+from bucketingest.services.state import ServicesState
 from bucketingest.services.worker import Execute, Request
 from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.storage import Storage, open_storage

@@ -28,6 +28,7 @@ from bucketingest.services.clean.decisions import StoredDecisions
 from bucketingest.services.clean.execute import Cleaned, CleanOptions, clean_table
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.regroup.journal import MergeJournal
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.pipeline_names import pipelines
@@ -136,7 +137,7 @@ def held_back(storage: Storage) -> Held:
         for instant in timeline.completed
         if instant.action == ROLLBACK
     }
-    kept: dict[str, str] = {}
+    kept = dict(_merging(storage))
     for pipeline in pipelines(storage):
         kept |= dict(_kept(Journal(storage, pipeline), timeline, rollbacks))
     return Held(facts.last_earliest or None, kept)
@@ -156,6 +157,17 @@ def _kept(journal: Journal, timeline: Timeline, rollbacks: dict[str, tuple[str, 
     if objects_by_instant:
         for compaction in timeline.compactions - journal.audited():
             yield compaction, f"{journal.pipeline} has not checked its plan"
+
+
+def _merging(storage: Storage) -> Iterator[tuple[str, str]]:
+    """Merges of file groups whose base files may still come: their instants must not count as archived."""
+    journal = MergeJournal(storage)
+    for number, objects in journal.objects().items():
+        plan = None if {"done", "result"} <= objects.keys() else journal.plan(number)
+        if plan is not None and "done" not in objects:
+            yield plan.instant, "its merge of file groups has not ended"
+        elif plan is not None:
+            yield plan.instant, "a process that merged file groups for it may still put one"
 
 
 def _added(storage: Storage) -> Iterator[str]:

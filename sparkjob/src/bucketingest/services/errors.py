@@ -26,6 +26,14 @@ class RoundEnded(ServiceError):
     """The round was closed or decided, or its compaction is no longer pending: its executor stops."""
 
 
+class MergeInDoubt(ServiceError):
+    """A merge of file groups was decided, and may be complete or not: the job must not write before its next start has
+    settled that.
+    """
+
+    exit_code = ExitCode.WRITE_CONFLICT
+
+
 class CleanRefused(ServiceError):
     """A pending clean must not delete its files now: a reader, a savepoint or a restore may need them."""
 

@@ -5,26 +5,27 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import HudiError
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.table.file_view import Group
-from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.lease.record import LeaseError
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.commit import Ready
 from bucketingest.services.compaction.holder import CompactionHolder
-from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.sweep import Swept
 from bucketingest.services.compaction.work import Ended, Task, Work
-from bucketingest.services.errors import NewerFormat, PlanOutdated, RoundEnded, WorkerDied
+from bucketingest.services.errors import MergeInDoubt, NewerFormat, PlanOutdated, RoundEnded, WorkerDied
 from bucketingest.services.placement import Home, LeftToHudi, ServicesPolicy, left_to_hudi
-from bucketingest.services.pods.waiting import POLL, Pods, PodWork
+from bucketingest.services.pods.waiting import POLL, Pods
+from bucketingest.services.regroup.inline import InlineMerges, Made
+from bucketingest.services.regroup.propose import MergeLook
+from bucketingest.services.state import ServicesState
 from bucketingest.services.worker import Execute, Looked, Propose, Request, Tidied, Tidy
 from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.storage import Storage
@@ -48,45 +49,6 @@ _FAILED_REST: Final = timedelta(hours=24)
 Start = Callable[[Request], WorkerProcess]
 
 
-@dataclass(frozen=True, slots=True)
-class ServicesState:
-    """What table services see and do; totals since the start of the job."""
-
-    backlog: LogBacklog | None = None
-    """As of the last look at the table; None before the first."""
-    compacting: str | None = None
-    """Request time of the compaction that is pending."""
-    compactions: int = 0
-    """Compactions that were completed."""
-    cleaned_files: int = 0
-    """Files that cleans deleted."""
-    archived_instants: int = 0
-    """Instants that were taken off the active timeline."""
-    failures: int = 0
-    """Steps that failed, each tried again."""
-    last_failure: str | None = None
-    """Why the newest of them failed."""
-    home: Home | None = None
-    """Where the newest compaction is merged; None before the first, and while they are left to Hudi."""
-    why: str | None = None
-    """Why there, or why they are left to Hudi."""
-    pod_work: PodWork | None = None
-    """What pods are wanted for now."""
-    last_compaction: str | None = None
-    """Request time of the newest compaction that was completed."""
-    last_compaction_at: datetime | None = None
-    """When that was noticed."""
-
-    def oldest_log_age(self, now: datetime) -> float | None:
-        """Seconds since the request of the oldest log file's instant; None without log files."""
-        oldest_at = None if self.backlog is None else self.backlog.oldest_at
-        return None if oldest_at is None else max(now - oldest_at, timedelta()).total_seconds()
-
-    def compacting_for(self, now: datetime) -> float | None:
-        """Seconds since the request time of the pending compaction; None without one."""
-        return max(now - parse_time(self.compacting), timedelta()).total_seconds() if self.compacting else None
-
-
 class InlineServices:
     """Compacts the table of a running job. Call `step` between two micro-batches; not from two threads at once."""
 
@@ -100,11 +62,13 @@ class InlineServices:
         start: Start = WorkerProcess,
         tidy: Tidy | None = None,
         policy: ServicesPolicy | None = None,
+        merges: InlineMerges | None = None,
         report: Callable[[ServicesState], None] = lambda _: None,
     ) -> None:
         """`triggers` None: nothing new is started, what is pending is finished. `forward`: seconds by a clock that
         cannot be set. `start`: starts the process beside the job. `tidy`: cleans and archives; None:
-        neither is done. `policy`: where compactions are merged; None: inline. `report` is called with every change.
+        neither is done. `policy`: where compactions are merged; None: inline. `merges`: merges small file
+        groups; None: they stay. `report` is called with every change.
         """
         self._storage = storage
         self._holder = holder
@@ -117,6 +81,7 @@ class InlineServices:
         # Before the first look, mode auto does not know what Hudi's services do.
         self._left: LeftToHudi | None = None if self._policy.mode == "auto" else LeftToHudi()
         self._pods = Pods(storage, self._policy, forward)
+        self._merges = merges
         self._tell = report
         self._report = ServicesState()
         self._next_look: float | None = forward() + FIRST_LOOK.total_seconds()
@@ -141,11 +106,11 @@ class InlineServices:
     def step(self) -> None:
         """Do what is due: a few requests to storage, at most a commit.
 
-        A failure is logged, and tried again later. Raises LeaseError and FencedOut: then the job must end.
+        A failure is logged, and tried again later. Raises LeaseError, FencedOut, MergeInDoubt: then the job must end.
         """
         try:
             self._step()
-        except (LeaseError, FencedOut):
+        except (LeaseError, FencedOut, MergeInDoubt):
             raise
         except PlanOutdated as error:
             log.info("compaction not requested", extra={"reason": str(error)})
@@ -190,6 +155,10 @@ class InlineServices:
         if isinstance(answer, Looked) and answer.look.proposal is not None and not self._leaves_compaction:
             self._holder.request(answer.look.proposal)
             self._look()
+        elif isinstance(answer, Looked) and answer.merge is not None:
+            self._merge(answer.merge)
+        elif isinstance(answer, Made):
+            self._commit_merge(answer)
         elif isinstance(answer, Tidied):
             before = self._report
             self._note(
@@ -202,7 +171,30 @@ class InlineServices:
         else:
             self._look_again(LOOK_EVERY)
 
+    def _merge(self, look: MergeLook) -> None:
+        """Start the merge of small file groups that is due."""
+        self._note(small_groups=look.small)
+        work = None
+        if look.plan is not None and self._merges is not None and not self._leaves_compaction:
+            work = self._merges.begin(look.plan)
+        if work is None:
+            self._look_again(LOOK_EVERY)
+        else:
+            self._worker = self._start(work)
+
+    def _commit_merge(self, made: Made) -> None:
+        assert self._merges is not None, "it was begun"
+        ended, before = self._merges.end(made), self._report
+        if ended.replaced:
+            count = before.merged_groups + len(ended.replaced)
+            self._note(group_merges=before.group_merges + 1, merged_groups=count)
+            self._look()  # for the next one
+        else:
+            self._look_again(LOOK_EVERY)
+
     def _look(self, found: Ready | Swept | None = None) -> None:
+        if self._merges is not None:
+            self._merges.settle()
         state = self._holder.advance(found, lists=False)
         if isinstance(state, Work):
             self._note(compacting=state.compaction)
@@ -225,7 +217,8 @@ class InlineServices:
                 self._next_tidy = self._forward() + TIDY_EVERY.total_seconds()
                 self._worker = self._start(self._tidy)
             else:
-                self._worker = self._start(Propose(self._storage, self._triggers, self._skipped()))
+                wish = None if self._merges is None else self._merges.wish()
+                self._worker = self._start(Propose(self._storage, self._triggers, self._skipped(), wish))
         else:
             self._look_again(LOOK_EVERY)
 

@@ -34,11 +34,14 @@ from bucketingest.services.compaction.commit import Ready, ready_commit
 from bucketingest.services.compaction.facts import HEARTBEAT
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.propose import Look, propose
+from bucketingest.services.compaction.propose import LogBacklog, Look, TableNow, propose_for
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
 from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.foreign import ForeignServices, foreign_services
+from bucketingest.services.regroup.holder import MergeHolder
+from bucketingest.services.regroup.inline import MakeBaseFiles, MergeWish
+from bucketingest.services.regroup.propose import MergeLook
 from bucketingest.storage import Storage
 
 PRIORITY: Final = 10
@@ -53,6 +56,8 @@ class Looked:
     look: Look
     foreign: ForeignServices
     """What another writer did lately."""
+    merge: MergeLook | None = None
+    """Small file groups, where they are merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +67,19 @@ class Propose:
     storage: Storage
     triggers: CompactionTriggers
     skipped: frozenset[Group] = frozenset()
+    merges: MergeWish | None = None
+    """None: small file groups stay."""
 
     def run(self, _: Callable[[int, int], None]) -> Looked:
         """Carry the request out. The answer is without the single file groups: the job needs only the plan."""
-        now = datetime.now(UTC)
-        look = propose(self.storage, self.triggers, now, skipped=self.skipped)
+        now, found = datetime.now(UTC), TableNow.load(self.storage)
+        if found is None:
+            return Looked(Look(LogBacklog(), None), foreign_services(self.storage, now))
+        look = propose_for(self.storage, found, self.triggers, now, self.skipped)
         if look.proposal is not None:
             look = replace(look, proposal=look.proposal.without_groups())
-        return Looked(look, foreign_services(self.storage, now))
+        merge = None if self.merges is None else self.merges.look(self.storage, found)
+        return Looked(look, foreign_services(self.storage, now), merge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +128,14 @@ class Tidy:
         lock = open_lock(self.storage, properties, self.lock, "bucketingest table services")
         check = lease_and_lock(StoredLease(self.storage, self.lease_id), lock)
         CompactionHolder(self.storage, lock.held, check).sweep_old()
+        MergeHolder(self.storage, lock.held, check).sweep()
         table = Guarded(self.storage, lock.held, check)
         cleaned = clean(table, self.retention)
         archived = archive_old(table)
         return Tidied(sum(each.files for each in cleaned.results), sum(len(each.instants) for each in archived))
 
 
-Request = Propose | Execute | Tidy
+Request = Propose | Execute | MakeBaseFiles | Tidy
 
 
 class _Forward(logging.Handler):

@@ -99,6 +99,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "slo.freshness must be longer than commit.interval",
             ".slo.freshness",
         ),
+        CelRule(
+            "!self.services.mergeGroups.enabled || self.table.index.type == 'state'",
+            "services.mergeGroups is for table.index.type state only",
+            ".services.mergeGroups.enabled",
+        ),
     ),
     "source": (
         CelRule(

@@ -88,6 +88,10 @@ class ServicesReport(_Report):
     )
     last_compaction_at: datetime | None = Field(default=None, description="When it was completed.")
     last_failure: str | None = Field(default=None, description="Why the last failed step failed.")
+    small_groups: int | None = Field(
+        default=None, description="Small file groups; null where they are not merged, and before the first look."
+    )
+    merged_groups: int = Field(default=0, description="Small file groups whose place new ones took.")
     job: CompactionWork | None = Field(
         default=None, description="What a Job of pods is wanted for now; null while none is."
     )

@@ -27,6 +27,8 @@ from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.inline import InlineServices
 from bucketingest.services.metadata_table import MetadataTableDrop
+from bucketingest.services.regroup.holder import MergeHolder
+from bucketingest.services.regroup.inline import InlineMerges
 from bucketingest.services.worker import Tidy
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
@@ -127,6 +129,7 @@ def _start(
         log.info("%s", way, extra={"pipeline": pipeline.name})
         work = _work(rows, pipeline, way)
         held = _HeldTable.of(pipeline, opened, lease, board)
+        _merge_holder(held).start()  # before anything is written: an earlier process may have decided a merge
         coordinator = _coordinator(pipeline, opened, held, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows))
         lease.set_epoch(coordinator.epoch)
         services = _services(pipeline, held, lease, board)
@@ -235,9 +238,21 @@ def _coordinator(
 def _services(pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: ProgressBoard) -> InlineServices:
     holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
     tidy = Tidy(held.storage, Retention(retain=pipeline.clean_retain), pipeline.lock, lease.lease_id)
+    triggers = pipeline.merges
+    merges = None if triggers is None else InlineMerges(held.storage, _merge_holder(held), triggers)
     return InlineServices(
-        held.storage, holder, pipeline.compaction, tidy=tidy, policy=pipeline.services, report=board.services
+        held.storage,
+        holder,
+        pipeline.compaction,
+        tidy=tidy,
+        policy=pipeline.services,
+        merges=merges,
+        report=board.services,
     )
+
+
+def _merge_holder(held: _HeldTable) -> MergeHolder:
+    return MergeHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
 
 
 def _registry(resource: BucketIngest) -> RegistryClient | None:

@@ -14,6 +14,7 @@ from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.placement import ServicesPolicy
+from bucketingest.services.regroup.choose import MergeTriggers
 from bucketingest.spec.fields.services import Services
 from bucketingest.spec.fields.table import DEFAULT_TARGET_FILE_SIZE, Index
 from bucketingest.spec.model import BucketIngest, BucketIngestSpec
@@ -62,6 +63,8 @@ class Pipeline:
     """Longest wait for a table that another job holds."""
     compaction: CompactionTriggers | None = None
     """When the job compacts the table; None: it carries no table service out."""
+    merges: MergeTriggers | None = None
+    """When the job merges small file groups; None: they stay."""
     clean_retain: timedelta = timedelta(hours=24)
     """How long superseded files stay."""
     services: ServicesPolicy = field(default_factory=ServicesPolicy)
@@ -120,6 +123,7 @@ class Pipeline:
             commit_interval=_commit_interval(spec),
             max_files=spec.commit.max_files,
             compaction=_triggers(spec.services),
+            merges=_merges(spec),
             clean_retain=spec.services.clean.retain,
             services=ServicesPolicy(spec.services.chosen_mode),
             max_commit_retries=spec.commit.max_retries,
@@ -158,3 +162,10 @@ def _triggers(services: Services) -> CompactionTriggers | None:
     if not services.run:
         return None
     return CompactionTriggers.of(services.compaction)
+
+
+def _merges(spec: BucketIngestSpec) -> MergeTriggers | None:
+    state, wanted = _state_rules(spec.table.index), spec.services.merge_groups
+    if state is None or not spec.services.run or not wanted.enabled:
+        return None
+    return MergeTriggers(state.target_bytes, wanted.small_percent, wanted.min_groups)

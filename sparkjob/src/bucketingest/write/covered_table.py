@@ -14,10 +14,11 @@ from typing import Final
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.plans.replaced import replaced_by
 from bucketingest.hudi.table.file_view import FileGroup, load_file_view
 from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, Instant
+from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, REPLACE_COMMIT, Instant
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.index.assignment.planned_file_ids import local_runs
@@ -37,6 +38,8 @@ _ATTEMPTS: Final = 5
 """How often files that vanish while they are read, because they were cleaned or rolled back, are listed again."""
 _PROFILED: Final = 3
 """Commits whose inserts say how many new keys to expect."""
+_CLEAR: Final = frozenset({DELTA_COMMIT, COMMIT, REPLACE_COMMIT})
+"""Actions whose completed files name every file group that they changed."""
 _SWEPT_EVERY: Final = 64
 """Manifests between two sweeps of the state's old objects."""
 
@@ -84,7 +87,7 @@ class CoveredTable:
         metadata = {name: self._metadata(each) for name, each in completed.items() if name not in known}
         new = [completed[name] for name in metadata]
         stats = [stat for each in metadata.values() for of_path in each.write_stats.values() for stat in of_path]
-        partitions = None if self._is_unclear(timeline, new) else sorted({stat.partition_path or "" for stat in stats})
+        partitions = None if self._is_unclear(timeline, new) else self._partitions(new, stats)
         # Until it has succeeded, nothing that is listed is known.
         folded, self.folded = frozenset(completed), None
         self._cover(timeline, partitions, stats, replaced, _updates(metadata.values()))
@@ -150,7 +153,15 @@ class CoveredTable:
         if self.folded is None or timeline.first_active != self._first_active:
             return True
         gone = self.folded - {instant.file_name for instant in timeline.completed_commits}
-        return bool(gone) or any(instant.action not in (DELTA_COMMIT, COMMIT) for instant in new)
+        return bool(gone) or any(instant.action not in _CLEAR for instant in new)
+
+    def _partitions(self, new: Iterable[Instant], stats: Iterable[WriteStat]) -> list[str]:
+        """Where the instants wrote files or replaced file groups."""
+        found = {stat.partition_path or "" for stat in stats}
+        for instant in new:
+            if instant.action == REPLACE_COMMIT:
+                found |= {partition_path for partition_path, _ in replaced_by(self._storage, instant)}
+        return sorted(found)
 
     def _metadata(self, instant: Instant) -> CommitMetadata:
         path = path_of(instant)
@@ -175,7 +186,7 @@ class CoveredTable:
                 for path in sorted(paths | set(partitions or ())):
                     groups = view.partitions.get(path, {})
                     current = {file_id: each for file_id, each in groups.items() if (path, file_id) not in replaced}
-                    self._note_updates(path, current, updates)
+                    self._note_updates(path, current, updates, timeline)
                     self._cover_partition(path, current)
             except NotFound as error:
                 log.warning("a file vanished while it was read", extra={"reason": str(error), "attempt": attempt})
@@ -194,8 +205,10 @@ class CoveredTable:
             extra = {"partition": path, "keys": loaded.duplicates, "sample": loaded.sample}
             log.error("keys are in two file groups; the newer one is written to", extra=extra)
 
-    def _note_updates(self, path: str, groups: Mapping[str, FileGroup], updates: Updates) -> None:
-        """Log files without new keys are covered without being read."""
+    def _note_updates(self, path: str, groups: Mapping[str, FileGroup], updates: Updates, timeline: Timeline) -> None:
+        """Log files without new keys are covered without being read; unless their instant began before the group's base
+        file was complete: this may lack a deleted key that comes again in them.
+        """
         known = self.index.manifest.partitions.get(path)
         if known is None:
             return
@@ -204,7 +217,8 @@ class CoveredTable:
             names, before = updates.get((path, file_id)), covered.get(file_id)
             if not names or before is None or group.latest is None:
                 continue
-            in_slice = {str(each.name) for each in group.latest.log_files}
+            since = timeline.completion_time(group.latest.base_instant) or ""
+            in_slice = {str(each.name) for each in group.latest.log_files if each.instant > since}
             after = before.with_logs(name for name in names if name in in_slice)
             if after == CoveredSlice.of(group.latest):
                 covered[file_id] = after

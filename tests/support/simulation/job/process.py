@@ -128,6 +128,7 @@ class Process:
             self._services = OwnServices(
                 self.name, around, limits.serves, lock_of=self._lock_of, pipeline=spec.pipeline, clock=self._clock
             )
+            self._services.settle(actor)
         coordinator = InstantCoordinator(opened, settings)
         self._world.note(self.name, "claimed", f"epoch {coordinator.epoch}")
         for starts_left in reversed(range(_STARTS_MAX)):

@@ -21,11 +21,16 @@ from bucketingest.services.compaction.commit import Ready, ready_commit
 from bucketingest.services.compaction.facts import HEARTBEAT
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.propose import propose
+from bucketingest.services.compaction.propose import TableNow, propose
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
 from bucketingest.services.compaction.work import Task, Work
-from bucketingest.services.errors import CleanRefused
+from bucketingest.services.errors import CleanRefused, MergeInDoubt
+from bucketingest.services.regroup.choose import MergeTriggers
+from bucketingest.services.regroup.execute import make_base_files
+from bucketingest.services.regroup.holder import MergeHolder
+from bucketingest.services.regroup.propose import propose_merge
+from bucketingest.services.regroup.records import MergeEnded
 from bucketingest.write.errors import FencedOut
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.view import View
@@ -34,6 +39,8 @@ from support.simulation.world import Actor
 _LAST_STEPS_MAX: Final = 12
 _TIDIES: Final = 0.5
 """How often clean and archive run when a step finds no compaction to carry out."""
+_MERGES: Final = 0.7
+"""How often file groups are merged, if some are small, instead of a compaction."""
 _HEARTBEAT_EXPIRES: Final = timedelta(minutes=3)
 
 
@@ -70,7 +77,15 @@ class OwnServices:
         self._rules = rules
         self._executors = 0
         self._found: Ready | Swept | None = None
+        self._merging: int | None = None
+        """Number of a merge of file groups whose base files this process has made."""
         around.holder = name
+
+    def settle(self, actor: Actor) -> None:
+        """What a start does before anything is written. Raises what ends the process."""
+        ended = self._merges(actor).start()
+        if ended is not None:
+            self._note_merge(ended)
 
     def step(self, actor: Actor, *, to_the_end: bool = False) -> None:
         """One look and what follows from it; `to_the_end`: until no compaction is open, then clean and archive."""
@@ -80,7 +95,7 @@ class OwnServices:
                     break
                 if to_the_end:
                     self._world.leap(_HEARTBEAT_EXPIRES)
-            except (LeaseError, FencedOut):
+            except (LeaseError, FencedOut, MergeInDoubt):
                 raise
             except BucketIngestError as error:
                 self._world.note(self._name, "service fails", f"{type(error).__name__}: {error}")
@@ -102,6 +117,8 @@ class OwnServices:
             check_metadata_table=lambda _: None,
             clock=self._clock,
         )
+        if self._around.definition.state is not None:
+            self._end_merge(actor)
         found, self._found = self._found, None
         # At the end all in this process, as the command does it.
         state = holder.advance(found, lists=not plans)
@@ -112,6 +129,8 @@ class OwnServices:
             if self._world.rng.random() < _TIDIES:
                 self._beside("tidy", self._tidy)
                 return False
+            if self._around.definition.state is not None and self._world.rng.random() < _MERGES and self._begins(actor):
+                return False
             triggers = CompactionTriggers(log_files=self._world.rng.choice((1, 2)))
             if (proposal := propose(view, triggers, self._clock()).proposal) is not None:
                 number = holder.request(proposal)
@@ -120,6 +139,50 @@ class OwnServices:
             self._world.note(self._name, "ends", f"compaction {state.compaction}: {state.end}")
             self._world.counts[f"compactions {state.end}"] += 1
         return holder.open_compaction() is not None
+
+    def _begins(self, actor: Actor) -> bool:
+        """Whether a merge is due: in this process, then its commit comes at the next step; or in one of its own, whose
+        answer is lost.
+        """
+        view = self._view(actor)
+        found, triggers = TableNow.load(view), MergeTriggers(1024**2, min_groups=2)
+        if found is None:
+            return False
+        plan = propose_merge(view, found, triggers, size_max=1024**2).plan
+        if plan is None:
+            return False
+        number = self._merges(actor).begin(plan)
+        self._world.note(self._name, "begins", f"merge {number} of {len(plan.replaced)} file groups at {plan.instant}")
+        self._world.counts["merges begun"] += 1
+        if self._world.rng.random() < 0.7:
+            self._make(actor, number)
+            self._merging = number
+        else:
+            self._beside("merger", lambda its: self._make(its, number))
+        return True
+
+    def _make(self, actor: Actor, number: int) -> None:
+        make_base_files(self._view(actor), number, forward=self._world.forward)
+
+    def _end_merge(self, actor: Actor) -> None:
+        number, self._merging = self._merging, None
+        holder = self._merges(actor)
+        ended = holder.settle() if number is None else holder.commit(number)
+        if ended is not None:
+            self._note_merge(ended)
+
+    def _note_merge(self, ended: MergeEnded) -> None:
+        self._world.note(self._name, "ends", f"merge at {ended.instant}: {ended.end}, {ended.why}")
+        self._world.counts[f"merges {ended.end}"] += 1
+
+    def _merges(self, actor: Actor) -> MergeHolder:
+        return MergeHolder(
+            self._view(actor),
+            self._lock_of(actor),
+            lambda: self._around.check_lease(self._pipeline),
+            check_metadata_table=lambda _: None,
+            clock=self._clock,
+        )
 
     def _execute(self, view: View, work: Work, *, alone: bool) -> Ready | Swept | None:
         """In this process; the next step has the answer, and much may come between. Or in one of its own, which may
@@ -141,6 +204,7 @@ class OwnServices:
         view = self._view(actor)
         table = Guarded(view, self._lock_of(actor), self._check_lease, self._clock)
         CompactionHolder(view, table.lock, table.check, clock=self._clock).sweep_old()
+        MergeHolder(view, table.lock, table.check, clock=self._clock).sweep()
         try:
             cleaned = clean(table, self._rules.retention)
         except CleanRefused as error:

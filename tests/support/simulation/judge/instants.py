@@ -164,7 +164,12 @@ def read_instants(objects: Mapping[str, bytes]) -> Instants:
         compactions={time: plan for time, plan in plans.items() if time not in active},
         plans=plans,
         replaced=frozenset((partition, file_id) for is_active, partition, file_id in replacements if is_active),
-        replaced_ever=frozenset(partition for _, partition, _ in replacements),
+        replaced_ever=frozenset(
+            partition
+            for each in completed.values()
+            if each.action == "replacecommit" and each.metadata["operationType"] == "DELETE_PARTITION"
+            for partition in each.metadata["partitionToReplaceFileIds"] or {}
+        ),
         cleaned=frozenset(cleaned),
         savepoints=savepoints,
         first_active=min(writes, default=""),

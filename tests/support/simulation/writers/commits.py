@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any, Final
 
 import pyarrow as pa
@@ -47,7 +48,7 @@ def commit(visit: Visit, actor: Actor, storage: View, *, region: str | None = No
             visit.world.note(visit.name, "was rolled back", instant)
             return
         create_inflight(storage, instant)
-    name = LogFileName(file_id(visit, bucket), instant, 1, "1-1-1")
+    name = LogFileName(file_id(visit, storage, region, bucket), instant, 1, "1-1-1")
     ensure_partition_metadata(storage, region, instant)
     create_marker(storage, instant, region, str(name))
     content = _block(row, name)
@@ -67,9 +68,15 @@ def commit(visit: Visit, actor: Actor, storage: View, *, region: str | None = No
     heartbeat.stop(storage, instant)
 
 
-def file_id(visit: Visit, bucket: int) -> str:
-    """Of a file group that these writers use: that of a bucket, or without buckets one of their own."""
-    return f"f0e1d2c3-0000-4000-8000-{bucket:012d}-0" if visit.others.state else deterministic_file_id(bucket)
+def file_id(visit: Visit, storage: View, region: str, bucket: int) -> str:
+    """Of a file group that these writers use: that of a bucket, or without buckets one of their own that was not
+    replaced: no writer writes to a file group that readers leave out.
+    """
+    if not visit.others.state:
+        return deterministic_file_id(bucket)
+    visit.others.replaced |= visit.look(storage).instants.replaced
+    ids = (f"f0e1d2c3-0000-4000-8000-{number:012d}-0" for number in count(bucket, BUCKETS))
+    return next(each for each in ids if (region, each) not in visit.others.replaced)
 
 
 def table_schema(visit: Visit, storage: View, *, adds_column: bool = False) -> str:

@@ -34,6 +34,8 @@ class Others:
     partition_filled: bool = False
     state: bool = False
     """Whether the table has no buckets."""
+    replaced: set[tuple[str, str]] = field(default_factory=set)
+    """Partition and file id of file groups that were replaced when another writer looked."""
 
     @contextmanager
     def alone(self, what: str) -> Iterator[bool]:

@@ -14,8 +14,10 @@ from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.errors import WorkerDied
-from bucketingest.services.inline import LOOK_EVERY, TIDY_EVERY, InlineServices, ServicesState
+from bucketingest.services.inline import LOOK_EVERY, TIDY_EVERY, InlineServices
 from bucketingest.services.placement import ServicesPolicy
+from bucketingest.services.regroup.inline import InlineMerges
+from bucketingest.services.state import ServicesState
 from bucketingest.services.worker import Execute, Request, Tidy
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import TestTable, offsets
@@ -73,6 +75,8 @@ class Job:
     reports: list[ServicesState] = field(default_factory=list)
     check_lease: Callable[[], None] = lambda: None
     policy: ServicesPolicy = field(default_factory=ServicesPolicy)
+    meanwhile: Callable[[Request], None] = lambda _: None
+    """What happens while a process beside the job works."""
 
     def __post_init__(self) -> None:
         self.attempt = self.table.attempt()
@@ -80,7 +84,11 @@ class Job:
         self.rows = snapshot(self.table.storage)
 
     def services(
-        self, triggers: CompactionTriggers | None = ALL, storage: Any = None, own_storage: Any = None
+        self,
+        triggers: CompactionTriggers | None = ALL,
+        storage: Any = None,
+        own_storage: Any = None,
+        merges: InlineMerges | None = None,
     ) -> InlineServices:
         """`own_storage`: of the query's thread alone."""
         storage = storage or self.table.storage
@@ -94,12 +102,15 @@ class Job:
             start=self._start,
             tidy=tidy if self.tidies else None,
             policy=self.policy,
+            merges=merges,
             report=self.reports.append,
         )
 
     def _start(self, request: Request) -> Any:
         self.requests.append(request)
-        return Worker(request, self.dies_at)
+        worker = Worker(request, self.dies_at)
+        self.meanwhile(request)
+        return worker
 
     def pass_time(self, services: InlineServices, looks: int = 9) -> None:
         """So many looks, each with the steps that are due."""

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from bucketingest.hudi.log.reader import read_log
 from bucketingest.hudi.naming import BaseFileName, parse_data_file_name
+from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import list_data, load_file_view
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
@@ -18,8 +19,10 @@ from bucketingest.storage import Storage
 def snapshot(storage: Storage, ordering: str = "at") -> dict[str, dict[str, Any]]:
     """Record key -> row without file name. No deletes. Raises AssertionError for a key in two file groups."""
     rows: dict[str, dict[str, Any]] = {}
-    for group in load_file_view(storage, Timeline.load(storage)).groups:
-        if group.latest is None:
+    timeline = Timeline.load(storage)
+    replaced = replaced_file_groups(storage, timeline)
+    for group in load_file_view(storage, timeline).groups:
+        if group.latest is None or (group.partition_path, group.file_id) in replaced:
             continue
         merged: dict[str, dict[str, Any]] = {}
         if group.latest.base_file is not None:

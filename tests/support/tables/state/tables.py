@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.naming import BaseFileName, join
+from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.hudi.table.schema import META_COLUMNS
@@ -42,7 +43,10 @@ def amounts(table: TestTable) -> dict[str, int]:
 def groups_of_keys(table: TestTable) -> Mapping[str, set[str]]:
     """Record key -> the file ids that have it."""
     found: defaultdict[str, set[str]] = defaultdict(set)
+    replaced = replaced_file_groups(table.storage, table.timeline())
     for group in load_file_view(table.storage, table.timeline()).groups:
+        if (group.partition_path, group.file_id) in replaced:
+            continue
         for keys in keys_of_rows(table.storage, group.latest) if group.latest is not None else ():
             for key in keys.to_pylist():
                 found[key].add(group.file_id)

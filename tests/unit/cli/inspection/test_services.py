@@ -6,6 +6,8 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from bucketingest.cli.inspection.command import inspected
 from bucketingest.cli.inspection.report import ServicesReport
 from bucketingest.cli.inspection.services import OLDEST_SHOWN, Rules
@@ -13,12 +15,16 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_requested
+from bucketingest.index.assignment import planned_file_ids
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.regroup.choose import MergeTriggers
 from bucketingest.storage import Storage
 from support.jobs.commands import Command
 from support.tables.fixtures import unpack_fixture
 from support.tables.other_writers import schedule_compaction
 from support.tables.services.compactions import compact, finish, started, written
+from support.tables.services.regroupings import current_groups
+from support.tables.state.tables import state_table
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 
@@ -114,3 +120,20 @@ def test_the_limits_are_those_of_a_resource(command: Command, tmp_path: Path, re
     text = command("inspect", table, "--resource", resource_file).out
     assert "a log file of 6 h 0 min, 200 log files, or logs of 50% of the base file" in text
     assert "superseded for 2 d 0 h" in text
+
+
+def test_small_file_groups_of_a_table_with_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    table = state_table()
+    attempt = table.attempt()
+    for number in range(3):
+        attempt.run(offsets(number, number + 1), [row(f"k{number}", at=1)])
+    groups = sum(map(len, current_groups(table.storage).values()))
+    rules = Rules(merges=MergeTriggers(10**6, min_groups=groups), merges_groups=True)
+    found = services(table.storage, rules).due.small_groups
+    assert found is not None
+    assert (found.groups, found.most, found.due, found.limit, found.merged) == (groups, groups, groups, 500_000, True)
+    fewer = services(table.storage, Rules(merges=MergeTriggers(10**6, min_groups=groups + 1))).due.small_groups
+    assert fewer is not None
+    assert (fewer.groups, fewer.due, fewer.merged) == (groups, 0, False)
+    assert services(TestTable().attempt().opened.storage, rules).due.small_groups is None, "buckets have one group each"

@@ -10,7 +10,7 @@ import pytest
 
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
-from bucketingest.services.inline import ServicesState
+from bucketingest.services.state import ServicesState
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase
 from bucketingest.write.coordinator_api import MicroBatchOutcome

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from bucketingest.services.compaction.propose import LogBacklog
-from bucketingest.services.inline import ServicesState
 from bucketingest.services.placement import Home
 from bucketingest.services.pods.waiting import PodWork
+from bucketingest.services.regroup.propose import SmallGroups
+from bucketingest.services.state import ServicesState
 from bucketingest.spec.job_report import (
     CommitReport,
     InflightReport,
@@ -64,6 +65,8 @@ PROGRESS = Progress(
         pod_work=PodWork("20261121115900000", 7, 2, chunks=64, size=10**10),
         last_compaction="20261121115000000",
         last_compaction_at=AT,
+        small_groups=SmallGroups(21, 2**20, 20),
+        merged_groups=40,
     ),
     oldest_log_age=90.0,
     compacting_for=7.5,
@@ -130,6 +133,8 @@ def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest
             "lastCompaction": "20261121115000000",
             "lastCompactionAt": "2026-11-21T12:00:01Z",
             "lastFailure": "storage did not answer",
+            "smallGroups": 21,
+            "mergedGroups": 40,
             "job": {"compaction": "20261121115900000", "number": 7, "round": 2, "chunks": 64, "size": 10**10},
         },
         "rollbacks": 0,

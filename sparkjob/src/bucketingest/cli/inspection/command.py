@@ -15,7 +15,9 @@ from bucketingest.cli.inspection.report import TableReport
 from bucketingest.cli.inspection.services import Rules, services_report
 from bucketingest.cli.inspection.snapshot import read_snapshot
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.spec.fields.services import Services
+from bucketingest.services.regroup.choose import MergeTriggers
+from bucketingest.spec.fields.table import DEFAULT_TARGET_FILE_SIZE
+from bucketingest.spec.model import BucketIngestSpec
 from bucketingest.spec.quantity import parse_duration
 from bucketingest.spec.reading.load import load_file
 from bucketingest.storage import Storage, open_storage
@@ -33,7 +35,7 @@ def inspect_table(table_url: str, *, as_json: bool, instants: int, pending_limit
         limit = parse_duration(pending_limit)
     except ValueError as error:
         raise typer.BadParameter(f"--pending-limit: {error}") from error
-    rules = Rules() if resource is None else _rules(load_file(resource).spec.services)
+    rules = Rules() if resource is None else _rules(load_file(resource).spec)
     report = inspected(open_storage(table_url), rules, instants=instants, pending_limit=limit)
     if as_json:
         typer.echo(report_as_json(report))
@@ -49,5 +51,8 @@ def inspected(storage: Storage, rules: Rules, *, instants: int, pending_limit: t
     return analyse(snapshot, services, instants=instants, pending_limit=pending_limit)
 
 
-def _rules(services: Services) -> Rules:
-    return Rules(CompactionTriggers.of(services.compaction), services.clean.retain)
+def _rules(spec: BucketIngestSpec) -> Rules:
+    services, merging = spec.services, spec.services.merge_groups
+    target = spec.table.index.target_file_size or DEFAULT_TARGET_FILE_SIZE
+    merges = MergeTriggers(target, merging.small_percent, merging.min_groups)
+    return Rules(CompactionTriggers.of(services.compaction), services.clean.retain, merges, merging.enabled)

@@ -161,6 +161,24 @@ class PendingPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SmallFileGroups:
+    """File groups that are small, as each micro-batch of an index with a state leaves them."""
+
+    groups: int | None
+    """None: it cannot be known."""
+    size: int
+    """Their bytes."""
+    most: int
+    """Of one partition."""
+    due: int
+    """Those that would be merged now."""
+    limit: int
+    """Bytes below which a group is small."""
+    merged: bool
+    """Whether the resource has them merged."""
+
+
+@dataclass(frozen=True, slots=True)
 class DueServices:
     """What would be done now. None: it cannot be known, `unknown` says why."""
 
@@ -176,6 +194,8 @@ class DueServices:
     """Limit of the bytes of the log files by those of the base file."""
     retain: float
     """Seconds for which superseded files stay."""
+    small_groups: SmallFileGroups | None = None
+    """None: the table has no index with a state."""
     unknown: tuple[str, ...] = ()
 
 

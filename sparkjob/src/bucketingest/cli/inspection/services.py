@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
 from bucketingest.cli.inspection.layout import current_groups
-from bucketingest.cli.inspection.report import DueServices, PendingPlan, ServicesReport, UnmergedGroup
+from bucketingest.cli.inspection.report import (
+    DueServices,
+    PendingPlan,
+    ServicesReport,
+    SmallFileGroups,
+    UnmergedGroup,
+)
 from bucketingest.cli.inspection.snapshot import TableSnapshot
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.table.file_view import FileGroup, Group
+from bucketingest.hudi.table.table import StateRules
 from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, LOG_COMPACTION
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.archive.choose import ArchiveRules, old_writes
@@ -21,6 +29,7 @@ from bucketingest.services.clean.choose import Retention, choose
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups
 from bucketingest.services.compaction.records import OURS
+from bucketingest.services.regroup.choose import MergeTriggers, due_merges, small_groups
 from bucketingest.storage import Storage
 
 OLDEST_SHOWN: Final = 5
@@ -32,6 +41,9 @@ class Rules:
 
     triggers: CompactionTriggers = field(default_factory=CompactionTriggers)
     retain: timedelta = timedelta(hours=24)
+    merges: MergeTriggers = field(default_factory=lambda: MergeTriggers(StateRules().target_bytes))
+    merges_groups: bool = False
+    """Whether small file groups are merged at all."""
 
 
 def services_report(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> ServicesReport:
@@ -98,6 +110,7 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
     now, timeline = snapshot.now + snapshot.zone_offset, snapshot.timeline
     unknown: list[str] = []
     compaction = clean = None
+    busy: set[Group] | None = None
     try:
         busy = {*snapshot.replaced, *_in_plans(storage, snapshot)}
         compaction = len(due_groups(snapshot.view, busy, rules.triggers, now)[0])
@@ -117,7 +130,24 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
         log_files=rules.triggers.log_files,
         log_ratio=rules.triggers.log_ratio,
         retain=rules.retain.total_seconds(),
+        small_groups=_small(snapshot, busy, rules) if snapshot.has_state else None,
         unknown=tuple(unknown),
+    )
+
+
+def _small(snapshot: TableSnapshot, busy: set[Group] | None, rules: Rules) -> SmallFileGroups:
+    limit = rules.merges.small_below
+    if busy is None:
+        return SmallFileGroups(None, 0, 0, 0, limit, rules.merges_groups)
+    found = small_groups(snapshot.view, busy, rules.merges)
+    due = due_merges(snapshot.view, busy, rules.merges, sys.maxsize)
+    return SmallFileGroups(
+        groups=sum(map(len, found.values())),
+        size=sum(each.files.size for groups in found.values() for each in groups),
+        most=max(map(len, found.values()), default=0),
+        due=sum(map(len, due)),
+        limit=limit,
+        merged=rules.merges_groups,
     )
 
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from bucketingest.cli.inspection.figures import age, megabytes, new_table
-from bucketingest.cli.inspection.report import DueServices, ServicesReport
+from bucketingest.cli.inspection.report import DueServices, ServicesReport, SmallFileGroups
 
 
 def show_services(services: ServicesReport, console: Console) -> None:
@@ -45,5 +45,17 @@ def _show_due(due: DueServices, console: Console) -> None:
         f"{due.log_ratio:.0%} of the base file); clean of {clean} (superseded for {age(due.retain)}); archive of up to "
         f"{due.archive_instants:,} commits"
     )
+    if due.small_groups is not None:
+        console.print(_small(due.small_groups))
     for reason in due.unknown:
         console.print(f"[yellow]![/] {escape(reason)}", soft_wrap=True)
+
+
+def _small(small: SmallFileGroups) -> str:
+    if small.groups is None:
+        return "small file groups: unknown"
+    how = f"{small.due:,} would be merged now" + ("" if small.merged else ", if services.mergeGroups were enabled")
+    return (
+        f"small file groups (below {megabytes(small.limit)} MB): {small.groups:,} with {megabytes(small.size)} MB, "
+        f"up to {small.most:,} in a partition; {how}"
+    )

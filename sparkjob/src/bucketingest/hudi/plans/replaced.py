@@ -6,9 +6,13 @@ Hudi's insert_overwrite, delete_partition and clustering replace whole file grou
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
 from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, Instant
-from bucketingest.hudi.timeline.ocf import read_record
+from bucketingest.hudi.timeline.ocf import read_record, write_record
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.storage.interface import Storage
 
 
@@ -43,3 +47,26 @@ def replaced_by(storage: Storage, instant: Instant) -> frozenset[tuple[str, str]
     record = read_record(storage.get(path), path)
     groups = (record.get("partitionToReplaceFileIds") or {}).items()
     return frozenset((partition_path, file_id) for partition_path, file_ids in groups for file_id in file_ids)
+
+
+def replacing_commit(
+    stats: Iterable[WriteStat], replaced: Iterable[tuple[str, str]], extra: Mapping[str, str], operation_type: str
+) -> bytes:
+    """Content of the completed file of a replacecommit: the files that it wrote, and the (partition path, file id) that
+    nobody reads from then on. Equal contents give equal bytes.
+    """
+    written: defaultdict[str, list[object]] = defaultdict(list)
+    for stat in stats:
+        written[stat.partition_path or ""].append(stat.to_avro())
+    gone: defaultdict[str, list[str]] = defaultdict(list)
+    for partition_path, file_id in sorted(replaced):
+        gone[partition_path].append(file_id)
+    record = {
+        "partitionToWriteStats": written,
+        "compacted": False,
+        "extraMetadata": dict(extra),
+        "version": 1,
+        "operationType": operation_type,
+        "partitionToReplaceFileIds": gone,
+    }
+    return write_record("HoodieReplaceCommitMetadata", record)

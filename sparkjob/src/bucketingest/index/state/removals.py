@@ -18,14 +18,19 @@ _PIECE: Final = 1 << 20
 
 
 def write_removals(
-    slices: Sequence[RunSlice], stale: Collection[str], folder: pathlib.Path, table_id: bytes
+    slices: Sequence[RunSlice],
+    stale: Collection[str],
+    folder: pathlib.Path,
+    table_id: bytes,
+    *,
+    now: Sequence[RunSlice] = (),
 ) -> list[NewFile]:
     """Runs, newer than all of `slices`, in which the keys of the stale file groups are in no group.
 
-    slices: the partition's, newest first, of one generation. stale: file ids. The keys that these groups have
-    now must be in runs that are newer still.
+    slices: the partition's, newest first, of one generation. stale: file ids. now: what is newer still, with the keys
+    that these groups have now, and those that are in other groups since: they need no removal.
     """
-    before = PartitionLookUp.of(slices)
+    before, after = PartitionLookUp.of(slices), PartitionLookUp.of(now)
     is_stale = np.array([file_id in stale for file_id in before.groups], np.bool_)
     files = []
     for each in slices:
@@ -36,6 +41,7 @@ def write_removals(
                 # A newer run may have the key in another group, where it stays.
                 removed = found != UNKNOWN
                 removed[removed] = is_stale[found[removed]]
+                removed &= after.find(keys) == UNKNOWN
                 if removed.any():
                     writer.add(Entries.of(keys.take(np.flatnonzero(removed)), NO_GROUP))
             if writer.count:

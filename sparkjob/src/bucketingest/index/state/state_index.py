@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from bucketingest.hudi.table.file_view import FileGroup
+from bucketingest.hudi.table.file_view import FileGroup, FileSlice
 from bucketingest.index.errors import StateError
 from bucketingest.index.state.coverage import CoveredSlice, Difference, PartitionState, difference
 from bucketingest.index.state.loading import Loaded, Loader
@@ -89,14 +89,14 @@ class StateIndex:
         """
         known = self.manifest.partitions.get(partition_path)
         found = difference(known.covered if known else {}, groups)
-        if known is not None and 2 * len(found.stale) > len(known.covered):
+        slices = {file_id: group.latest for file_id, group in groups.items() if group.latest is not None}
+        if known is not None and _is_mostly_new(known, found, slices):
             log.info("partition of the state loaded anew", extra={"partition": partition_path, **_counts(found)})
             self._forget(partition_path)
             known, found = None, difference({}, groups)
         if known is not None and not found.read and not found.gone:
             return _NOTHING
         generation = known.generation if known is not None else self.manifest.next_generation
-        slices = {file_id: group.latest for file_id, group in groups.items() if group.latest is not None}
         self.local.folder.mkdir(parents=True, exist_ok=True)
         loader = Loader(self.store.storage, self.store.hasher, self.store.table_id, self.local.folder)
         loaded = loader.load(
@@ -109,13 +109,22 @@ class StateIndex:
             report_duplicates=report_duplicates,
         )
         self._loaded_keys += loaded.entries
+        for digest, file in loaded.runs:
+            self.store.put_run(digest, file)
         files = [*loaded.runs]
         if found.stale:
             # After the keys that these groups have now: of two entries the first one counts.
-            slices_before = self._slices(partition_path, generation)
-            files += write_removals(slices_before, set(found.stale), self.local.folder, self.store.table_id)
-        for digest, file in files:
-            self.store.put_run(digest, file)
+            now = [self.local.get(digest, self.store.get_run) for digest, _ in loaded.runs]
+            removals = write_removals(
+                self._slices(partition_path, generation),
+                set(found.stale),
+                self.local.folder,
+                self.store.table_id,
+                now=[run.slices[partition_path] for run in now if partition_path in run.slices],
+            )
+            for digest, file in removals:
+                self.store.put_run(digest, file)
+            files += removals
         before = known.covered if known is not None else {}
         covered = {file_id: each for file_id, each in before.items() if file_id not in found.gone}
         covered |= {file_id: CoveredSlice.of(slices[file_id]) for file_id in found.read}
@@ -163,6 +172,14 @@ class StateIndex:
     def _forget(self, partition_path: str) -> None:
         self.manifest = self.manifest.without(partition_path)
         self._look_ups.pop(partition_path, None)
+
+
+def _is_mostly_new(known: PartitionState, found: Difference, slices: Mapping[str, FileSlice]) -> bool:
+    """Whether most of the partition's groups are new or gone, and most of its bytes must be read: then all are read.
+    When small groups are merged, many are gone, and little must be read.
+    """
+    read = sum(slices[file_id].size for file_id in found.read)
+    return 2 * len(found.stale) > len(known.covered) and 2 * read >= sum(each.size for each in slices.values())
 
 
 def _counts(found: Difference) -> dict[str, int]:

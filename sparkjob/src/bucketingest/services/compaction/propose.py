@@ -12,8 +12,8 @@ from bucketingest.hudi.history.archived import archived_completion_times, archiv
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileView, Group, load_file_view
-from bucketingest.hudi.table.schema import avro_to_arrow, schema_json, with_meta_columns
-from bucketingest.hudi.table.table import load_table
+from bucketingest.hudi.table.schema import AvroSchema, avro_to_arrow, schema_json, with_meta_columns
+from bucketingest.hudi.table.table import HoodieTable, load_table
 from bucketingest.hudi.timeline.instant import CLEAN, CLUSTERING, COMPACTION, DELTA_COMMIT, LOG_COMPACTION, SAVEPOINT
 from bucketingest.hudi.timeline.instant_time import AHEAD_MAX, next_instant_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
@@ -93,6 +93,48 @@ def services_of(timeline: Timeline) -> frozenset[tuple[str, str]]:
     return frozenset(i.key for i in timeline.instants if i.action not in _DO_NOT_COUNT)
 
 
+@dataclass(frozen=True, slots=True)
+class TableNow:
+    """A table that has columns, at one moment."""
+
+    table: HoodieTable
+    timeline: Timeline
+    schema: AvroSchema
+    """Without meta columns."""
+    view: FileView
+    replaced: frozenset[Group]
+    busy: frozenset[Group]
+    """File groups that no table service may take: replaced ones, those in a pending one, and those with a log file
+    whose place nobody knows.
+    """
+
+    @classmethod
+    def load(cls, storage: Storage) -> Self | None:
+        """Look at the whole table; None before its first commit.
+
+        Raises UnsupportedTable for a table that only Hudi can compact, and what reading a table raises.
+        """
+        table = load_table(storage)
+        timeline = Timeline.load(storage)
+        schema = stored_schema(table, timeline)
+        if schema is None:
+            return None
+        merge_rules(table, avro_to_arrow(with_meta_columns(schema)))  # refuses the table early
+        view = load_file_view(storage, timeline)
+        replaced = replaced_file_groups(storage, timeline)
+        busy = frozenset((*replaced, *_busy(storage, timeline), *_unplaced(storage, timeline, view)))
+        return cls(table, timeline, schema, view, replaced, busy)
+
+    def times(self, storage: Storage) -> set[str]:
+        """Every time that anybody has used."""
+        return {*self.timeline.times, *archived_times(storage), *_claimed(storage)}
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Request times of the write instants that have completed."""
+        return frozenset(instant.request_time for instant in self.timeline.completed_commits)
+
+
 def propose(
     storage: Storage,
     triggers: CompactionTriggers,
@@ -106,30 +148,29 @@ def propose(
 
     Raises UnsupportedTable for a table that only Hudi can compact, ClockError, and what reading a table raises.
     """
-    table = load_table(storage)
-    timeline = Timeline.load(storage)
-    schema = stored_schema(table, timeline)
-    if schema is None:
+    found = TableNow.load(storage)
+    if found is None:
         return Look(LogBacklog(), None)
-    merge_rules(table, avro_to_arrow(with_meta_columns(schema)))  # refuses the table early
-    view = load_file_view(storage, timeline)
-    replaced = replaced_file_groups(storage, timeline)
-    others = (
-        () if only is None else (g for each in view.groups if (g := (each.partition_path, each.file_id)) not in only)
-    )
-    busy = frozenset((*skipped, *others, *replaced, *_busy(storage, timeline), *_unplaced(storage, timeline, view)))
-    due, left_out = due_groups(view, busy, triggers, now)
+    if only is not None:
+        places = ((each.partition_path, each.file_id) for each in found.view.groups)
+        skipped = {*skipped, *(each for each in places if each not in only)}
+    return propose_for(storage, found, triggers, now, skipped)
+
+
+def propose_for(
+    storage: Storage, found: TableNow, triggers: CompactionTriggers, now: datetime, skipped: Collection[Group] = ()
+) -> Look:
+    """The same for a table that was looked at."""
+    due, left_out = due_groups(found.view, found.busy.union(skipped), triggers, now)
     chosen = _limited(due)
-    backlog = LogBacklog.of(view, replaced)
+    backlog = LogBacklog.of(found.view, found.replaced)
     if not chosen:
         return Look(backlog, None)
     beyond = due[len(chosen) :]
     plan = plan_of(chosen, [*left_out, *(each.operation.group for each in beyond)], {OURS: "1"})
-    times = {*timeline.times, *archived_times(storage), *_claimed(storage)}
-    compaction = next_instant_time(now - _BEHIND, times, AHEAD_MAX + _BEHIND)
-    known = frozenset(instant.request_time for instant in timeline.completed_commits)
-    record = PlanRecord.of(compaction, schema_json(schema), MERGE_VERSION, known, plan)
-    return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(timeline)))
+    compaction = next_instant_time(now - _BEHIND, found.times(storage), AHEAD_MAX + _BEHIND)
+    record = PlanRecord.of(compaction, schema_json(found.schema), MERGE_VERSION, found.known, plan)
+    return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(found.timeline)))
 
 
 def _limited(due: list[Due]) -> list[Due]:

@@ -72,8 +72,26 @@ def merge_slice(
 
     Raises CorruptLog, and UnsupportedTable for blocks that only Hudi can merge.
     """
-    logs = LogRecords(storage, files.log_files, rules, files.newest_instant)
-    outcome = decide(storage, files.base_file, logs, limits)
+    return merge_slices(storage, [files], rules, file_name=file_name, to=to, digest=digest, limits=limits)
+
+
+def merge_slices(
+    storage: Storage,
+    slices: Sequence[SliceInput],
+    rules: MergeRules,
+    *,
+    file_name: str,
+    to: pathlib.Path,
+    digest: str = "",
+    limits: Limits = DEFAULT_LIMITS,
+) -> MergeStatistics:
+    """The same for the slices of several file groups, which have no key in common: one after the other, so that memory
+    does not grow with their number but by a byte for each row.
+    """
+    decided = []
+    for files in slices:
+        logs = LogRecords(storage, files.log_files, rules, files.newest_instant)
+        decided.append((files, logs, decide(storage, files.base_file, logs, limits)))
     # What the keys took is given back before rows take as much.
     pa.default_memory_pool().release_unused()
     with BaseFileWriter(
@@ -82,15 +100,23 @@ def merge_slice(
         file_name,
         row_group_rows=limits.row_group_rows,
         row_group_bytes=limits.row_group_bytes,
-        filtered_keys=outcome.rows if rules.bloom_filter else None,
+        filtered_keys=sum(outcome.rows for *_, outcome in decided) if rules.bloom_filter else None,
     ) as out:
-        if files.base_file is not None:
-            _write_base(storage, files.base_file, outcome.replaced, out, limits)
-        for rows in logs.rows(outcome.rows_to_write):
-            out.write(rows)
+        for files, logs, outcome in decided:
+            if files.base_file is not None:
+                _write_base(storage, files.base_file, outcome.replaced, out, limits)
+            for rows in logs.rows(outcome.rows_to_write):
+                out.write(rows)
         out.flush()
-        counts = outcome.inserts, outcome.updates, outcome.deletes
-        done = MergeStatistics(out.rows, *counts, logs.total, logs.blocks, logs.size_bytes)
+        done = MergeStatistics(
+            out.rows,
+            sum(outcome.inserts for *_, outcome in decided),
+            sum(outcome.updates for *_, outcome in decided),
+            sum(outcome.deletes for *_, outcome in decided),
+            sum(logs.total for _, logs, _ in decided),
+            sum(logs.blocks for _, logs, _ in decided),
+            sum(logs.size_bytes for _, logs, _ in decided),
+        )
         out.finish({_STATISTICS: json.dumps(asdict(done)), _DIGEST: digest})
     return done
 

@@ -72,6 +72,31 @@ class Clean(SpecModel):
     )
 
 
+class MergeGroups(SpecModel):
+    """When small file groups of a partition become one, in a table with table.index.type state."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Whether they are merged. Each micro-batch makes a new file group in each partition that gets new "
+        "keys; else these stay as small as they were made.",
+    )
+    small_percent: Whole = Field(
+        default=50,
+        alias="smallPercent",
+        description="Part of table.index.targetFileSize below which a file group is small, in percent.",
+        ge=1,
+        le=90,
+    )
+    min_groups: Whole = Field(
+        default=10,
+        alias="minGroups",
+        description="Number of small file groups of about the same size that are merged. Fewer are merged if together "
+        "they reach the target size.",
+        ge=2,
+        le=1000,
+    )
+
+
 class Services(SpecModel):
     """Table services: what Hudi's own jobs would otherwise do beside the pipeline."""
 
@@ -83,6 +108,11 @@ class Services(SpecModel):
         "cleans. off: nothing; use it where Hudi's own table services run.",
     )
     compaction: Compaction = Field(default=Compaction(), description="When log files are merged into base files.")
+    merge_groups: MergeGroups = Field(
+        default=MergeGroups(),
+        alias="mergeGroups",
+        description="When small file groups are merged; only in a table with table.index.type state.",
+    )
     clean: Clean = Field(default=Clean(), description="How long superseded files stay.")
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant_time import parse_time
-from bucketingest.services.inline import ServicesState
+from bucketingest.services.state import ServicesState
 from bucketingest.stream.report.lag import Lag, parse_offsets, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, latency
 from bucketingest.stream.report.rate import Rate

@@ -73,6 +73,8 @@ def _services(resource: BucketIngest, now: Progress) -> ServicesReport | None:
         last_compaction=services.last_compaction,
         last_compaction_at=services.last_compaction_at,
         last_failure=services.last_failure,
+        small_groups=None if services.small_groups is None else services.small_groups.groups,
+        merged_groups=services.merged_groups,
         job=_work(services.pod_work),
     )
 

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
-from bucketingest.services.inline import ServicesState
+from bucketingest.services.state import ServicesState
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Phase, Progress
 

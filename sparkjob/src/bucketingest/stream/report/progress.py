@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from bucketingest.index.state.summary import StateSummary
-from bucketingest.services.inline import ServicesState
+from bucketingest.services.state import ServicesState
 from bucketingest.write.coordinator_api import Commit
 
 BUSIEST: Final = 20

@@ -1,0 +1,121 @@
+"""Proposes a merge of small file groups: plans what is due on a table that was looked at. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from bucketingest.hudi.rollback.rollback import rollback_targets
+from bucketingest.hudi.table.file_view import Group
+from bucketingest.hudi.table.schema import schema_json
+from bucketingest.hudi.timeline.instant_time import format_time, newest_time, parse_time
+from bucketingest.index.assignment.plan import new_file_id
+from bucketingest.index.state.store import keeps_state
+from bucketingest.services.compaction.propose import TableNow
+from bucketingest.services.regroup.choose import MergeTriggers, Small, due_merges, small_groups
+from bucketingest.services.regroup.journal import MergeJournal
+from bucketingest.services.regroup.records import MergedSlice, MergePlan, NewGroup
+from bucketingest.storage import Storage
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_TRIES_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SmallGroups:
+    """How many file groups are small."""
+
+    groups: int = 0
+    size: int = 0
+    """Their bytes."""
+    most: int = 0
+    """Of one partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeLook:
+    """What a look at the table found."""
+
+    small: SmallGroups
+    plan: MergePlan | None
+    """The merge that is due; None if nothing is."""
+
+
+def count_small(found: TableNow, triggers: MergeTriggers) -> SmallGroups:
+    """The small file groups that may be merged."""
+    counted = small_groups(found.view, found.busy, triggers).values()
+    sizes = [[each.files.size for each in groups] for groups in counted]
+    return SmallGroups(sum(map(len, sizes)), sum(map(sum, sizes)), max(map(len, sizes), default=0))
+
+
+def propose_merge(
+    storage: Storage,
+    found: TableNow,
+    triggers: MergeTriggers,
+    *,
+    resting: Collection[Group] = (),
+    size_max: int,
+) -> MergeLook:
+    """Plan the merge that is due. `resting`: file groups that are left as they are; `size_max`: bytes to merge.
+
+    Only a table whose keys are looked up in a state: a bucket has one file group. Raises NewerFormat, and what reading
+    a table raises.
+    """
+    if not keeps_state(found.table):
+        return MergeLook(SmallGroups(), None)
+    due = due_merges(found.view, found.busy.union(resting), triggers, size_max)
+    small = count_small(found, triggers)
+    instant = _instant(storage, found) if due else None
+    if instant is None:
+        return MergeLook(small, None)
+    new_groups = tuple(_new_group(each, instant, number) for number, each in enumerate(due))
+    plan = MergePlan(instant, schema_json(found.schema), found.known, found.timeline.first_active, new_groups)
+    return MergeLook(small, plan)
+
+
+def _instant(storage: Storage, found: TableNow) -> str | None:
+    used = found.times(storage) | rollback_targets(storage, found.timeline)
+    return free_time(found.timeline.first_active, used, newest_merge(storage))
+
+
+def free_time(first_active: str | None, times: Collection[str], before: str | None) -> str | None:
+    """A request time for a merge: unused, and before the newest one that is known, so that no instant that begins while
+    the merge is not on the timeline can take it. None: wait for the next instant. Pure.
+
+    Nor an older merge's, whose files may come late: `before` is that of the newest merge. `first_active`: older ones
+    count as archived.
+    """
+    newest = newest_time(times)
+    if newest is None or first_active is None:
+        return None
+    least = max(first_active, before or "")
+    for back in range(1, _TRIES_MAX):
+        time = format_time(parse_time(newest) - back * _MILLISECOND)
+        if time <= least:
+            return None
+        if time not in times:
+            return time
+    return None
+
+
+def newest_merge(storage: Storage) -> str | None:
+    """Request time of the newest merge; None before the first. Raises NewerFormat and InvalidTable."""
+    journal = MergeJournal(storage)
+    plans = (journal.plan(number) for number in reversed(journal.numbers()))
+    return next((plan.instant for plan in plans if plan is not None), None)
+
+
+def _new_group(merged: tuple[Small, ...], instant: str, number: int) -> NewGroup:
+    partition_path = merged[0].partition_path
+    slices = tuple(
+        MergedSlice(
+            each.file_id,
+            None if each.files.base_file is None else str(each.files.base_file.name),
+            tuple(str(log.name) for log in each.files.log_files),
+            each.files.size,
+        )
+        for each in merged
+    )
+    return NewGroup(partition_path, new_file_id("merge", instant, 0, partition_path, number), slices)

@@ -1,0 +1,58 @@
+"""What table services see and do, for those who report it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bucketingest.hudi.timeline.instant_time import parse_time
+from bucketingest.services.compaction.propose import LogBacklog
+from bucketingest.services.placement import Home
+from bucketingest.services.pods.waiting import PodWork
+from bucketingest.services.regroup.propose import SmallGroups
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesState:
+    """What table services see and do; totals since the start of the job."""
+
+    backlog: LogBacklog | None = None
+    """As of the last look at the table; None before the first."""
+    compacting: str | None = None
+    """Request time of the compaction that is pending."""
+    compactions: int = 0
+    """Compactions that were completed."""
+    cleaned_files: int = 0
+    """Files that cleans deleted."""
+    archived_instants: int = 0
+    """Instants that were taken off the active timeline."""
+    failures: int = 0
+    """Steps that failed, each tried again."""
+    last_failure: str | None = None
+    """Why the newest of them failed."""
+    home: Home | None = None
+    """Where the newest compaction is merged; None before the first, and while they are left to Hudi."""
+    why: str | None = None
+    """Why there, or why they are left to Hudi."""
+    pod_work: PodWork | None = None
+    """What pods are wanted for now."""
+    last_compaction: str | None = None
+    """Request time of the newest compaction that was completed."""
+    last_compaction_at: datetime | None = None
+    """When that was noticed."""
+
+    small_groups: SmallGroups | None = None
+    """As of the last look at a table whose small file groups are merged; None before it, and where they stay."""
+    group_merges: int = 0
+    """Merges of file groups that were committed."""
+    merged_groups: int = 0
+    """File groups whose place new ones took."""
+
+    def oldest_log_age(self, now: datetime) -> float | None:
+        """Seconds since the request of the oldest log file's instant; None without log files."""
+        oldest_at = None if self.backlog is None else self.backlog.oldest_at
+        return None if oldest_at is None else max(now - oldest_at, timedelta()).total_seconds()
+
+    def compacting_for(self, now: datetime) -> float | None:
+        """Seconds since the request time of the pending compaction; None without one."""
+        return max(now - parse_time(self.compacting), timedelta()).total_seconds() if self.compacting else None

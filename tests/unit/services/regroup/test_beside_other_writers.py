@@ -1,0 +1,253 @@
+"""A merge of file groups that others write to meanwhile: nothing of what they wrote is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, RESTORE
+from bucketingest.hudi.timeline.timeline import create_requested, path_of
+from bucketingest.services.compaction.records import End
+from bucketingest.services.errors import MergeInDoubt, PlanOutdated
+from bucketingest.services.regroup.journal import MergeJournal
+from bucketingest.services.regroup.records import MergeEnd
+from bucketingest.storage import StorageUnavailable
+from support.storage.crashing_storage import Crash
+from support.storage.passing_storage import PassingStorage
+from support.tables.clusterings import request_clustering
+from support.tables.other_writers import next_time, replace_file_groups, roll_back_completed
+from support.tables.services.compactions import compact
+from support.tables.services.regroupings import made, merge_groups, merge_holder, planned
+from support.tables.services.snapshot import snapshot
+from support.tables.state.tables import amounts, insert_by_another
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import row
+from unit.services.regroup.conftest import Scattered
+
+
+def replacecommits(table: TestTable) -> int:
+    return sum(each.action == REPLACE_COMMIT for each in table.timeline().instants)
+
+
+def test_an_update_of_ours_meanwhile_leaves_the_groups_as_they_are(given: Scattered) -> None:
+    holder, number = made(given.storage)
+    groups = given.groups
+    given.table.attempt().run(offsets(8, 9), [row("k1", amount=9, at=9)])
+    ended = holder.commit(number)
+    assert (ended.end, ended.new_groups) == (MergeEnd.VOID, 0)
+    assert ended.kept == {("eu", file_id) for file_id in groups["eu"]}
+    assert given.groups == groups
+    assert amounts(given.table)["k1"] == 9
+    assert replacecommits(given.table) == 0
+    given.rows = snapshot(given.storage)
+    given.unchanged()
+    assert merge_groups(given.storage).end is MergeEnd.COMPLETED
+    given.unchanged()
+
+
+def test_new_groups_whose_old_ones_are_as_they_were_are_committed(given: Scattered) -> None:
+    attempt = given.table.attempt()
+    attempt.run(offsets(8, 9), [row("u1", region="us", at=4)])
+    given.rows = snapshot(given.storage)
+    holder, number = made(given.storage)
+    before = given.groups
+    attempt.run(offsets(9, 10), [row("u1", region="us", amount=9, at=9)])
+    ended = holder.commit(number)
+    assert (ended.end, ended.new_groups) == (MergeEnd.COMPLETED, 1)
+    assert ended.kept == {("us", file_id) for file_id in before["us"]}
+    assert given.groups["us"] == before["us"]
+    assert amounts(given.table)["u1"] == 9
+    given.rows = snapshot(given.storage)
+    given.unchanged()
+
+
+def test_a_new_group_of_another_instant_is_in_nobodys_way(given: Scattered) -> None:
+    holder, number = made(given.storage)
+    given.table.attempt().run(offsets(8, 9), [row("new", at=9)])
+    assert holder.commit(number).end is MergeEnd.COMPLETED
+    given.rows = snapshot(given.storage)
+    given.unchanged()
+
+
+def cluster(given: Scattered) -> None:
+    file_id = min(given.groups["eu"])
+    request_clustering(given.storage, next_time(given.table), [("eu", file_id)])
+
+
+def delete_partition(given: Scattered) -> None:
+    replace_file_groups(given.table, {"eu": sorted(given.groups["eu"])})
+
+
+def start_a_write(given: Scattered) -> None:
+    create_requested(given.storage, next_time(given.table))
+
+
+def start_a_restore(given: Scattered) -> None:
+    create_requested(given.storage, next_time(given.table), RESTORE)
+
+
+def restore(given: Scattered) -> None:
+    given.storage.delete(path_of(given.table.timeline().completed_commits[-1]))
+
+
+def archive_the_oldest(given: Scattered) -> None:
+    oldest = given.table.timeline().instants[0].request_time
+    for info in list(given.storage.list(".hoodie/timeline")):
+        if info.path.rpartition("/")[2].startswith(oldest):
+            given.storage.delete(info.path)
+
+
+def take_its_time(given: Scattered) -> None:
+    plan = MergeJournal(given.storage).plan(1)
+    assert plan is not None
+    create_requested(given.storage, plan.instant)
+
+
+def roll_it_back(given: Scattered) -> None:
+    plan = MergeJournal(given.storage).plan(1)
+    assert plan is not None
+    roll_back_completed(given.table, plan.instant)
+
+
+def lose_a_file(given: Scattered) -> None:
+    plan = MergeJournal(given.storage).plan(1)
+    assert plan is not None
+    given.storage.delete(plan.paths[0])
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        cluster,
+        delete_partition,
+        start_a_write,
+        start_a_restore,
+        restore,
+        archive_the_oldest,
+        take_its_time,
+        roll_it_back,
+        lose_a_file,
+    ],
+)
+def test_what_makes_a_merge_void(given: Scattered, happens: Callable[[Scattered], None]) -> None:
+    holder, number = made(given.storage)
+    plan = MergeJournal(given.storage).plan(number)
+    assert plan is not None
+    before = replacecommits(given.table)
+    happens(given)
+    happened = replacecommits(given.table) - before
+    ended = holder.commit(number)
+    assert (ended.end, ended.replaced) == (MergeEnd.VOID, frozenset())
+    assert replacecommits(given.table) - before == happened
+    assert not any(map(given.storage.exists, plan.paths))
+
+
+def test_a_compaction_meanwhile(given: Scattered) -> None:
+    holder, number = made(given.storage)
+    assert compact(given.storage) == [End.COMPLETED]
+    assert holder.commit(number).end is MergeEnd.VOID
+    given.unchanged()
+
+
+class Paused(PassingStorage):
+    """Something happens before its process creates an object whose path ends so."""
+
+    def __init__(self, inner: PassingStorage | object, suffix: str, happens: Callable[[], object]) -> None:
+        super().__init__(inner)  # type: ignore[arg-type]
+        self._suffix, self._happens = suffix, happens
+
+    def _change(self, path: str, act: Callable[[], None]) -> None:
+        if path.endswith(self._suffix):
+            self._suffix = "//"
+            self._happens()
+        act()
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["ours alone", "beside another writer"])
+@pytest.mark.parametrize("suffix", ["/decision", ".replacecommit.requested", ".replacecommit"])
+def test_a_paused_process_cannot_complete_it_after_the_next_start(given: Scattered, suffix: str, others: bool) -> None:
+    """It has lost the lease, and goes on after others have written to the old groups."""
+
+    def next_start() -> None:
+        if others:
+            insert_by_another(given.table, [row("k9", at=9)], file_id=min(given.groups["eu"]))
+        merge_holder(given.storage).settle()
+        given.table.attempt().run(offsets(8, 9), [row("k1", amount=9, at=9)])
+
+    paused = Paused(given.storage, suffix, next_start)
+    _, number = made(given.storage)
+    with suppress(MergeInDoubt):
+        merge_holder(paused).commit(number)
+    assert amounts(given.table)["k1"] == 9
+    assert ("k9" in amounts(given.table)) is others
+    given.rows = snapshot(given.storage)
+    given.unchanged()
+
+
+def test_an_undone_merge_stays_undone_whoever_comes_late(given: Scattered) -> None:
+    """Another writer without a lock comes between the last look and the completed file."""
+
+    def insert() -> None:
+        file_id = min(given.groups["eu"])
+        insert_by_another(given.table, [row("k9", amount=4, at=9)], file_id=file_id)
+
+    before = given.groups
+    _, number = made(given.storage)
+    ended = merge_holder(Paused(given.storage, ".replacecommit", insert)).commit(number)
+    assert ended.end is MergeEnd.VOID
+    assert given.groups == before
+    assert "k9" in snapshot(given.storage)
+    decided = MergeJournal(given.storage).decision(number)
+    assert decided is not None
+    (path,) = [path for path in given.table.completed() if path.endswith(".replacecommit")]
+    assert given.storage.get(path) != decided.content
+    assert merge_holder(given.storage).settle() is None
+
+
+class FailsAt(PassingStorage):
+    def __init__(self, inner: object, suffix: str) -> None:
+        super().__init__(inner)  # type: ignore[arg-type]
+        self._suffix = suffix
+
+    def _change(self, path: str, act: Callable[[], None]) -> None:
+        if path.endswith(self._suffix):
+            raise StorageUnavailable(path)
+        act()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "doubt"), [("/decision", False), (".replacecommit.requested", True), (".replacecommit", True)]
+)
+def test_a_failure_after_the_decision_ends_the_job(given: Scattered, suffix: str, doubt: bool) -> None:
+    _, number = made(given.storage)
+    with pytest.raises(MergeInDoubt if doubt else StorageUnavailable):
+        merge_holder(FailsAt(given.storage, suffix)).commit(number)
+    ended = merge_holder(given.storage).settle()
+    assert ended is not None
+    assert ended.end is (MergeEnd.COMPLETED if doubt else MergeEnd.VOID)
+    given.unchanged()
+    given.goes_on()
+
+
+def test_a_second_merge_waits_for_the_first(given: Scattered) -> None:
+    plan = planned(given.storage)
+    assert plan is not None
+    merge_holder(given.storage).begin(plan)
+    with pytest.raises(PlanOutdated, match="has not ended"):
+        merge_holder(given.storage).begin(plan)
+
+
+def test_a_lost_lease_decides_nothing(given: Scattered) -> None:
+    _, number = made(given.storage)
+
+    def lost() -> None:
+        raise Crash
+
+    holder = merge_holder(given.storage, utc_now)
+    holder._check_lease = lost
+    with pytest.raises(Crash):
+        holder.commit(number)
+    assert MergeJournal(given.storage).decision(number) is None

@@ -1,0 +1,68 @@
+"""A merge of file groups, and a crash at any of its changes: the next start ends it before it writes, and no row is
+lost or doubled.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from bucketingest.services.regroup.records import MergeEnd
+from support.storage.crashing_storage import Crash, CrashingStorage
+from support.tables.services.regroupings import merge_groups, merge_holder, planned
+from support.tables.services.snapshot import snapshot
+from unit.services.regroup.conftest import Scattered, scattered
+
+
+def test_the_groups_of_a_partition_become_one_with_the_same_rows(given: Scattered) -> None:
+    before = given.groups
+    ended = merge_groups(given.storage)
+    assert (ended.end, ended.new_groups, ended.kept) == (MergeEnd.COMPLETED, 1, frozenset())
+    assert ended.replaced == {("eu", file_id) for file_id in before["eu"]}
+    after = given.groups
+    assert after["us"] == before["us"], "a single group stays"
+    assert len(after["eu"]) == 1
+    assert after["eu"].isdisjoint(before["eu"])
+    given.unchanged()
+    assert planned(given.storage) is None
+    given.goes_on()
+
+
+@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
+def test_a_crash_at_any_change_is_ended_by_the_next_start(after_effect: bool) -> None:
+    dies_at, died, ends = 0, True, set()
+    while died:
+        its = scattered()
+        crashing = CrashingStorage(its.storage, dies_at, after_effect=after_effect)
+        with suppress(Crash):
+            merge_groups(crashing)
+        died = crashing.dead
+        assert snapshot(its.storage) == its.rows, dies_at
+        ended = merge_holder(its.storage).settle()
+        ends.add(None if ended is None else ended.end)
+        its.unchanged()
+        assert merge_holder(its.storage).settle() is None
+        its.goes_on()
+        assert planned(its.storage) is not None
+        assert merge_groups(its.storage).end is MergeEnd.COMPLETED
+        dies_at += 1
+    assert dies_at > 9
+    assert ends == {None, MergeEnd.VOID, MergeEnd.COMPLETED}
+
+
+@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
+def test_a_crash_while_a_crash_is_ended(after_effect: bool) -> None:
+    for first in (3, 5, 8):
+        dies_at, died = 0, True
+        while died:
+            its = scattered()
+            with suppress(Crash):
+                merge_groups(CrashingStorage(its.storage, first, after_effect=after_effect))
+            crashing = CrashingStorage(its.storage, dies_at, after_effect=after_effect)
+            with suppress(Crash):
+                merge_holder(crashing).settle()
+            died = crashing.dead
+            merge_holder(its.storage).settle()
+            its.unchanged()
+            dies_at += 1

@@ -1,0 +1,141 @@
+"""The base file that takes the place of several: its rows, what cannot be merged, and when nobody waits for it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pyarrow.parquet as pq
+import pytest
+
+from bucketingest.hudi.base.bloom_filter import FOOTER_KEY
+from bucketingest.hudi.errors import InvalidTable
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.services.compaction.records import Decided
+from bucketingest.services.errors import NewerFormat, RoundEnded
+from bucketingest.services.regroup.choose import MergeTriggers
+from bucketingest.services.regroup.execute import DEADLINE_SECONDS, make_base_files
+from bucketingest.services.regroup.journal import MergeJournal
+from bucketingest.services.regroup.records import MergeEnd, MergePlan
+from bucketingest.storage import Storage
+from support.storage.passing_storage import PassingStorage
+from support.tables.services.regroupings import PAIRS, merge_groups, merge_holder, planned
+from support.tables.services.snapshot import snapshot
+from support.tables.state.tables import insert_by_another, state_table
+from support.tables.table_runs import offsets
+from support.tables.write_plans import WITH_DELETES, row
+from unit.services.regroup.conftest import Scattered
+
+
+def begun(storage: Storage, triggers: MergeTriggers = PAIRS) -> tuple[int, MergePlan]:
+    plan = planned(storage, triggers)
+    assert plan is not None
+    return merge_holder(storage).begin(plan), plan
+
+
+def test_the_base_file_has_each_key_once_as_hudis_bloom_index_needs_it(given: Scattered) -> None:
+    number, plan = begun(given.storage)
+    make_base_files(given.storage, number)
+    (path,) = plan.paths
+    file = pq.ParquetFile(io.BytesIO(given.storage.get(path)))
+    rows = file.read().to_pylist()
+    assert sorted(each["_hoodie_record_key"] for each in rows) == ["k0", "k1", "k2", "k3", "k4"]
+    assert {each["_hoodie_file_name"] for each in rows} == {path.rpartition("/")[2]}
+    assert FOOTER_KEY.encode() in (file.metadata.metadata or {})
+    (result,) = MergeJournal(given.storage).results(number) or ()
+    assert result.stat is not None
+    assert (result.stat.num_writes, result.stat.num_inserts) == (5, 0), "no new keys: they are not counted as expected"
+    assert result.stat.file_size_in_bytes == given.storage.head(path).size
+
+
+def test_rows_keep_the_times_of_their_commits(given: Scattered) -> None:
+    """Incremental readers take the rows of a commit by these."""
+    before = {key: each["_hoodie_commit_time"] for key, each in given.rows.items()}
+    merge_groups(given.storage)
+    assert {key: each["_hoodie_commit_time"] for key, each in snapshot(given.storage).items()} == before
+    assert len(set(before.values())) == 3
+
+
+def delete(given: Scattered, key: str) -> None:
+    given.table.attempt().run(offsets(8, 9), [row(key, at=9, deleted=True)], schema=WITH_DELETES)
+
+
+def test_a_deleted_key_is_gone_and_can_come_back(given: Scattered) -> None:
+    delete(given, "k3")
+    merge_groups(given.storage)
+    assert "k3" not in snapshot(given.storage)
+    given.table.attempt().run(offsets(9, 11), [row("k3", amount=5, at=10), row("k0", amount=6, at=10)])
+    rows = snapshot(given.storage)
+    assert (rows["k3"]["amount"], rows["k0"]["amount"]) == (5, 6)
+
+
+def test_groups_with_a_key_in_common_are_not_merged() -> None:
+    table = state_table(report_duplicates=True)
+    attempt = table.attempt()
+    attempt.run(offsets(0, 1), [row("k0", at=1)])
+    insert_by_another(table, [row("k0", at=2)])
+    ended = merge_groups(table.storage)
+    assert ended.end is MergeEnd.VOID
+    assert len(ended.kept) == 2
+    (result,) = MergeJournal(table.storage).results(1) or ()
+    assert result.failed is not None
+    assert "1 keys are in two" in result.failed
+
+
+def test_too_many_rows_for_one_comparison_are_not_merged(given: Scattered) -> None:
+    number, plan = begun(given.storage)
+    assert make_base_files(given.storage, number, rows_max=4) == 1
+    assert not any(map(given.storage.exists, plan.paths))
+    assert merge_holder(given.storage).commit(number).end is MergeEnd.VOID
+
+
+class Happens(PassingStorage):
+    """Something happens after a data file was put."""
+
+    def __init__(self, inner: Storage, happens: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self._happens = happens
+
+    def _change(self, path: str, act: Callable[[], None]) -> None:
+        act()
+        if path.endswith(".parquet"):
+            self._happens()
+
+
+def test_who_comes_after_the_decision_takes_its_file_away(given: Scattered) -> None:
+    number, plan = begun(given.storage)
+    late = Happens(given.storage, lambda: MergeJournal(given.storage).decide(number, Decided(None)))
+    with pytest.raises(RoundEnded, match="decided"):
+        make_base_files(late, number)
+    assert not any(map(given.storage.exists, plan.paths))
+
+
+def test_a_merge_that_takes_too_long_is_given_up(given: Scattered) -> None:
+    number, plan = begun(given.storage)
+    times = iter([0.0, 0.0, DEADLINE_SECONDS + 1])
+    with pytest.raises(RoundEnded, match="longer than"):
+        make_base_files(given.storage, number, forward=lambda: next(times))
+    assert not any(map(given.storage.exists, plan.paths))
+
+
+def test_a_plan_of_a_newer_release_is_left_alone(given: Scattered) -> None:
+    number, plan = begun(given.storage)
+    newer = plan.encode().replace(b'"version": 1', b'"version": 2')
+    given.storage.put(MergeJournal(given.storage).path(number, "plan"), newer)
+    with pytest.raises(NewerFormat, match="newer release"):
+        merge_holder(given.storage).settle()
+    given.storage.put(MergeJournal(given.storage).path(number, "plan"), b"{}")
+    with pytest.raises(InvalidTable, match="not the plan"):
+        merge_holder(given.storage).settle()
+
+
+def test_the_completed_file_names_what_was_replaced_and_keeps_the_tables_columns(given: Scattered) -> None:
+    before = given.groups
+    schemas = [CommitMetadata.decode_extra(data, path)["schema"] for path, data in given.table.completed().items()]
+    merge_groups(given.storage)
+    ((path, data),) = [(path, data) for path, data in given.table.completed().items() if "replacecommit" in path]
+    metadata = CommitMetadata.decode(data, path)
+    assert metadata.operation_type == "CLUSTER"
+    assert metadata.extra_metadata["schema"] == schemas[-1]
+    assert {stat.file_id for stat in metadata.write_stats["eu"]} == given.groups["eu"]
+    assert given.groups["eu"].isdisjoint(before["eu"])

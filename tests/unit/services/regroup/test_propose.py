@@ -1,0 +1,55 @@
+"""The time of a merge, which is not on the timeline while its files are made."""
+
+from __future__ import annotations
+
+import pytest
+
+from bucketingest.hudi.timeline.instant_time import next_instant_time, parse_time
+from bucketingest.services.regroup.propose import free_time, newest_merge
+from support.tables.services.regroupings import merge_groups, planned
+from support.tables.table_runs import offsets
+from support.tables.write_plans import row
+from unit.services.regroup.conftest import Scattered
+
+
+def at(milliseconds: int) -> str:
+    return f"202611241200{milliseconds:05d}"
+
+
+@pytest.mark.parametrize(
+    ("first", "used", "before", "expected"),
+    [
+        (None, [], None, None),
+        (at(100), [at(100), at(500)], None, at(499)),
+        (at(100), [at(100), at(499), at(498), at(500)], None, at(497)),
+        (at(100), [at(100), at(101)], None, None),
+        (at(100), [at(100), at(101), at(102)], None, None),
+        (at(100), [at(100), at(500)], at(498), at(499)),
+        (at(100), [at(100), at(500)], at(499), None),
+        (at(100), [at(100), at(9000)], None, at(8999)),
+    ],
+    ids=[
+        "no instants",
+        "just before the newest",
+        "an unused one",
+        "none after the first active instant, before which all count as archived",
+        "none between",
+        "after the merge before",
+        "none after it",
+        "after a pause",
+    ],
+)
+def test_the_time(first: str | None, used: list[str], before: str | None, expected: str | None) -> None:
+    found = free_time(first, used, before)
+    assert found == expected
+    if found is not None:
+        assert next_instant_time(parse_time(at(0)), used) > found, "also with a clock that is behind"
+
+
+def test_no_two_merges_share_a_time(given: Scattered) -> None:
+    assert newest_merge(given.storage) is None
+    first = merge_groups(given.storage).instant
+    given.table.attempt().run(offsets(8, 9), [row("new", at=9)])
+    plan = planned(given.storage)
+    assert plan is not None
+    assert plan.instant > first == newest_merge(given.storage)
