@@ -98,7 +98,8 @@ def _either(node: Node, rows: Rows, join: Callable[[pa.Array, pa.Array], pa.Arra
 
 
 def _case(node: Node, rows: Rows) -> pa.Array:
-    *branches, otherwise = node.nodes if len(node.nodes) % 2 else (*node.nodes, None)
+    branches = node.nodes[: len(node.nodes) // 2 * 2]
+    otherwise = node.nodes[-1] if len(node.nodes) % 2 else None
     pairs = list(zip(branches[::2], branches[1::2], strict=True))
     if not any(may_stop(each) for each in node.nodes):
         value: Operand = pa.scalar(None, node.type) if otherwise is None else evaluate(otherwise, rows)

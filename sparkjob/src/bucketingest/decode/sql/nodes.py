@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +35,9 @@ class Node:
         return self.kind == "Literal"
 
 
-Operand = pa.Array | pa.Scalar
+Operand: TypeAlias = pa.Array | pa.Scalar
 """A scalar is a literal's value. Not all operands of a function are scalars."""
-Run = Callable[[Node, Sequence[Operand]], pa.Array]
+Run: TypeAlias = Callable[[Node, Sequence[Operand]], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)

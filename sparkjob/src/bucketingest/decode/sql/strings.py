@@ -16,7 +16,8 @@ _SIMPLE: Final = (
     "\\x00-\\x7f\u00a0-\u00b4\u00b6-\u00de\u00e0-\u00ff\u0400-\u045f\u2010-\u2027\u20ac\u3040-\u9fff\uac00-\ud7a3"
 )
 """Characters whose upper and lower case is one character whatever is beside it, the same in all versions of Unicode."""
-_SIMPLE_TEXT: Final = f"^[{_SIMPLE}]*$"
+SIMPLE_TEXT: Final = f"^[{_SIMPLE}]*$"
+"""All of them."""
 _PERCENTS: Final = re.compile(r"(%?)([^%_\\]*)(%?)", re.DOTALL)
 
 
@@ -29,7 +30,7 @@ def _cased(ascii_only: Callable[[pa.Array], pa.Array], simple: Callable[[pa.Arra
         (array,) = arrays(operands)
         if pc.all(pc.string_is_ascii(array)).as_py() is not False:
             return ascii_only(array)
-        demand(node, pc.match_substring_regex(array, _SIMPLE_TEXT))
+        demand(node, pc.match_substring_regex(array, SIMPLE_TEXT))
         return simple(array)
 
     return Kernel(run, _all_text, doubts=always)
