@@ -78,6 +78,7 @@ _LEAVES: Final = {
     "text": ("a", "c", "num", "s.y", "'a'", "''", "'äß'", "' b '", "NULL", "'12'", "a", "num"),
     "time": ("t", "u", "s.at", "TIMESTAMP '1969-12-31 23:59:59.999999'", "TIMESTAMP '2024-02-29 00:00:00'"),
     "date": ("day", "day", "DATE '2024-02-29'", "DATE '0001-01-01'"),
+    "nested": ("s", "l", "struct(n AS q, a)"),
     "flag": ("b", "b", "true", "NULL", "n > 0"),
 }
 
@@ -106,7 +107,8 @@ _MAKERS: Final[dict[str, tuple[Maker, ...]]] = {
     "whole": (
         *(_call(f"({{}} {sign} {{}})", "whole", "whole") for sign in ("+", "-", "*", "%", "div")),
         *(_call(f"CAST({{}} AS {kind})", "number") for kind in ("INT", "BIGINT", "SMALLINT", "TINYINT")),
-        *(_call(f"CAST({{}} AS {kind})", "text") for kind in ("INT", "BIGINT")),
+        *(_call(f"CAST({{}} AS {kind})", "text") for kind in ("INT", "BIGINT", "SMALLINT", "TINYINT")),
+        _call("named_struct('q', {}, 'r', {}).q", "whole", "text"),
         *(_call(f"{name}({{}})", "time") for name in ("year", "month", "day", "hour", "minute", "second")),
         *(_call(f"{name}({{}})", "time") for name in ("unix_seconds", "unix_millis", "unix_micros")),
         *(_call(f"{name}({{}})", "date") for name in ("year", "month", "dayofmonth")),
@@ -136,7 +138,7 @@ _MAKERS: Final[dict[str, tuple[Maker, ...]]] = {
         *(_call("CAST({} AS STRING)", kind) for kind in ("whole", "decimal", "time", "date", "flag")),
         *(
             _call(f"date_format({{}}, '{form}')", "time")
-            for form in ("yyyy-MM-dd", "yyyy-MM-dd HH", "yyyyMMdd'T'HH:mm:ss")
+            for form in ("yyyy-MM-dd", "yyyy-MM-dd HH:mm", "dd.MM, HH 'h'", "yyyyMMdd'T'HH:mm:ss")
         ),
         _call("date_format({}, 'yyyy/MM')", "date"),
         _call("({} || '-' || {})", "text", "text"),
@@ -162,6 +164,7 @@ _MAKERS: Final[dict[str, tuple[Maker, ...]]] = {
         _call("trunc({}, 'MM')", "date"),
         _call("trunc({}, 'YEAR')", "date"),
     ),
+    "nested": (_call("struct({}, {} AS r)", "text", "number"), _call("named_struct('q', {})", "nested")),
     "flag": (
         _compared,
         _compared,
@@ -169,12 +172,12 @@ _MAKERS: Final[dict[str, tuple[Maker, ...]]] = {
         _listed,
         *(_call(f"({{}} {sign} {{}})", "flag", "flag") for sign in ("AND", "OR")),
         _call("(NOT {})", "flag"),
-        *(_call(f"({{}} IS {sign}NULL)", kind) for sign in ("", "NOT ") for kind in ("number", "text", "flag")),
+        *(_call(f"({{}} IS {sign}NULL)", kind) for sign in ("", "NOT ") for kind in ("number", "text", "nested")),
         *(_call("({} BETWEEN {} AND {})", kind, kind, kind) for kind in ("number", "text", "time")),
         *(_call(f"({{}} LIKE '{pattern}')", "text") for pattern in ("a%", "%b", "%a%", "abc", "%")),
         *(_call(f"{name}({{}}, 'a')", "text") for name in ("startswith", "endswith", "contains")),
         _call("isnan({})", "real"),
-        _call("CAST({} AS BOOLEAN)", "whole"),
+        _call("CAST({} AS BOOLEAN)", "number"),
         _call("CAST({} AS BOOLEAN)", "text"),
     ),
 }

@@ -119,7 +119,7 @@ def test_where_spark_fails_or_is_not_known_rows_are_in_doubt(node: Node) -> None
             pa.string(),
             *(
                 Node("Literal", kind, value=value)
-                for kind, value in ((pa.timestamp("us", "UTC"), 0), (pa.string(), "dd.MMM.yyyy"))
+                for kind, value in ((pa.timestamp("us", "UTC"), 0), (pa.string(), "dd.MMMM.yyyy"))
             ),
         ),
     ],

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from bucketingest.decode.sql.nodes import Node, checked, demand
 from bucketingest.decode.sql.times import demand_civil, is_time
 
-_SPACES: Final = "".join(map(chr, range(0x21))) + "\x7f"
-"""What Spark cuts off at both ends before it reads a value."""
+_SPACES: Final = "".join(map(chr, range(0x21)))
+"""What Spark cuts off at both ends before it reads a value, of any type."""
 _WHOLE: Final = r"^[+-]?[0-9]{1,18}$"
 _NUMBER: Final = r"^[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?$"
 _DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"

@@ -32,7 +32,7 @@ DAY: Final = 86_400 * SECOND
 _FIRST_DAY: Final = -719_162  # 0001-01-01
 _LAST_DAY: Final = 2_932_896  # 9999-12-31
 _LETTERS: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
-_PATTERN: Final = re.compile(r"(?:yyyy|MM|dd|HH|mm|ss|'[^'%A-Za-z]*[A-Za-z]*'|[-/:._, ])+")
+_PATTERN: Final = re.compile(r"(?:yyyy(?!y)|MM(?!M)|dd(?!d)|HH(?!H)|mm(?!m)|ss(?!s)|'[^'%]+'|[-/:._, ])+")
 _PART: Final = re.compile(r"yyyy|MM|dd|HH|mm|ss|'[^']*'|.")
 _UNITS: Final = {
     "DAY": DAY,

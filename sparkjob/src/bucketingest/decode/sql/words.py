@@ -35,7 +35,7 @@ _FUNCTIONS: Final = _words("""
     unix_micros unix_millis unix_seconds upper year
 """)
 _BEFORE_BRACKET: Final = _words("""
-    and as between by case cast date dec decimal distinct div else exists from in is like not numeric on or over select
+    and as between by case cast date dec decimal distinct div else from in is like not numeric on or over select
     then timestamp using values when where
 """)
 """Words that may stand before a bracket without being called."""
@@ -43,8 +43,7 @@ _PHRASES: Final = _words("""
     cluster_by distribute_by group_by order_by partition_by select_distinct sort_by union_all union_select
 """)
 _WORDS: Final = _words("""
-    except exists extract having ilike intersect interval join lateral over overlay pivot position qualify regexp
-    rlike similar tablesample try_cast union unpivot window with
+    except having ilike intersect interval join lateral over pivot regexp rlike tablesample union unpivot with
 """)
 _SIGNS: Final = frozenset(["[", "|>", "->", "&", "|", "^", "~", "?", "{", "@"])
 _NUMBERED: Final = frozenset(["limit", "offset"])

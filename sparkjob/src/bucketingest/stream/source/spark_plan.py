@@ -71,7 +71,10 @@ def read_program(shaped: DataFrame, source: pa.Schema) -> Program:
         if (twice := failing_twice(steps[-1])) is not None:
             raise NotOnArrow(f"has more than once {twice.text}, which can fail and is not always needed")
     program = Program(tuple(steps), schema)
-    made = program.with_types_of(source)
+    try:
+        made = program.with_types_of(source)
+    except pa.ArrowException as error:
+        raise NotOnArrow(f"has what Arrow does not do: {error}") from error
     for field, wanted in zip(made, schema, strict=True):
         if field.type != wanted.type:
             raise NotOnArrow(f"has {field.name}, a {wanted.type} for Spark and a {field.type} here")
