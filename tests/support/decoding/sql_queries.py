@@ -137,7 +137,7 @@ _MAKERS: Final[dict[str, tuple[Maker, ...]]] = {
         *(_call("concat({}, {}, {})", "text", kind, "text") for kind in ("text", "whole", "date", "flag")),
         *(_call("CAST({} AS STRING)", kind) for kind in ("whole", "decimal", "time", "date", "flag")),
         *(
-            _call(f"date_format({{}}, '{form}')", "time")
+            _call(f'date_format({{}}, "{form}")', "time")
             for form in ("yyyy-MM-dd", "yyyy-MM-dd HH:mm", "dd.MM, HH 'h'", "yyyyMMdd'T'HH:mm:ss")
         ),
         _call("date_format({}, 'yyyy/MM')", "date"),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bucketingest.decode.sql.evaluation import Rows, evaluate, true_at
 from bucketingest.decode.sql.kernels import CHOICES, KERNELS
-from bucketingest.decode.sql.nodes import Node
+from bucketingest.decode.sql.nodes import Node, RowsInDoubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,13 @@ class Program:
     """Of the result, as Spark has it."""
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The table's rows. Raises RowsInDoubt."""
+        """The table's rows. Raises RowsInDoubt, also for whatever Arrow refuses: Spark may do it."""
+        try:
+            return self._applied(batch)
+        except pa.ArrowException as error:
+            raise RowsInDoubt(str(error)) from error
+
+    def _applied(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = Rows(batch.columns, batch.num_rows)
         width = batch.num_columns
         for step in self.steps:

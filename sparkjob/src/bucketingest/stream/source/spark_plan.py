@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
@@ -52,14 +53,29 @@ def read_program(shaped: DataFrame, source: pa.Schema) -> Program:
     Raises NotOnArrow.
     """
     if (name := _setting(shaped)) is not None:
-        raise NotOnArrow(f"the session sets {name}")
+        raise NotOnArrow(f"is evaluated with the session's {name}")
     schema = pa.schema(list(to_arrow_schema(shaped.schema, timezone="UTC")))
     if len({name.lower() for name in schema.names}) < len(schema.names):
-        raise NotOnArrow("columns with the same name")
-    steps: list[Step] = []
-    plan: Any = shaped._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark has no other way
+        raise NotOnArrow("has columns of the same name")
+    try:
+        steps = _steps(shaped._jdf.queryExecution().analyzed())  # noqa: SLF001 - PySpark has no other way
+        program = Program(tuple(steps), schema)
+        made = program.with_types_of(source)
+    except (Py4JError, KeyError) as error:
+        raise NotOnArrow("has a plan of another form than is known") from error
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise NotOnArrow(f"has what Arrow does not do: {error}") from error
+    for field, wanted in zip(made, schema, strict=True):
+        if field.type != wanted.type:
+            raise NotOnArrow(f"has {field.name}, a {wanted.type} for Spark and a {field.type} here")
+    return program
+
+
+def _steps(plan: Any) -> list[Step]:
+    """What is done with the view's rows, in this order."""
     plans = list(_chain(plan))
     numbers = _numbers(_each(plans.pop().output()))
+    steps: list[Step] = []
     for each in reversed(plans):
         reader = _Reader(numbers)
         if _name(each) == "Filter":
@@ -70,21 +86,13 @@ def read_program(shaped: DataFrame, source: pa.Schema) -> Program:
             numbers = _numbers(iter(listed))
         if (twice := failing_twice(steps[-1])) is not None:
             raise NotOnArrow(f"has more than once {twice.text}, which can fail and is not always needed")
-    program = Program(tuple(steps), schema)
-    try:
-        made = program.with_types_of(source)
-    except pa.ArrowException as error:
-        raise NotOnArrow(f"has what Arrow does not do: {error}") from error
-    for field, wanted in zip(made, schema, strict=True):
-        if field.type != wanted.type:
-            raise NotOnArrow(f"has {field.name}, a {wanted.type} for Spark and a {field.type} here")
-    return program
+    return steps
 
 
 def _setting(rows: DataFrame) -> str | None:
     """A setting of the session that may change what SQL means."""
     conf: Any = rows.sparkSession._jsparkSession.sessionState().conf()  # noqa: SLF001 - PySpark has no other way
-    for name in sorted(map(str, _each(conf.getAllConfs().keys()))):
+    for name in sorted(map(str, _each(conf.getAllConfs().keys().toSeq()))):
         low = name.lower()
         if low.startswith("spark.sql.") and low not in _CONF and not low.startswith(_CONF_BEGINNINGS):
             if low == "spark.sql.ansi.enabled" and conf.ansiEnabled():
@@ -113,9 +121,8 @@ def _numbers(columns: Iterator[Any]) -> dict[int, int]:
 
 def _each(sequence: Any) -> Iterator[Any]:
     """The items of one of Scala's."""
-    iterator = sequence.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
+    for at in range(sequence.size()):
+        yield sequence.apply(at)
 
 
 def _name(java: Any) -> str:
