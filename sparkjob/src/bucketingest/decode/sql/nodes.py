@@ -69,11 +69,11 @@ def types_of(node: Node) -> tuple[pa.DataType, ...]:
 
 
 def checked(node: Node, run: Callable[[], pa.Array]) -> pa.Array:
-    """What a function of Arrow gives that refuses values. Raises RowsInDoubt."""
+    """What a function of Arrow gives that refuses values. Raises RowsInDoubt, which is logged and does not name them."""
     try:
         return run()
-    except pa.ArrowInvalid as error:
-        raise RowsInDoubt(f"{node.text}: {error}") from error
+    except pa.ArrowInvalid:
+        raise RowsInDoubt(f"{node.text}: not for all of the values") from None
 
 
 def demand(node: Node, good: pa.BooleanArray) -> None:

@@ -43,7 +43,7 @@ class Program:
         try:
             return self._applied(batch)
         except pa.ArrowException as error:
-            raise RowsInDoubt(str(error)) from error
+            raise RowsInDoubt(f"Arrow refuses a value: {type(error).__name__}") from None
 
     def _applied(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = Rows(batch.columns, batch.num_rows)
