@@ -69,7 +69,7 @@ def types_of(node: Node) -> tuple[pa.DataType, ...]:
 
 
 def checked(node: Node, run: Callable[[], pa.Array]) -> pa.Array:
-    """What a function of Arrow gives that refuses values. Raises RowsInDoubt, which is logged and does not name them."""
+    """What a function of Arrow gives that refuses values. Raises RowsInDoubt, which is logged: it names no value."""
     try:
         return run()
     except pa.ArrowInvalid:
