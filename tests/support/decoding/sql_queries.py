@@ -164,7 +164,8 @@ _MAKERS: Final[dict[str, tuple[Maker, ...]]] = {
         _call("trunc({}, 'MM')", "date"),
         _call("trunc({}, 'YEAR')", "date"),
     ),
-    "nested": (_call("struct({}, {} AS r)", "text", "number"), _call("named_struct('q', {})", "nested")),
+    # PySpark cannot hand over a struct of which a field is never null, if the struct itself may be.
+    "nested": (_call("struct(a, t, n + 0 AS q)"), _call("named_struct('q', s, 'r', l)")),
     "flag": (
         _compared,
         _compared,
