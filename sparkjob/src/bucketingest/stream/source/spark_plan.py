@@ -182,8 +182,8 @@ def _proven(node: Node) -> Node:
         (columns, places), length = _columns_of(node), int(is_fixed)
         tried = Node(node.kind, node.type, places, node.value, node.text)
         made = evaluate(tried, Rows(columns, length))
-    except RowsInDoubt:
-        return node
+    except RowsInDoubt as error:  # Spark evaluates what is fixed even if there is no row
+        raise NotOnArrow(f"has {node.text}, whose value Spark has to say") from error
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise NotOnArrow(f"has {node.text}, which Arrow does not do: {error}") from error
     if made.type != node.type:
