@@ -78,7 +78,9 @@ def _remainder(node: Node, operands: Sequence[Operand]) -> pa.Array:
     divisors = numbers(other, 1)
     if _is_integral(node):
         divisors = np.where(divisors == -1, 1, divisors)  # the smallest number has no quotient by -1
-    return from_numbers(np.fmod(numbers(one), divisors), node.type, one, other)
+    with np.errstate(invalid="ignore"):  # that of an infinity is NaN
+        left = np.fmod(numbers(one), divisors)
+    return from_numbers(left, node.type, one, other)
 
 
 def _divisible(node: Node) -> bool:
