@@ -141,6 +141,11 @@ def test_where_spark_fails_the_query_ends_with_sparks_error(
         ),
         ("SELECT id, id LIKE 'a_b' AS p FROM source", "has source.id LIKE 'a_b' of string, string"),
         ("SELECT id, current_date AS p FROM source", "has current_date()"),
+        ("SELECT id, n * 2 + 1 AS p FROM source", None),
+        (
+            "SELECT id, n + 1 + n AS p FROM source",
+            "has source.n + 1 + source.n, which Spark may compute in another order",
+        ),
         ("SELECT id, CAST('x' AS INT) AS p FROM source", "has CAST('x' AS INT), whose value Spark has to say"),
         ("SELECT id, n - m AS p FROM source, (SELECT 1 AS m)", "has the operator Join"),
         ("SELECT id, max(n) AS n FROM source", "calls max"),

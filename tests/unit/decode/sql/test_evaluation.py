@@ -12,7 +12,7 @@ import pytest
 from bucketingest.decode.sql.evaluation import Rows, evaluate
 from bucketingest.decode.sql.kernels import KERNELS
 from bucketingest.decode.sql.nodes import Node, RowsInDoubt
-from bucketingest.decode.sql.program import Program, Select, Where, failing_twice
+from bucketingest.decode.sql.program import Program, Select, Where, failing_twice, is_reordered
 
 BATCH = pa.RecordBatch.from_pydict(
     {
@@ -153,6 +153,16 @@ def test_a_program_selects_and_filters_in_its_order() -> None:
     assert made.schema == schema
     assert made.to_pylist() == [{"q": -1, "a": "12"}]
     assert program.apply(BATCH.slice(0, 0)).num_rows == 0
+
+
+def test_sums_that_spark_may_reorder_are_known() -> None:
+    added = call("Add", pa.int64(), N, number(1))
+    assert not is_reordered(added)
+    assert not is_reordered(call("Add", pa.int64(), call("Add", pa.int64(), N, M), M)), "there is no constant"
+    assert not is_reordered(call("Add", pa.int64(), call("Multiply", pa.int64(), N, number(2)), number(1)))
+    assert is_reordered(call("Add", pa.int64(), added, number(1)))
+    assert is_reordered(call("Add", pa.int64(), M, added))
+    assert is_reordered(call("Multiply", pa.int64(), number(3), call("Multiply", pa.int64(), N, number(3))))
 
 
 def test_what_can_fail_and_is_needed_in_some_rows_only_may_not_stand_twice() -> None:

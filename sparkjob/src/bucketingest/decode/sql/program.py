@@ -67,6 +67,25 @@ class Program:
         return pa.schema([field.with_type(each.type) for field, each in zip(self.schema, columns, strict=True)])
 
 
+def is_reordered(node: Node) -> bool:
+    """Whether Spark may add (or multiply) whole numbers in another order, the constants together, and so overflow where
+    this order does not.
+    """
+    if node.kind not in {"Add", "Multiply"} or not pa.types.is_integer(node.type):
+        return False
+    operands = list(_operands_of(node, node.kind))
+    return len(operands) > 2 and any(_is_fixed(each) for each in operands)
+
+
+def _operands_of(node: Node, kind: str) -> Iterator[Node]:
+    for each in node.nodes if node.kind == kind else ():
+        yield from _operands_of(each, kind) if each.kind == kind else (each,)
+
+
+def _is_fixed(node: Node) -> bool:
+    return node.kind != "AttributeReference" and all(_is_fixed(each) for each in node.nodes)
+
+
 def failing_twice(step: Step) -> Node | None:
     """An expression that can fail and that Spark may evaluate before it is sure to be needed, because it stands more
     than once where it is not always needed. None if there is none.

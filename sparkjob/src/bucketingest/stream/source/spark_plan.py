@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, StringType, StructType, _parse_datatype_
 from bucketingest.decode.sql.evaluation import Rows, evaluate
 from bucketingest.decode.sql.kernels import CHOICES, KERNELS
 from bucketingest.decode.sql.nodes import Node, RowsInDoubt
-from bucketingest.decode.sql.program import Program, Select, Step, Where, failing_twice
+from bucketingest.decode.sql.program import Program, Select, Step, Where, failing_twice, is_reordered
 
 _SHOWN: Final = 80
 _REPLACED: Final = frozenset({"Between", "Left", "NullIf", "Nvl", "Nvl2", "ParseToDate", "StringTrimBoth"})
@@ -175,6 +175,8 @@ def _proven(node: Node) -> Node:
             raise NotOnArrow(f"has {node.text}, whose parts have several types")
         return node
     kernel = KERNELS[node.kind]
+    if is_reordered(node):
+        raise NotOnArrow(f"has {node.text}, which Spark may compute in another order")
     if not kernel.takes(node):
         raise NotOnArrow(f"has {node.text} of {', '.join(str(each.type) for each in node.nodes)}")
     is_fixed = all(each.is_literal for each in node.nodes)
