@@ -144,7 +144,11 @@ def test_where_spark_fails_the_query_ends_with_sparks_error(
         ("SELECT id, n * 2 + 1 AS p FROM source", None),
         (
             "SELECT id, n + 1 + n AS p FROM source",
-            "has source.n + 1 + source.n, which Spark may compute in another order",
+            "has ((source.n + 1) + source.n), which Spark may compute in another order",
+        ),
+        (
+            "SELECT id, q + n AS p FROM (SELECT id, n + 1 AS q, n FROM source) i",
+            "has (i.q + i.n), which Spark may compute in another order",
         ),
         ("SELECT id, CAST('x' AS INT) AS p FROM source", "has CAST('x' AS INT), whose value Spark has to say"),
         ("SELECT id, n - m AS p FROM source, (SELECT 1 AS m)", "has the operator Join"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -65,6 +65,20 @@ class Program:
             if isinstance(step, Select):
                 columns = [evaluate(each, rows) for each in step.columns]
         return pa.schema([field.with_type(each.type) for field, each in zip(self.schema, columns, strict=True)])
+
+
+def over_source(node: Node, columns: Sequence[Node] | None) -> Node:
+    """The expression with those of an inner SELECT in place of its columns, as Spark may join both. None: no SELECT."""
+    if columns is None:
+        return node
+    if node.kind == "AttributeReference":
+        return columns[node.value]
+    return replace(node, nodes=tuple(over_source(each, columns) for each in node.nodes))
+
+
+def reordered_in(node: Node) -> Node | None:
+    """The first expression in this one that Spark may compute in another order."""
+    return next((each for each, _ in _all(node, is_sure=True) if is_reordered(each)), None)
 
 
 def is_reordered(node: Node) -> bool:

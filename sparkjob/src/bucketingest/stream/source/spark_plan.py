@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, StringType, StructType, _parse_datatype_
 from bucketingest.decode.sql.evaluation import Rows, evaluate
 from bucketingest.decode.sql.kernels import CHOICES, KERNELS
 from bucketingest.decode.sql.nodes import Node, RowsInDoubt
-from bucketingest.decode.sql.program import Program, Select, Step, Where, failing_twice, is_reordered
+from bucketingest.decode.sql.program import Program, Select, Step, Where, failing_twice, over_source, reordered_in
 
 _SHOWN: Final = 80
 _REPLACED: Final = frozenset({"Between", "Left", "NullIf", "Nvl", "Nvl2", "ParseToDate", "StringTrimBoth"})
@@ -76,17 +76,30 @@ def _steps(plan: Any) -> list[Step]:
     plans = list(_chain(plan))
     numbers = _numbers(_each(plans.pop().output()))
     steps: list[Step] = []
+    columns: tuple[Node, ...] | None = None
     for each in reversed(plans):
         reader = _Reader(numbers)
         if _name(each) == "Filter":
-            steps.append(Where(reader.node(each.condition())))
+            condition = reader.node(each.condition())
+            steps.append(Where(condition))
+            _check(Where(over_source(condition, columns)))
         else:
             listed = list(_each(each.projectList()))
-            steps.append(Select(tuple(reader.node(column) for column in listed)))
+            made = tuple(reader.node(column) for column in listed)
+            steps.append(Select(made))
+            columns = tuple(over_source(column, columns) for column in made)
+            _check(Select(columns))
             numbers = _numbers(iter(listed))
-        if (twice := failing_twice(steps[-1])) is not None:
-            raise NotOnArrow(f"has more than once {twice.text}, which can fail and is not always needed")
     return steps
+
+
+def _check(step: Step) -> None:
+    """Raises NotOnArrow if Spark may fail where the step does not, because it computes in another order."""
+    for root in (step.condition,) if isinstance(step, Where) else step.columns:
+        if (other := reordered_in(root)) is not None:
+            raise NotOnArrow(f"has {other.text}, which Spark may compute in another order")
+    if (twice := failing_twice(step)) is not None:
+        raise NotOnArrow(f"has more than once {twice.text}, which can fail and is not always needed")
 
 
 def _setting(rows: DataFrame) -> str | None:
@@ -175,8 +188,6 @@ def _proven(node: Node) -> Node:
             raise NotOnArrow(f"has {node.text}, whose parts have several types")
         return node
     kernel = KERNELS[node.kind]
-    if is_reordered(node):
-        raise NotOnArrow(f"has {node.text}, which Spark may compute in another order")
     if not kernel.takes(node):
         raise NotOnArrow(f"has {node.text} of {', '.join(str(each.type) for each in node.nodes)}")
     is_fixed = all(each.is_literal for each in node.nodes)
