@@ -34,7 +34,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[WriteStatus
 
 
 @pytest.mark.kafka
-def test_json_is_decoded_once_and_no_row_passes_through_python(
+def test_json_is_decoded_once_and_no_row_passes_through_python_if_sql_is_sparks(
     run: Runner,
     lake: Lake,
     new_topic: NewTopic,
@@ -45,7 +45,7 @@ def test_json_is_decoded_once_and_no_row_passes_through_python(
     wanted = lake.resource(
         topic.source(),
         format={"type": "json", "schema": "id STRING, quantity INT, gone BOOLEAN"},
-        transform={"sql": "SELECT *, concat(id, '-', quantity) AS label, quantity * 2 AS double FROM source"},
+        transform={"sql": "SELECT *, concat(reverse(id), '-', quantity) AS label, quantity * 2 AS double FROM source"},
         table={"recordKey": ["id"], "partitionBy": ["label"], "deleteWhen": "gone OR quantity < 0"},
     )
 
@@ -57,8 +57,9 @@ def test_json_is_decoded_once_and_no_row_passes_through_python(
 
 
 @pytest.mark.kafka
-def test_json_without_sql_crosses_to_python_as_the_bytes_that_it_is(
-    run: Runner, lake: Lake, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("sql", ["SELECT * FROM source", "SELECT upper(id) AS id, quantity / 2 AS half FROM source"])
+def test_json_crosses_to_python_as_the_bytes_that_it_is_if_no_sql_is_sparks(
+    run: Runner, lake: Lake, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch, sql: str
 ) -> None:
     plans: list[str] = []
 
@@ -73,6 +74,7 @@ def test_json_without_sql_crosses_to_python_as_the_bytes_that_it_is(
     wanted = lake.resource(
         topic.source(),
         format={"type": "json", "schema": "id STRING, quantity INT"},
+        transform={"sql": sql},
         table={"recordKey": ["id"]},
     )
 

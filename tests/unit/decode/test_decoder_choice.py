@@ -49,14 +49,28 @@ def test_a_schema_that_needs_spark_is_named(schema: str, why: str) -> None:
     assert way(schema) == f"decoding in Spark: {why}"
 
 
-def test_sql_deletes_and_settings_of_json_need_spark() -> None:
-    assert way(transform={"sql": "SELECT *, 1 AS one FROM source"}) == (
-        "decoding in Spark: spec.transform.sql is Spark's"
+def test_sql_and_deletes_are_on_arrow_as_far_as_their_text_tells() -> None:
+    assert way(transform={"sql": "select  *\nfrom SOURCE"}) == "decoding on Arrow: JSON, all columns as they are"
+    added = {"sql": "SELECT *, 1 AS one FROM source"}
+    assert way(transform=added) == "decoding on Arrow: JSON, with spec.transform.sql"
+    assert way(table={"deleteWhen": "id = 'x'"}) == "decoding on Arrow: JSON, with spec.table.deleteWhen"
+    assert way(transform=added, table={"deleteWhen": "one = 2"}) == (
+        "decoding on Arrow: JSON, with spec.transform.sql and spec.table.deleteWhen"
     )
-    assert way(transform={"sql": "select  *\nfrom SOURCE"}).startswith("decoding on Arrow")
-    assert way(table={"deleteWhen": "id = 'x'"}) == "decoding in Spark: spec.table.deleteWhen is Spark's"
+
+
+def test_what_of_sql_deletes_and_settings_needs_spark_is_named() -> None:
+    assert way(transform={"sql": "SELECT reverse(id) AS id FROM source"}) == (
+        "decoding in Spark: spec.transform.sql calls reverse"
+    )
+    assert way(table={"deleteWhen": "id RLIKE 'x'"}) == "decoding in Spark: spec.table.deleteWhen has RLIKE"
     conf = {"spark.sql.json.enablePartialResults": "false"}
     assert way(spark={"conf": conf}) == "decoding in Spark: spec.spark.conf sets spark.sql.json.enablePartialResults"
+    conf = {"spark.sql.ansi.enabled": "false"}
+    assert way(spark={"conf": conf}).startswith("decoding on Arrow"), "without SQL it says nothing"
+    assert way(spark={"conf": conf}, table={"deleteWhen": "id = 'x'"}) == (
+        "decoding in Spark: spec.spark.conf sets spark.sql.ansi.enabled"
+    )
 
 
 AVRO = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}'
@@ -65,7 +79,10 @@ AVRO = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "strin
 def test_protobuf_is_always_decoded_on_arrow() -> None:
     assert way("AAAA", "protobuf") == "decoding on Arrow: Protobuf, all columns as they are"
     assert way("AAAA", "protobuf", table={"deleteWhen": "id = 'x'"}) == (
-        "decoding in Spark: spec.table.deleteWhen is Spark's; messages on Arrow"
+        "decoding on Arrow: Protobuf, with spec.table.deleteWhen"
+    )
+    assert way("AAAA", "protobuf", table={"deleteWhen": "reverse(id) = 'x'"}) == (
+        "decoding in Spark: spec.table.deleteWhen calls reverse; messages on Arrow"
     )
 
 
@@ -75,7 +92,7 @@ def test_avro_as_it_is_is_decoded_on_arrow_and_what_needs_spark_is_named() -> No
     assert way(AVRO.replace('"string"', '["int", "string"]'), "avro") == (
         "decoding in Spark: spec.format.schema has a union of other than null and one type"
     )
-    assert way(AVRO, "avro", table={"deleteWhen": "id = 'x'"}) == "decoding in Spark: spec.table.deleteWhen is Spark's"
+    assert way(AVRO, "avro", table={"deleteWhen": "id = 'x'"}) == "decoding on Arrow: Avro, with spec.table.deleteWhen"
     conf = {"spark.sql.avro.datetimeRebaseModeInRead": "LEGACY"}
     assert way(AVRO, "avro", spark={"conf": conf}) == (
         "decoding in Spark: spec.spark.conf sets spark.sql.avro.datetimeRebaseModeInRead"

@@ -9,6 +9,7 @@ from bucketingest.decode.avro.schema import UnreadableSchema, read_fields, read_
 from bucketingest.decode.ddl import UnreadableDdl, unsupported
 from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.schema import UnreadableDescriptors
+from bucketingest.decode.sql.words import why_spark
 from bucketingest.spec.model import BucketIngest, Format
 
 _TYPES: Final = frozenset(
@@ -33,6 +34,8 @@ _NAMES: Final = {"json": "JSON", "avro": "Avro"}
 _ALL_ROWS: Final = "select * from source"
 _CONF: Final = ("spark.sql.legacy.", "spark.sql.timestamptype", "spark.sql.casesensitive")
 """Beginnings of settings, in lower case, that can change what Spark decodes; for a format also those of its own."""
+_CONF_OF_SQL: Final = ("spark.sql.streaming.", "spark.sql.shuffle.")
+"""Beginnings of settings of SQL that change no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,47 +50,84 @@ class Way:
 
 
 def way_of(resource: BucketIngest) -> Way:
-    """The way of a resource, as far as its text tells. Nothing is contacted."""
+    """The way of a resource, as far as its text tells: of what SQL makes of which types Spark knows more. Nothing is
+    contacted.
+    """
     spec = resource.spec
-    if spec.format is not None and spec.format.registry is not None:
-        return _registered_way(resource)
-    if spec.format is not None and spec.format.type == "protobuf":
-        why = _why_spark(resource)
-        if why is not None:
-            return Way("spark", f"{why}; messages on Arrow")
-        return Way("arrow", "Protobuf, all columns as they are")
-    if spec.source.kafka is None or spec.format is None:
+    format_ = spec.format
+    if format_ is not None and (format_.registry is not None or format_.type == "protobuf"):
+        return _always_decoded(resource, format_)
+    if spec.source.kafka is None or format_ is None:
         return Way("spark", "only Kafka's messages are decoded on Arrow")
     if (why := _why_spark(resource)) is not None:
         return Way("spark", why)
     for name in spec.spark.conf:
-        if name.lower().startswith((*_CONF, f"spark.sql.{spec.format.type}.")):
+        if name.lower().startswith((*_CONF, f"spark.sql.{format_.type}.")):
             return Way("spark", f"spec.spark.conf sets {name}")
-    why = _why_not_json(spec.format) if spec.format.type == "json" else _why_not_avro(spec.format)
+    why = _why_not_json(format_) if format_.type == "json" else _why_not_avro(format_)
     if why is not None:
         return Way("spark", f"spec.format.schema {why}")
-    return Way("arrow", f"{_NAMES[spec.format.type]}, all columns as they are")
+    return Way("arrow", f"{_NAMES[format_.type]}, {_columns(resource)}")
+
+
+def has_sql(resource: BucketIngest) -> bool:
+    """Whether rows are not the messages' columns as they are."""
+    return bool(_fields_of_sql(resource))
+
+
+def sql_refused(resource: BucketIngest, why: str) -> Way:
+    """The way of a resource whose SQL Spark has to evaluate."""
+    messages = resource.spec.format is not None and (
+        resource.spec.format.registry is not None or resource.spec.format.type == "protobuf"
+    )
+    found = f"{' or '.join(_fields_of_sql(resource))} {why}"
+    return Way("spark", f"{found}; messages on Arrow" if messages else found)
+
+
+def _fields_of_sql(resource: BucketIngest) -> dict[str, str]:
+    """The fields that hold SQL, and it."""
+    spec, found = resource.spec, {}
+    if " ".join(spec.transform.sql.lower().split()).rstrip("; ") != _ALL_ROWS:
+        found["spec.transform.sql"] = spec.transform.sql
+    if spec.table.delete_when is not None:
+        found["spec.table.deleteWhen"] = spec.table.delete_when
+    return found
+
+
+def _columns(resource: BucketIngest) -> str:
+    """What the rows' columns are, in words."""
+    fields = _fields_of_sql(resource)
+    return f"with {' and '.join(fields)}" if fields else "all columns as they are"
 
 
 def _why_spark(resource: BucketIngest) -> str | None:
     """Why rows are Spark's, however messages are decoded."""
-    spec = resource.spec
-    if " ".join(spec.transform.sql.lower().split()).rstrip("; ") != _ALL_ROWS:
-        return "spec.transform.sql is Spark's"
-    return None if spec.table.delete_when is None else "spec.table.deleteWhen is Spark's"
+    fields = _fields_of_sql(resource)
+    for field, sql in fields.items():
+        if (why := why_spark(sql)) is not None:
+            return f"{field} {why}"
+    for name in resource.spec.spark.conf if fields else ():
+        low = name.lower()
+        if low.startswith("spark.sql.") and not low.startswith(_CONF_OF_SQL):
+            return f"spec.spark.conf sets {name}"
+    return None
 
 
-def _registered_way(resource: BucketIngest) -> Way:
-    """With a registry messages are always decoded on Arrow; their rows may then be Spark's."""
+def _always_decoded(resource: BucketIngest, format_: Format) -> Way:
+    """Messages that are always decoded on Arrow; their rows may then be Spark's."""
     why = _why_spark(resource)
     if why is not None:
-        return Way("spark", f"{why}; messages on Arrow, each with the schema that the registry has for it")
-    assert resource.spec.format is not None, "it has a registry"
-    if resource.spec.format.type == "json":
-        return Way("arrow", "JSON behind Confluent's header, all columns as they are")
-    if resource.spec.format.type == "protobuf":
-        return Way("arrow", "Protobuf, each message of a schema that the registry has")
-    return Way("arrow", "Avro, each message with the schema that the registry has for it")
+        each = ", each with the schema that the registry has for it" if format_.registry is not None else ""
+        return Way("spark", f"{why}; messages on Arrow{each}")
+    if format_.registry is None:
+        return Way("arrow", f"Protobuf, {_columns(resource)}")
+    messages = {
+        "json": "JSON behind Confluent's header, all columns as they are",
+        "protobuf": "Protobuf, each message of a schema that the registry has",
+    }.get(format_.type, "Avro, each message with the schema that the registry has for it")
+    if not has_sql(resource):
+        return Way("arrow", messages)
+    return Way("arrow", f"{messages.removesuffix(', all columns as they are')}, {_columns(resource)}")
 
 
 def why_refused(format_: Format | None) -> str | None:

@@ -15,7 +15,7 @@ from bucketingest.registry.errors import GaveWay
 from bucketingest.services.inline import InlineServices
 from bucketingest.storage import path_room
 from bucketingest.stream.checkpoint.positions import CheckpointPositions
-from bucketingest.stream.micro_batch import write_micro_batch, write_refused, write_undecodable
+from bucketingest.stream.micro_batch import LeftToSpark, write_micro_batch, write_refused, write_undecodable
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.source.messages import MessageDecoder
@@ -185,10 +185,14 @@ class MicroBatchFunction:
 
     def _written_by(self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder | None) -> Sequence[WriteStatus]:
         if decoder is not None and self._shape.on_arrow:
-            statuses = write_micro_batch(rows, plan, decoder)
-            if any(status.undecoded for status in statuses):
-                statuses += write_refused(rows, plan, decoder)
-            return statuses
+            try:
+                statuses = write_micro_batch(rows, plan, decoder)
+            except LeftToSpark as doubt:  # nothing is written; the same rows are in doubt each time
+                log.warning("a micro-batch is left to Spark's SQL", extra={"reason": str(doubt)})
+            else:
+                if any(status.undecoded for status in statuses):
+                    statuses += write_refused(rows, plan, decoder)
+                return statuses
         decoded = self._shape.decoded(rows, decoder)
         if not decoded.can_fail:
             return write_micro_batch(self._shape.table_rows(decoded.good()), plan)

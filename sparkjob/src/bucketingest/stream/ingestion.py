@@ -72,7 +72,7 @@ def ingest_resource(
     pipeline = replace(pipeline, services=replace(pipeline.services, makes_jobs=service_jobs))
     with prepared(session):
         rows = read_source(session, resource)
-        shape = RowShape(resource, pipeline.delete_when)
+        shape = RowShape(resource, pipeline.delete_when).planned(rows)
         registered = None if client is None else RegisteredMessages(shape, rows, SchemaLookups(client))
         return _start(
             rows, pipeline, shape, source=_source_kind(resource), once=once, board=board, registered=registered

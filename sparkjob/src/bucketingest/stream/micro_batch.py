@@ -4,11 +4,14 @@ tasks.
 
 from __future__ import annotations
 
+import re
+
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.stream.source.messages import VALUE, MessageDecoder, pack_messages, refused_messages
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.errors import ConflictingAttempt
@@ -19,11 +22,15 @@ from bucketingest.write.rows.shuffle import SHUFFLE_DDL, SHUFFLE_ORDER, pack
 from bucketingest.write.rows.write_status import STATUS_DDL, WriteStatus, statuses_from_arrow
 
 
+class LeftToSpark(Exception):
+    """Rows of the micro-batch are in doubt. Nothing of it is written: what decodes comes before what writes."""
+
+
 def write_micro_batch(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder | None = None) -> list[WriteStatus]:
     """Write the rows (the plan's columns) and return what every write task reports.
 
     With a decoder the rows are the source's messages. They are decoded in the tasks that make the shuffle's, and the
-    tasks also report how many of them were no rows.
+    tasks also report how many of them were no rows. Raises LeftToSpark, ConflictingAttempt.
     """
     if decoder is None:
         packed = map_in_arrow(rows, _pack(plan), SHUFFLE_DDL)
@@ -75,7 +82,14 @@ def _collect(statuses: DataFrame) -> list[WriteStatus]:
         return statuses_from_arrow(statuses.toArrow())
     except PySparkException as error:
         # The tasks' own errors arrive as text.
-        line = next((line for line in str(error).splitlines() if ConflictingAttempt.__name__ in line), None)
-        if line is None:
-            raise
-        raise ConflictingAttempt(line.partition(": ")[2]) from error
+        if (why := _raised(error, ConflictingAttempt)) is not None:
+            raise ConflictingAttempt(why) from error
+        if (why := _raised(error, RowsInDoubt)) is not None:
+            raise LeftToSpark(why) from error
+        raise
+
+
+def _raised(error: Exception, kind: type[Exception]) -> str | None:
+    """What a task's error of this kind says; None if it is another."""
+    found = re.search(rf"^[\w.]*\b{kind.__name__}: (.*)", str(error), re.MULTILINE)
+    return None if found is None else found[1]

@@ -30,6 +30,7 @@ NEW: dict[str, Any] = {
         {"name": "note", "type": ["null", "string"], "default": None},
     ],
 }
+ADDED = "SELECT id, n + 1 AS n, note"
 
 
 def message(schema_id: int, schema: dict[str, Any], row: dict[str, Any]) -> tuple[None, bytes]:
@@ -47,7 +48,9 @@ def resource(lake: Lake, topic: Topic, registry: SchemaRegistry, sql: str = "SEL
     )
 
 
-@pytest.mark.parametrize("sql", ["SELECT * FROM source", "SELECT id, n + 1 AS n, note FROM source"])
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM source", f"{ADDED} FROM source", f"{ADDED} FROM source WHERE reverse('') = ''"]
+)
 def test_each_message_is_read_as_the_newest_schema_of_the_topic(
     run: Runner, lake: Lake, new_topic: NewTopic, schema_registry: SchemaRegistry, sql: str
 ) -> None:
@@ -82,7 +85,10 @@ def test_each_message_is_read_as_the_newest_schema_of_the_topic(
     ]
 
 
-@pytest.mark.parametrize("sql", ["SELECT * FROM source", "SELECT id, n + 0 AS n FROM source"])
+@pytest.mark.parametrize(
+    "sql",
+    ["SELECT * FROM source", "SELECT id, n + 0 AS n FROM source", "SELECT * FROM source WHERE reverse('') = ''"],
+)
 def test_json_of_a_registry_is_decoded_as_the_columns_of_the_resource(
     run: Runner, lake: Lake, new_topic: NewTopic, schema_registry: SchemaRegistry, sql: str
 ) -> None:

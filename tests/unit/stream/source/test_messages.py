@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.sql.nodes import Node, RowsInDoubt
+from bucketingest.decode.sql.program import Program, Select, Where
 from bucketingest.stream.source import messages
 from bucketingest.stream.source.messages import MessageDecoder, blocks, pack_messages, refused_messages
 from bucketingest.write.rows.bucket_writer import write_task
@@ -44,6 +47,23 @@ def test_rows_are_written_and_what_is_no_row_is_reported() -> None:
     assert sum(status.rows_received for status in statuses) == 21
     assert sum(status.undecoded for status in statuses) == 4
     assert sum(status.rejected for status in statuses) == 0, "they are dead letters once they are staged"
+
+
+def test_a_program_makes_the_rows_and_one_in_doubt_stops_the_task() -> None:
+    amount = Node("AttributeReference", pa.int64(), value=SCHEMA.get_field_index("amount"))
+    is_large = Node("GreaterThan", pa.bool_(), (amount, Node("Literal", pa.int64(), value=3)))
+    decoder = replace(DECODER, program=Program((Where(is_large),), SCHEMA))
+    sent = pack_messages([batch(*map(good, range(10)), b"no json")], write_plan(), decoder, 0)
+    assert sum(sum(each.column("row_count").to_pylist()) for each in sent) == 6 + 1
+
+    least = Node("Add", pa.int64(), (amount, Node("Literal", pa.int64(), value=2**63 - 1)))
+    columns = tuple(
+        least if field.name == "amount" else Node("AttributeReference", field.type, value=at)
+        for at, field in enumerate(SCHEMA)
+    )
+    decoder = replace(DECODER, program=Program((Select(columns),), SCHEMA))
+    with pytest.raises(RowsInDoubt):
+        list(pack_messages([batch(*map(good, range(10)))], write_plan(), decoder, 0))
 
 
 def test_messages_of_which_none_is_a_row_are_reported_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from bucketingest.cli.connect.checking_spark import CheckingSpark
@@ -59,7 +60,7 @@ def check_all(resource: BucketIngest, spark: CheckingSpark, show: Callable[[Chec
     if compiled is not None:
         storage_failed = any(each.name == "storage" for each in outcome.failed)
         if not storage_failed:
-            outcome.check("table", STORAGE_SECONDS, lambda: _fits(*compiled), str)
+            outcome.check("table", STORAGE_SECONDS, lambda: _fits(compiled), str)
     return outcome
 
 
@@ -97,7 +98,17 @@ def _look_at_kafka(session: SparkSession, resource: BucketIngest) -> str:
     return f"{look_at_topics(session, kafka, SOURCE_SECONDS)}, at {kafka.bootstrap_servers}"
 
 
-def _compiled(session: SparkSession, resource: BucketIngest) -> tuple[Pipeline, pa.Schema]:
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What the resource says, with what Spark makes of its SQL."""
+
+    pipeline: Pipeline
+    schema: pa.Schema
+    way: str
+    """Where messages are decoded and SQL is evaluated; "" if there are no messages."""
+
+
+def _compiled(session: SparkSession, resource: BucketIngest) -> _Compiled:
     from bucketingest.stream.pipeline import Pipeline
     from bucketingest.stream.source.shape import RowShape
     from bucketingest.stream.source.sources import read_source
@@ -105,20 +116,23 @@ def _compiled(session: SparkSession, resource: BucketIngest) -> tuple[Pipeline, 
 
     pipeline = Pipeline.of(resource)
     with prepared(session):
-        shape = RowShape(resource, pipeline.delete_when)
         rows = read_source(session, resource)
+        shape = RowShape(resource, pipeline.delete_when).planned(rows)
         if shape.has_registry:
             shape.registered_blocks(rows)
-        return pipeline, shape.schema(rows)
+        way = "" if resource.spec.format is None else str(shape.way(rows))
+        return _Compiled(pipeline, shape.schema(rows), way)
 
 
-def _columns(compiled: tuple[Pipeline, pa.Schema]) -> str:
-    return f"transform and deleteWhen give {len(compiled[1])} columns"
+def _columns(compiled: _Compiled) -> str:
+    columns = f"transform and deleteWhen give {len(compiled.schema)} columns"
+    return f"{columns}; {compiled.way}" if compiled.way else columns
 
 
-def _fits(pipeline: Pipeline, schema: pa.Schema) -> str:
+def _fits(compiled: _Compiled) -> str:
     from bucketingest.write.open_table import check_table_fits
 
+    pipeline, schema = compiled.pipeline, compiled.schema
     storage = open_storage(pipeline.table_url, pipeline.storage_options)
     drops = pipeline.metadata_table != "refuse"
     exists = check_table_fits(storage, pipeline.definition, schema, drops_metadata_table=drops)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from bucketingest.decode.registered.wire_format import ids_of
 from bucketingest.decode.rows import Decoded, Refused
+from bucketingest.decode.sql.program import Program
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.shuffle import pack, undecoded
 
@@ -41,6 +42,8 @@ class MessageDecoder:
     """Beginning of the detail of a dead letter, as Spark's way has it."""
     no_value: str
     """Detail of a dead letter that has no value."""
+    program: Program | None = None
+    """What makes the table's rows of the messages'; None: Spark does, or nothing needs to."""
 
     def detail(self, refused: Refused) -> str:
         """Why a message is no row, in words for the dead-letter table."""
@@ -51,7 +54,7 @@ def pack_messages(
     batches: Iterable[pa.RecordBatch], plan: WritePlan, decoder: MessageDecoder, map_task: int
 ) -> Iterator[pa.RecordBatch]:
     """Decode messages (column `VALUE`) and turn the rows into shuffle batches, the last of which says how many messages
-    were no rows, if there were any.
+    were no rows, if there were any. Raises RowsInDoubt: then nothing of the micro-batch is written.
     """
     refused = 0
 
@@ -60,7 +63,7 @@ def pack_messages(
         for block in blocks(batches):
             decoded = decoder.blocks.decode(block.column(VALUE))
             refused += len(decoded.refused)
-            yield decoded.rows
+            yield decoded.rows if decoder.program is None else decoder.program.apply(decoded.rows)
 
     yield from pack(rows(), plan, map_task)
     if refused:

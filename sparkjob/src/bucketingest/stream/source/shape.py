@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -12,7 +12,7 @@ from bucketingest.decode.avro.column_types import differing
 from bucketingest.decode.avro.decoder import AvroDecoder
 from bucketingest.decode.avro.registered import RegisteredAvroDecoder
 from bucketingest.decode.avro.schema import read_fields, read_reader
-from bucketingest.decode.decoder_choice import Way, way_of, why_refused
+from bucketingest.decode.decoder_choice import Way, has_sql, sql_refused, way_of, why_refused
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.exact import unsupported_type
 from bucketingest.decode.json.registered import RegisteredJsonDecoder
@@ -21,6 +21,7 @@ from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.registered import RegisteredProtobufDecoder
 from bucketingest.decode.protobuf.schema import Message
 from bucketingest.decode.registered.wire_format import RegisteredDecoder
+from bucketingest.decode.sql.program import Program
 from bucketingest.spec.model import BucketIngest, Format
 from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.source.decoding import (
@@ -34,6 +35,7 @@ from bucketingest.stream.source.decoding import (
     transform,
 )
 from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder
+from bucketingest.stream.source.spark_plan import NotOnArrow, read_program
 from bucketingest.write.plan import DELETE_COLUMN
 
 
@@ -44,6 +46,22 @@ class RowShape:
     resource: BucketIngest | None
     """None: the rows already have the table's columns."""
     delete_when: str | None
+    program: Program | None = None
+    """The SQL, if it is evaluated on Arrow."""
+    refused: str | None = None
+    """Why it is not, if Spark's plan of it says so."""
+
+    def planned(self, rows: DataFrame) -> RowShape:
+        """The same, knowing whether Spark's plan of the SQL can be evaluated on Arrow. `rows`: any of the
+        source's; they are not read. Raises InvalidTransform.
+        """
+        if self.resource is None or not has_sql(self.resource) or way_of(self.resource).name == "spark":
+            return self
+        shaped = self.table_rows(self.decoded(rows).all())
+        try:
+            return replace(self, program=read_program(shaped, self._columns(rows)))
+        except NotOnArrow as error:
+            return replace(self, refused=str(error))
 
     def decoded(self, rows: DataFrame, decoder: MessageDecoder | None = None) -> Decoded:
         """The rows, with the undecodable ones marked. `decoder`: for messages whose schemas a registry has; without it
@@ -59,8 +77,10 @@ class RowShape:
 
     @property
     def on_arrow(self) -> bool:
-        """Whether the table's columns are the messages', so that our decoder's rows need no Spark."""
-        return self.resource is not None and way_of(self.resource).name == "arrow"
+        """Whether our decoder's rows need no Spark to be the table's."""
+        if self.resource is None or way_of(self.resource).name == "spark":
+            return False
+        return self.program is not None or not has_sql(self.resource)
 
     @property
     def has_registry(self) -> bool:
@@ -100,13 +120,15 @@ class RowShape:
 
     def message_decoder(self, blocks: BlockDecoder) -> MessageDecoder:
         """With the words for dead letters."""
-        return MessageDecoder(blocks, problem_of(self._format), NO_VALUE)
+        return MessageDecoder(blocks, problem_of(self._format), NO_VALUE, self.program)
 
     def way(self, rows: DataFrame) -> Way:
         """Whether messages are decoded on Arrow or by Spark, and why. Nothing is read."""
         if self.resource is None:
             return Way("spark", "rows come from a query of the user's own")
         way = way_of(self.resource)
+        if self.refused is not None:
+            return sql_refused(self.resource, self.refused)
         if self.has_registry or self.is_protobuf:
             return way
         if way.name == "arrow" and (other := _unsupported(self._format, self._columns(rows))) is not None:

@@ -1,0 +1,72 @@
+"""What of SQL's text says that Spark has to evaluate it: as far as that can be told without Spark, which parses it.
+
+Text that looks fine here may still have types that are Spark's; nothing is evaluated by this look.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?:
+      (?P<skip>--[^\n]*|/\*.*?\*/)
+    | (?P<text>r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")
+    | (?P<name>`(?:[^`]|``)+`)
+    | (?P<word>[A-Za-z_][A-Za-z_0-9]*)
+    | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[A-Za-z]*)
+    | (?P<sign><=>|<>|!=|<=|>=|==|\|\||::|\|>|->|.)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_FUNCTIONS: Final = _words("""
+    abs bigint boolean btrim char_length character_length coalesce concat concat_ws contains date date_format date_trunc
+    day dayofmonth decimal double endswith float hour if ifnull int isnan isnotnull isnull lcase left len length lower
+    ltrim minute mod month named_struct negative nullif nvl nvl2 rtrim second smallint startswith string struct substr
+    substring timestamp timestamp_micros timestamp_millis timestamp_seconds tinyint to_date trim trunc ucase
+    unix_micros unix_millis unix_seconds upper year
+""")
+_BEFORE_BRACKET: Final = _words("""
+    and as between by case cast date dec decimal distinct div else from in is like not numeric on or over select
+    then timestamp using values when where
+""")
+"""Words that may stand before a bracket without being called."""
+_PHRASES: Final = _words("""
+    cluster_by distribute_by group_by order_by partition_by select_distinct sort_by union_all union_select
+""")
+_WORDS: Final = _words("""
+    except having ilike intersect interval join lateral over pivot regexp rlike tablesample union unpivot with
+""")
+_SIGNS: Final = frozenset(["[", "|>", "->", "&", "|", "^", "~", "?", "{", "@"])
+_NUMBERED: Final = frozenset(["limit", "offset"])
+
+
+def why_spark(sql: str) -> str | None:
+    """Why it is Spark's, in words that follow where it stands; None if nothing is seen."""
+    tokens = _tokens(sql)
+    for (kind, token), (next_kind, following) in pairwise([*tokens, ("end", "")]):
+        if kind == "sign" and token in _SIGNS:
+            return f"has {token}"
+        if kind != "word":
+            continue
+        if token in _WORDS or (token in _NUMBERED and next_kind == "number"):
+            return f"has {token.upper()}"
+        if f"{token}_{following}" in _PHRASES:
+            return f"has {token.upper()} {following.upper()}"
+        if following == "(" and token not in _FUNCTIONS and token not in _BEFORE_BRACKET:
+            return f"calls {token}"
+    return None
+
+
+def _tokens(sql: str) -> Sequence[tuple[str, str]]:
+    """Kinds and texts, words in lower case; without comments and white space."""
+    found = [(each.lastgroup or "", each.group(each.lastgroup or 0)) for each in _TOKEN.finditer(sql)]
+    return [(kind, text.lower() if kind == "word" else text) for kind, text in found if kind != "skip" and text.strip()]
