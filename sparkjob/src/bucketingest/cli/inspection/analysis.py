@@ -10,6 +10,7 @@ from bucketingest.cli.inspection.findings import findings
 from bucketingest.cli.inspection.layout import files_report
 from bucketingest.cli.inspection.pending import pending_instants
 from bucketingest.cli.inspection.report import (
+    IndexState,
     InstantLine,
     Pipeline,
     Properties,
@@ -28,7 +29,12 @@ from bucketingest.write.pipeline_names import PIPELINE
 
 
 def analyse(
-    snapshot: TableSnapshot, services: ServicesReport, *, instants: int, pending_limit: timedelta
+    snapshot: TableSnapshot,
+    services: ServicesReport,
+    index_state: IndexState | None = None,
+    *,
+    instants: int,
+    pending_limit: timedelta,
 ) -> TableReport:
     """The report. `instants`: how many of the newest to list; `pending_limit`: age from which a pending one hangs."""
     timeline, view = snapshot.timeline, snapshot.view
@@ -50,6 +56,7 @@ def analyse(
         unmarked_partitions=view.unmarked_partitions,
         pipelines=_pipelines(snapshot),
         services=services,
+        index_state=index_state,
         findings=(),
     )
     found = findings(report, view, snapshot.replaced)

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from bucketingest.cli.inspection.analysis import analyse
+from bucketingest.cli.inspection.index_state import index_state
 from bucketingest.cli.inspection.render import as_json as report_as_json
 from bucketingest.cli.inspection.render import show
 from bucketingest.cli.inspection.report import TableReport
@@ -48,7 +49,8 @@ def inspected(storage: Storage, rules: Rules, *, instants: int, pending_limit: t
     """The report of a table. Raises what `read_snapshot` does."""
     snapshot = read_snapshot(storage, instants=instants)
     services = services_report(storage, snapshot, rules)
-    return analyse(snapshot, services, instants=instants, pending_limit=pending_limit)
+    state = index_state(storage, snapshot)
+    return analyse(snapshot, services, state, instants=instants, pending_limit=pending_limit)
 
 
 def _rules(spec: BucketIngestSpec) -> Rules:

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from bucketingest.cli.inspection.figures import age, megabytes, new_table
-from bucketingest.cli.inspection.report import Files, InstantLine, Properties, TableReport
+from bucketingest.cli.inspection.report import Files, IndexState, InstantLine, Properties, TableReport
 from bucketingest.cli.inspection.services_text import show_services
 
 _UNCOMMITTED_SHOWN: Final = 10
@@ -31,6 +31,8 @@ def show(report: TableReport, console: Console) -> None:
     show_timeline(report.timeline, console)
     console.print(f"{report.completed_instants} completed, {report.pending_instants} pending on the active timeline")
     _show_files(report.files, console)
+    if report.index_state is not None:
+        _show_state(report.index_state, console)
     show_services(report.services, console)
     _show_pending(report, console)
     _show_uncommitted(report, console)
@@ -59,6 +61,19 @@ def show_timeline(lines: Iterable[InstantLine], console: Console) -> None:
             "-" if line.size_bytes is None else megabytes(line.size_bytes),
         )
     console.print(table)
+
+
+def _show_state(state: IndexState, console: Console) -> None:
+    groups = f"it knows {state.known_groups:,} file groups as they are, {state.changed_groups:,} are new or changed"
+    if state.problem is not None:
+        console.print(f"\nindex state: cannot be read: {escape(state.problem)}; {groups}", soft_wrap=True)
+        return
+    lost = f", {state.lost_runs} of them lost" if state.lost_runs else ""
+    up_to = "empty" if state.known_up_to is None else f"as of {state.known_up_to}"
+    console.print(
+        f"\nindex state: {state.runs} files{lost} with {megabytes(state.size_bytes)} MB, {up_to}; {groups}",
+        soft_wrap=True,
+    )
 
 
 def _show_properties(properties: Properties, console: Console) -> None:

@@ -221,6 +221,25 @@ class ServicesReport:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexState:
+    """The stored state of an index with one. `problem`: why it cannot be read; the next start then loads it anew."""
+
+    runs: int = 0
+    """Its files."""
+    lost_runs: int = 0
+    """Files that it names and that are not there: the next start loads it anew."""
+    size_bytes: int = 0
+    """What each executor maps into memory, 16 bytes for a key."""
+    known_groups: int = 0
+    """File groups whose keys it has."""
+    changed_groups: int = 0
+    """File groups that are new or changed since. The next start reads their keys, unless only updates of ours came."""
+    known_up_to: str | None = None
+    """Completion time of the newest instant that it knows; None: it is empty."""
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableReport:
     """Everything inspect reports."""
 
@@ -239,5 +258,7 @@ class TableReport:
     """Partitions whose rows readers skip: the partition metadata file is missing."""
     pipelines: tuple[Pipeline, ...]
     services: ServicesReport
+    index_state: IndexState | None
+    """None: the table has an index without a state."""
     findings: tuple[str, ...]
     """What is wrong, each with what to do; empty: nothing found."""

@@ -23,6 +23,7 @@ from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
 
 STATE_DIRECTORY: Final = f"{OWN_DIRECTORY}/state"
+_FORMAT: Final = f"{STATE_DIRECTORY}/format"
 MANIFESTS_KEPT: Final = 2
 UNNAMED_KEPT: Final = timedelta(hours=1)
 """A run that no manifest names yet may be of an instant that is still open."""
@@ -47,13 +48,22 @@ class StateStore:
 
         `new_seed`: used if there is none yet; default: random.
         """
-        path = f"{STATE_DIRECTORY}/format"
-        seed = (new_seed or os.urandom(SEED_BYTES)).hex()
-        data = get_if_there(storage, path)
+        data = get_if_there(storage, _FORMAT)
         if data is None:
+            seed = (new_seed or os.urandom(SEED_BYTES)).hex()
             wanted = sealed("format", {"seed": seed, "identity": _IDENTITY}, _NO_TABLE)
-            data = create_or_get(storage, path, wanted)
-        source = f"{storage.url}/{path}"
+            data = create_or_get(storage, _FORMAT, wanted)
+        return cls._of(storage, data)
+
+    @classmethod
+    def find(cls, storage: Storage) -> Self | None:
+        """The table's state; None if there is none. Nothing is written. Raises StateError as `open` does."""
+        data = get_if_there(storage, _FORMAT)
+        return None if data is None else cls._of(storage, data)
+
+    @classmethod
+    def _of(cls, storage: Storage, data: bytes) -> Self:
+        source = f"{storage.url}/{_FORMAT}"
         content = unsealed("format", data, _NO_TABLE, source=source)
         if content.get("identity") != _IDENTITY:
             raise StateDamaged(f"{source}: keys are identified by {content.get('identity')!r}, not by {_IDENTITY}")
@@ -79,6 +89,11 @@ class StateStore:
     def has_run(self, digest: str) -> bool:
         """Whether a run of this name is stored, whole or not."""
         return self.storage.exists(_run_path(digest))
+
+    def run_sizes(self) -> dict[str, int]:
+        """Bytes of each stored run, by its name."""
+        runs = self.storage.list_level(f"{STATE_DIRECTORY}/run").objects
+        return {info.path.rpartition("/")[2]: info.size for info in runs}
 
     def put_manifest(self, instant: str, manifest: Manifest) -> None:
         """Store the state after this instant, unless another process was faster."""
@@ -146,14 +161,14 @@ def keeps_state(table: HoodieTable) -> bool:
     """Whether keys of the table are looked up in a state: by what it was made with, or because there is one."""
     if table.has_state or table.bucket_count is not None:
         return table.has_state
-    return table.storage.exists(f"{STATE_DIRECTORY}/format")
+    return table.storage.exists(_FORMAT)
 
 
 def forget_state(storage: Storage) -> None:
     """Delete the state of a table: it is loaded again from the table's files. The format goes last."""
     for directory in ("manifest", "run"):
         storage.delete_many([info.path for info in storage.list_level(f"{STATE_DIRECTORY}/{directory}").objects])
-    storage.delete(f"{STATE_DIRECTORY}/format")
+    storage.delete(_FORMAT)
 
 
 def _run_path(digest: str) -> str:
