@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,15 +31,14 @@ from support.monitoring.panel_queries import without_data
 from support.monitoring.promtool import rules_file
 
 NAMESPACE, NAME = "shop", "orders"
-TOPIC = "monitored"
 DATA_WITHIN_SECONDS = 90.0
 
 
-def send(broker: KafkaBroker) -> None:
+def send(broker: KafkaBroker, topic: str) -> None:
     """Some hundred messages, one of which does not decode."""
     rows = [{"id": number % 50, "text": "x", "gone": number % 7 == 0} for number in range(500)]
     messages = [(str(row["id"]).encode(), json.dumps(row).encode()) for row in rows]
-    produce(broker.bootstrap_servers, TOPIC, [*messages, (b"1", b"no json")])
+    produce(broker.bootstrap_servers, topic, [*messages, (b"1", b"no json")])
 
 
 class OfOperator:
@@ -84,18 +84,25 @@ class OfOperator:
 
 
 @pytest.fixture
-def pipeline(kafka_broker: KafkaBroker, tmp_path: Path) -> Path:
-    """A healthy BucketIngest; some rows of its input do not decode."""
-    kafka_broker.create_topic(TOPIC, partitions=2)
-    send(kafka_broker)
+def topic(kafka_broker: KafkaBroker) -> str:
+    """A topic with some messages."""
+    name = f"monitored-{uuid.uuid4()}"
+    kafka_broker.create_topic(name, partitions=2)
+    send(kafka_broker, name)
+    return name
+
+
+@pytest.fixture(params=[{"buckets": 4}], ids=["bucket"])
+def pipeline(request: pytest.FixtureRequest, kafka_broker: KafkaBroker, topic: str, tmp_path: Path) -> Path:
+    """A healthy BucketIngest with the index that the parameter says; some rows of its input do not decode."""
     spec = {
-        "source": {"kafka": {"bootstrapServers": kafka_broker.bootstrap_servers, "topics": [TOPIC]}},
+        "source": {"kafka": {"bootstrapServers": kafka_broker.bootstrap_servers, "topics": [topic]}},
         "format": {"type": "json", "schema": "id BIGINT, text STRING, gone BOOLEAN"},
         "table": {
             "path": str(tmp_path / "table"),
             "recordKey": ["id"],
             "deleteWhen": "gone",
-            "index": {"buckets": 4},
+            "index": request.param,
         },
         "commit": {"interval": "2s", "trigger": "1s"},
         "services": {"mode": "inline"},
@@ -123,7 +130,7 @@ def job(pipeline: Path, tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.kafka
 def test_every_panel_shows_data_and_a_healthy_pipeline_fires_no_alert(
-    job: str, pipeline: Path, kafka_broker: KafkaBroker
+    job: str, pipeline: Path, kafka_broker: KafkaBroker, topic: str
 ) -> None:
     operator = OfOperator(yaml.safe_load(pipeline.read_text()), job)
     operator.look()
@@ -135,9 +142,20 @@ def test_every_panel_shows_data_and_a_healthy_pipeline_fires_no_alert(
         deadline = time.monotonic() + DATA_WITHIN_SECONDS
         while empty := without_data(prometheus, NAMESPACE, NAME):
             assert time.monotonic() < deadline, f"no data: {empty}"
-            send(kafka_broker)
+            send(kafka_broker, topic)
             time.sleep(1)
             operator.look()
         firing = [each["labels"]["alertname"] for each in prometheus.alerts() if each["state"] == "firing"]
         # It has rows that do not decode: this alert is correct.
         assert set(firing) <= {"BucketIngestDeadLetters"}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("pipeline", [{"type": "state"}], ids=["state"], indirect=True)
+def test_an_index_with_a_state_shows_itself(job: str, kafka_broker: KafkaBroker, topic: str) -> None:
+    with Prometheus([job], []) as prometheus:
+        deadline = time.monotonic() + DATA_WITHIN_SECONDS
+        while empty := without_data(prometheus, NAMESPACE, NAME, of_state=True):
+            assert time.monotonic() < deadline, f"no data: {empty}"
+            send(kafka_broker, topic)
+            time.sleep(1)

@@ -7,12 +7,17 @@ from collections.abc import Iterator
 
 from devservers.prometheus import Prometheus
 from monitoring.grafana_dashboards import BOARDS
+from monitoring.table_rows import INDEX
 
 
-def panel_queries(namespace: str, name: str, *, window: str = "20s") -> Iterator[tuple[str, str]]:
-    """(where, expression) of every query. `window`: Grafana's rate interval."""
+def panel_queries(
+    namespace: str, name: str, *, window: str = "20s", of_state: bool = False
+) -> Iterator[tuple[str, str]]:
+    """(where, expression) of the queries that a table with buckets has data for, or of those about an index with a
+    state. `window`: Grafana's rate interval.
+    """
     for board in BOARDS:
-        for row in board.rows:
+        for row in (row for row in board.rows if (row is INDEX) == of_state):
             for panel in row.panels:
                 for query in panel.queries:
                     expr = query.expr.replace("$__rate_interval", window)
@@ -22,10 +27,10 @@ def panel_queries(namespace: str, name: str, *, window: str = "20s") -> Iterator
                     )
 
 
-def without_data(prometheus: Prometheus, namespace: str, name: str) -> list[str]:
+def without_data(prometheus: Prometheus, namespace: str, name: str, *, of_state: bool = False) -> list[str]:
     """Queries that return nothing, or only NaN."""
     return [
         where
-        for where, expr in panel_queries(namespace, name)
+        for where, expr in panel_queries(namespace, name, of_state=of_state)
         if not any(not math.isnan(float(sample["value"][1])) for sample in prometheus.query(expr))
     ]
