@@ -38,6 +38,12 @@ class TableGroups(Protocol):
         """The size of what keys are looked up in; None where nothing is looked up."""
         ...
 
+    def close_names(self, timeline: Timeline) -> None:
+        """Before rows of overtaken instants come again: files of theirs that another writer deleted must not come back
+        with keys that have another file group by then.
+        """
+        ...
+
     def prepare(self) -> None:
         """What may take long, before an instant begins: no lock is held."""
         ...

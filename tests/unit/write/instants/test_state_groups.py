@@ -17,10 +17,11 @@ from bucketingest.hudi.timeline.timeline import path_of
 from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.errors import DuplicateKeys
 from bucketingest.index.state.store import STATE_DIRECTORY, forget_state
+from bucketingest.storage import AlreadyExists
 from bucketingest.write.errors import InstantAborted
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.clusterings import request_clustering
-from support.tables.other_writers import next_time
+from support.tables.other_writers import next_time, roll_back_completed
 from support.tables.services.compactions import compact
 from support.tables.state.tables import THEIRS, amounts, groups_of_keys, insert_by_another, state_table
 from support.tables.table_runs import TestTable, offsets
@@ -169,6 +170,24 @@ def test_each_micro_batch_is_an_instant_whatever_the_commit_interval(table: Test
     attempt.run(offsets(6, 12), SECOND)
     check(table, BOTH)
     assert len(table.timeline().completed_commits) == 2
+
+
+def test_a_base_file_that_another_writer_deleted_does_not_come_back(table: TestTable) -> None:
+    """Its rows came again in a new file group; a paused task of the instant that counts as complete puts it back."""
+    table.attempt().run(offsets(0, 6), FIRST)
+    (first,) = (each.request_time for each in table.timeline().completed_commits)
+    deleted, *_ = data_files(table)
+    content = table.storage.get(deleted)
+    roll_back_completed(table, first)
+    table.storage.delete(deleted)
+
+    again = table.attempt()
+    assert again.start.verdict.value == "rewound"
+    again.run(offsets(0, 6), FIRST)
+    with pytest.raises(AlreadyExists):
+        table.storage.create(deleted, content)
+    table.attempt().run(offsets(6, 12), SECOND)
+    check(table, BOTH)
 
 
 def test_a_file_group_that_is_being_clustered_takes_no_rows(table: TestTable) -> None:

@@ -5,6 +5,7 @@ on request the bloom filter without which Hudi's BLOOM index fails.
 from __future__ import annotations
 
 import pathlib
+import tempfile
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
@@ -155,3 +156,12 @@ def _repeats(values: pa.ChunkedArray) -> bool:
     if pa.types.is_dictionary(values.type):
         return True
     return not pa.types.is_nested(values.type) and len(values.unique()) <= max(len(values) // 2, 1)
+
+
+def empty_base_file(schema: pa.Schema, file_name: str) -> bytes:
+    """A base file without rows. `schema`: all columns, meta columns first."""
+    with tempfile.TemporaryDirectory(prefix="bucketingest-") as folder:
+        path = pathlib.Path(folder, "empty.parquet")
+        with BaseFileWriter(path, schema, file_name, row_group_rows=1, filtered_keys=0) as out:
+            out.finish({})
+        return path.read_bytes()

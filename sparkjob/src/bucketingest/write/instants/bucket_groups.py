@@ -47,6 +47,9 @@ class BucketGroups:
     def state(self) -> None:
         """There is none."""
 
+    def close_names(self, timeline: Timeline) -> None:
+        """A key has the same file group when it comes again: older rows of it do no harm."""
+
     def prepare(self) -> None:
         """Nothing takes long."""
 

@@ -226,9 +226,10 @@ class Journal:
             if instant not in active and {"done", "decision"} <= objects and "aborted" not in objects:
                 decision = self.decision(instant)
                 if isinstance(decision, CommitDecision):
-                    yield Committed(instant, decision.completion_time, partial(self._files, instant))
+                    yield Committed(instant, decision.completion_time, partial(self.files, instant))
 
-    def _files(self, instant: str) -> list[WrittenFile]:
+    def files(self, instant: str) -> list[WrittenFile]:
+        """What the instant's micro-batches wrote, as far as the journal still has it."""
         statuses = (status for entry in self.ledgers(instant) for status in entry.statuses if status.file_id)
         return [WrittenFile(status.partition_path, status.file_id, status.file_name) for status in statuses]
 

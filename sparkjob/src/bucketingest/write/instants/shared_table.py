@@ -64,6 +64,7 @@ class SharedTable:
         self._rollbacks = _times(timeline, ROLLBACK)
         self._known = frozenset(instant.request_time for instant in timeline.completed_commits)
         self._audit(timeline)
+        self._groups.close_names(timeline)
         return timeline
 
     def check(self, timeline: Timeline) -> None:

@@ -4,13 +4,16 @@ once more before its commit.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Collection, Sequence
 
+from bucketingest.hudi.base.base_file import empty_base_file
 from bucketingest.hudi.naming import BaseFileName, join
 from bucketingest.hudi.plans.clustering_plan import clustered_file_groups
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import DataFile, FileSlice
+from bucketingest.hudi.table.schema import avro_to_arrow
 from bucketingest.hudi.table.table import StateRules
 from bucketingest.hudi.timeline.instant import CLUSTERING, REPLACE_COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
@@ -21,6 +24,7 @@ from bucketingest.index.errors import StateError
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.runs.look_up import UNKNOWN
 from bucketingest.index.state.summary import StateSummary
+from bucketingest.storage import created
 from bucketingest.write.covered_table import CoveredTable
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import Intent, LedgerEntry
@@ -40,6 +44,7 @@ class StateGroups:
         self._journal = journal
         self._rules = rules
         self._tasks = tasks
+        self._schema = avro_to_arrow(json.loads(opened.block_schema_json))
         self._covered = CoveredTable(opened.storage, report_duplicates=rules.report_duplicates)
         self._planned: PlannedFileIds | None = None
         self._planned_on: frozenset[str] | None = None
@@ -65,6 +70,25 @@ class StateGroups:
     def state(self) -> StateSummary:
         """Its size after the last `prepare` or `fold_in`."""
         return self._covered.index.summary
+
+    def close_names(self, timeline: Timeline) -> None:
+        """Put empty base files where those of overtaken instants were: a task that was paused until now may put its
+        own there, which readers see as long as the instant counts as complete.
+        """
+        for instant, objects in self._journal.objects_by_instant().items():
+            if "overtaken" not in objects or "aborted" in objects:
+                continue
+            if timeline.completion_time(instant) or timeline.is_archived(instant):
+                self._close_names_of(instant)
+
+    def _close_names_of(self, instant: str) -> None:
+        for file in self._journal.files(instant):
+            name, path = BaseFileName.try_parse(file.name), join(file.partition_path, file.name)
+            if name is None or self._storage.exists(path):
+                continue
+            if created(self._storage, path, empty_base_file(self._schema, file.name)):
+                extra = {"instant": instant, "file": path}
+                log.warning("another writer deleted a base file; an empty one keeps its name", extra=extra)
 
     def prepare(self) -> None:
         """Load what the state lacks. Raises DuplicateKeys, and what reading the table's files does."""
