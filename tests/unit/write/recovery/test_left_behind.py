@@ -21,7 +21,7 @@ from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.execute import InstantExecutor
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
-from support.tables.other_writers import archive, commit
+from support.tables.other_writers import archive, commit, later, schedule_compaction
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -171,6 +171,19 @@ def test_a_completed_file_that_a_process_puts_back_is_taken_off_again(table: Tes
     table.attempt()
     assert not table.storage.exists(path)
     assert len(table.visible_keys()) == 3
+
+
+def test_a_compaction_that_is_older_than_archived_instants_does_not_stop_the_start(table: TestTable) -> None:
+    """Hudi's scheduler was paused between its choice of a time and its request, and takes no lock."""
+    first = table.attempt()
+    first.go_on((offsets(0, 1), [row("k0")]), (offsets(1, 2), [row("k1")]))
+    before = later(table.timeline().completed_commits[0].request_time)
+    archive(table)
+    schedule_compaction(table, time=before)
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.IN_STEP
+    again.run(offsets(2, 3), [row("k2")])
+    assert again.coordinator.position == offsets(2, 3)
 
 
 def test_an_archival_that_died_midway_is_not_finished_beyond_instants_of_others(table: TestTable) -> None:

@@ -234,7 +234,9 @@ class InstantExecutor:
         newest_archived = max(archived_times(self._storage), default="")
         for instant in timeline.writes:  # from the oldest: none may be removed before an older one
             time = instant.request_time
-            if time > newest_archived or not self._is_own(instant) or not is_archived(self._storage, time):
+            if time > newest_archived or instant.action != DELTA_COMMIT or not self._is_own(instant):
+                return
+            if not is_archived(self._storage, time):
                 return
             log.warning("removed from the timeline, as it is archived", extra={"instant": time})
             self._storage.delete_many([path_of(Instant(time, DELTA_COMMIT, state)) for state in PENDING_STATES])
