@@ -17,9 +17,10 @@ from bucketingest.hudi.timeline.timeline import path_of
 from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.errors import DuplicateKeys
 from bucketingest.index.state.store import STATE_DIRECTORY, forget_state
-from bucketingest.storage import AlreadyExists
+from bucketingest.storage import AlreadyExists, StorageUnavailable
 from bucketingest.write.errors import InstantAborted
 from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.flaky_storage import FlakyStorage
 from support.tables.clusterings import request_clustering
 from support.tables.other_writers import next_time, roll_back_completed
 from support.tables.services.compactions import compact
@@ -256,3 +257,17 @@ def test_without_its_plan_it_is_aborted_and_written_in_a_new_instant(
     table.attempt().run(offsets(0, 6), FIRST)
     assert not set(data_files(table)) & set(files)
     check(table, {f"k{number}": number for number in range(6)})
+
+
+def test_what_another_name_decided_to_commit_is_completed_before_new_keys_are_placed(table: TestTable) -> None:
+    """Its keys are in no completed instant yet: they would become new keys of this pipeline, too."""
+
+    def completes(path: str) -> bool:
+        return path.endswith(".deltacommit") and "/timeline/" in path
+
+    with pytest.raises(StorageUnavailable):
+        table.attempt(FlakyStorage(table.storage, completes)).run(offsets(0, 6), FIRST)
+    with pytest.raises(StorageUnavailable):
+        table.attempt(FlakyStorage(table.storage, completes), pipeline="shop/orders-2")
+    table.attempt(pipeline="shop/orders-2").run(offsets(0, 12), [*FIRST, *SECOND])
+    check(table, BOTH)

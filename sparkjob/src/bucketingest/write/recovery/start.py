@@ -78,9 +78,12 @@ def settle(
     return Settled(left, findings.start(position, None if left is None else left.started))
 
 
-def settle_others(storage: Storage, identity: WriterIdentity, claimant: str) -> str:
+def settle_others(storage: Storage, identity: WriterIdentity, claimant: str, *, has_state: bool) -> str:
     """Settle instants that pipelines of other names left, for example before this one was renamed. This job holds the
     table's lease, so no other job works on them; if that pipeline starts again, it ingests their rows again.
+
+    `has_state`: keys are looked up in a state, so an instant that is decided to commit must be complete before a new
+    key gets a file group: it may have the same key. Raises what prevents that.
 
     Returns the newest time that one of them claimed, or "": a paused process may still delete its files.
     """
@@ -94,7 +97,17 @@ def settle_others(storage: Storage, identity: WriterIdentity, claimant: str) -> 
             except BucketIngestError as error:  # such as missing rights for its dead-letter place
                 extra = {"pipeline": pipeline, "reason": str(error)}
                 log.error("instants of another pipeline stay until the next start", extra=extra)  # noqa: TRY400
+                if has_state and _will_complete(storage, pipeline):
+                    raise
     return newest
+
+
+def _will_complete(storage: Storage, pipeline: str) -> bool:
+    """Whether one of the pipeline's instants is decided to commit, and can be."""
+    journal, reader = Journal(storage, pipeline), FactReader(storage, Timeline.load(storage))
+    undone = [instant for instant, objects in journal.objects_by_instant().items() if "done" not in objects]
+    found = [reader.facts(instant, pipeline) for instant in undone]
+    return any(each.pipeline == pipeline and decide(each, Policy.ROLL_BACK).step is Step.COMPLETE for each in found)
 
 
 def _settle_other(
