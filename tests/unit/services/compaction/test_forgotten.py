@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.naming import HEARTBEAT_DIRECTORY, TEMP_DIRECTORY, TIMELINE_DIRECTORY
+from bucketingest.hudi.rollback.markers import create_marker
+from bucketingest.hudi.table.file_view import list_data
+from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.instant import COMMIT
+from bucketingest.hudi.timeline.instant_time import format_time
+from bucketingest.hudi.timeline.timeline import Timeline, completed_files, path_of
 from bucketingest.services.clean_and_archive import Guarded, clean_options
 from bucketingest.services.compaction.holder import KEPT, KEPT_FOR
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
-from bucketingest.storage import Storage
+from bucketingest.storage import Level, Storage
 from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.passing_storage import PassingStorage
 from support.tables.services.compactions import Written, compact, holder, written
 from support.tables.table_runs import offsets
 from support.tables.write_plans import row
+
+
+class LevelsStorage(PassingStorage):
+    """Remembers which levels were listed."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self.levels: list[str] = []
+
+    def list_level(self, prefix: str = "") -> Level:
+        self.levels.append(prefix)
+        return super().list_level(prefix)
+
 
 LATER = KEPT_FOR + timedelta(hours=1)
 
@@ -43,6 +66,51 @@ def test_old_compactions_are_forgotten(old: Written) -> None:
     assert numbers(old.storage) == [1, 2, 3, 4]
     sweep(old.storage)
     assert numbers(old.storage) == [2, 3, 4]
+
+
+def test_however_many_compactions_ended_each_partition_is_listed_once(old: Written) -> None:
+    counting = LevelsStorage(old.storage)
+    holder(counting).sweep_old()
+    listed = Counter(path for path in counting.levels if not path.startswith(".hoodie"))
+    assert set(listed.values()) == {1}
+    assert counting.levels.count(TIMELINE_DIRECTORY) == 1
+
+
+@pytest.mark.parametrize("place", [TEMP_DIRECTORY, HEARTBEAT_DIRECTORY])
+def test_markers_and_heartbeat_that_come_late_are_deleted(old: Written, place: str) -> None:
+    record = CompactionJournal(old.storage).plan(2)
+    assert record is not None
+    if place == TEMP_DIRECTORY:
+        (partition_path, file_id), *_ = sorted(record.groups())
+        create_marker(old.storage, record.compaction, partition_path, f"{file_id}_1-0-1_{record.compaction}.parquet")
+    else:
+        heartbeat.beat(old.storage, record.compaction)
+    assert list(old.storage.list(place))
+    holder(old.storage).sweep_old()
+    assert not list(old.storage.list(place))
+
+
+def test_a_second_completed_file_that_comes_late_is_deleted(old: Written) -> None:
+    record = CompactionJournal(old.storage).plan(KEPT + 1)
+    assert record is not None
+    found = Timeline.load(old.storage).find(record.compaction, COMMIT)
+    assert found is not None
+    content = old.storage.get(path_of(found))
+    old.storage.create(path_of(replace(found, completion_time=format_time(utc_now()))), content)
+    holder(old.storage).sweep_old()
+    assert len(completed_files(old.storage, COMMIT, record.compaction)) == 1
+
+
+def test_base_files_of_a_compaction_that_was_restored_away_are_deleted(old: Written) -> None:
+    record = CompactionJournal(old.storage).plan(KEPT + 1)
+    assert record is not None
+    found = Timeline.load(old.storage).find(record.compaction, COMMIT)
+    assert found is not None
+    old.storage.delete(path_of(found))
+    for state in ("requested", "inflight"):
+        old.storage.delete(f"{TIMELINE_DIRECTORY}/{record.compaction}.compaction.{state}")
+    holder(old.storage).sweep_old()
+    assert not [info.path for info in list_data(old.storage) if record.compaction in info.path.rpartition("/")[2]]
 
 
 @pytest.mark.parametrize("after_effect", [False, True])

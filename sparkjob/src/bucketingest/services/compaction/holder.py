@@ -24,7 +24,14 @@ from bucketingest.services.compaction.facts import HEARTBEAT, read_facts, reques
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Proposal, services_of
 from bucketingest.services.compaction.records import Decided, End, PlanRecord, Round
-from bucketingest.services.compaction.sweep import Swept, keep_one, sweep, take_off_late
+from bucketingest.services.compaction.sweep import (
+    EndedCompaction,
+    Swept,
+    keep_one,
+    left_over,
+    sweep,
+    take_off_late,
+)
 from bucketingest.services.compaction.work import Ended, Task, Work
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.services.merge.merge_group import MERGE_VERSION
@@ -259,17 +266,22 @@ class CompactionHolder:
         """Now and then: delete what a paused process wrote late, and objects that nobody needs any more."""
         now = self._clock()
         numbers = self._journal.numbers()
+        ended = {}
         for number in numbers:
-            self._check_lease()
             record, end = self._journal.plan(number), self._journal.done(number)
             if record is None:  # a process died while it deleted the objects, or only directories are left
+                self._check_lease()
                 self._journal.forget(number)
-                continue
-            if end is None:
-                continue
-            take_off_late(self._storage, record.compaction, end, self._lock)
+            elif end is not None:
+                partitions = frozenset(partition_path for partition_path, _ in record.groups())
+                ended[number] = EndedCompaction(record.compaction, end, partitions)
+        late = left_over(self._storage, self._journal, ended)
+        old = {number for number in ended if number in numbers[:-KEPT] and self._done_for(number, now) > KEPT_FOR}
+        for number in sorted(late | old):
+            self._check_lease()
+            take_off_late(self._storage, ended[number].compaction, ended[number].end, self._lock)
             sweep(self._storage, self._journal, number)
-            if number in numbers[:-KEPT] and self._done_for(number, now) > KEPT_FOR:
+            if number in old:
                 self._journal.forget(number)
 
     def _done_for(self, number: int, now: datetime) -> timedelta:

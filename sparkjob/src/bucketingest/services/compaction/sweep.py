@@ -9,11 +9,19 @@ complete the compaction.
 from __future__ import annotations
 
 import logging
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
 from bucketingest.hudi.history.archived import archived_contents
-from bucketingest.hudi.naming import BaseFileName, parse_data_file_name
+from bucketingest.hudi.naming import (
+    HEARTBEAT_DIRECTORY,
+    TEMP_DIRECTORY,
+    TIMELINE_DIRECTORY,
+    BaseFileName,
+    parse_data_file_name,
+)
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.file_view import list_data
@@ -21,7 +29,7 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, completed_files, path_of
-from bucketingest.services.compaction.commit import sizes_of
+from bucketingest.services.compaction.commit import decided_files, sizes_of
 from bucketingest.services.compaction.facts import requested_path
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import OURS, End
@@ -39,6 +47,65 @@ class Swept:
     """File groups whose base files are in its commit."""
     rows: int = 0
     """Rows of these base files."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedCompaction:
+    """What must be known of an ended compaction to see whether something of it is left over."""
+
+    compaction: str
+    end: End
+    partitions: frozenset[str]
+    """Of its plan."""
+
+
+def left_over(storage: Storage, journal: CompactionJournal, ended: Mapping[int, EndedCompaction]) -> set[int]:
+    """Numbers of those compactions of which `take_off_late` or `sweep` may find something. Deletes nothing.
+
+    These list the timeline and each partition of their plan, and read the history. Most of the compactions of a day
+    have nothing left, and here each place is listed once for all of them. What comes later is found the next time.
+    """
+    if not ended:
+        return set()
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for number, each in ended.items():
+        numbers[each.compaction].append(number)
+    made: defaultdict[str, set[str]] = defaultdict(set)
+    for info in list_data(storage, sorted(frozenset().union(*(each.partitions for each in ended.values())))):
+        name = parse_data_file_name(info.path.rpartition("/")[2])
+        if isinstance(name, BaseFileName) and name.instant in numbers:
+            made[name.instant].add(info.path)
+    names = [info.path.rpartition("/")[2] for info in storage.list_level(TIMELINE_DIRECTORY).objects]
+    timeline = Timeline.of_file_names(names)
+    files = filter(None, map(Instant.try_parse, names))
+    completed = Counter(each.request_time for each in files if each.is_completed and each.action == COMMIT)
+    traces = {
+        path.rpartition("/")[2]
+        for level in map(storage.list_level, (TEMP_DIRECTORY, HEARTBEAT_DIRECTORY))
+        for path in (*level.directories, *(info.path for info in level.objects))
+    }
+    return {
+        number
+        for compaction, same in numbers.items()
+        for number in same
+        if len(same) > 1
+        or compaction in traces
+        or completed[compaction] > 1
+        or not _is_as_ended(timeline, journal, number, ended[number], made[compaction])
+    }
+
+
+def _is_as_ended(
+    timeline: Timeline, journal: CompactionJournal, number: int, ended: EndedCompaction, made: set[str]
+) -> bool:
+    """Whether timeline and base files are as the compaction's end left them, or a clean and an archival after it."""
+    found = timeline.find(ended.compaction, COMMIT)
+    if ended.end is not End.COMPLETED:
+        return found is None and not made
+    if found is None and not timeline.is_archived(ended.compaction):
+        return not made
+    decided = journal.decision(number, journal.newest_round(number)[0])
+    return decided is not None and made <= decided_files(decided).keys()
 
 
 def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
