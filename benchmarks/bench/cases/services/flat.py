@@ -27,13 +27,13 @@ from bucketingest.storage import open_storage
 from support.tables.services.aged_table import AgedTable
 
 _COMMIT_EVERY: Final = timedelta(seconds=30)
-_YOUNG: Final = 500
-"""Commits from which on nothing may grow."""
+_YOUNG: Final = 3_000
+"""Commits from which on nothing may grow: what is kept longest is kept for a day, 2,880 commits."""
 _OLD: Final = 10_000
 _DAY: Final = timedelta(days=1) // _COMMIT_EVERY
 _KEYS: Final = 200
 _RETAIN: Final = timedelta(hours=1)
-"""With more, the young table would not have reached what it keeps."""
+"""Superseded files of a day would make it slow to make the commits; `_day_case` measures a table with these."""
 _PENDING_LIMIT: Final = timedelta(minutes=10)
 
 
