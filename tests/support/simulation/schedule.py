@@ -17,7 +17,7 @@ from support.simulation.job.tasks import Routes, installed
 from support.simulation.judge.reader import read
 from support.simulation.judge.table_checks import Ended, check_end, check_moment
 from support.simulation.judge.watch import TableWatch
-from support.simulation.source import DEFINITION, STATE_DEFINITION, draw_rows
+from support.simulation.source import DEFINITION, STATE_DEFINITIONS, draw_rows
 from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
 from support.simulation.verdict import COUNTED, Verdict
@@ -71,7 +71,7 @@ class Schedule:
         self._table = self._objects("sim://table")
         self._world.aims_left = features.service_faults
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
-        definition = STATE_DEFINITION if state else DEFINITION
+        definition = STATE_DEFINITIONS[seed % 2] if state else DEFINITION
         self._around = Surroundings(self._world, self._table, letters, rows, definition)
         self._routes = Routes()
         # Of few rows, two queries send none to the same file group: then no file shows that they differ.

@@ -20,8 +20,12 @@ SCHEMA: Final = pa.schema([("id", pa.string()), ("region", pa.string()), ("offse
 INPUT_SCHEMA: Final = SCHEMA.append(pa.field(DELETE_COLUMN, pa.bool_()))
 BUCKETS: Final = 2
 DEFINITION: Final = TableDefinition("orders", ("id",), ("region",), "at", buckets=BUCKETS)
-STATE_DEFINITION: Final = replace(DEFINITION, state=StateRules(target_bytes=4096))
-"""The same table with an index with a state: new keys of a few rows already need several file groups."""
+STATE_DEFINITIONS: Final = tuple(
+    replace(DEFINITION, state=StateRules(target_bytes=4096, inserts=inserts)) for inserts in ("base", "log")
+)
+"""The same table with an index with a state, new keys in base files and in log files: a few rows already need several
+file groups.
+"""
 
 
 def draw_rows(rng: random.Random, count: int, *, growing: bool = False) -> list[Row]:

@@ -11,6 +11,7 @@ import pytest
 
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileSlice
+from bucketingest.hudi.table.table import StateRules
 from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
@@ -72,12 +73,12 @@ def test_updates_of_ours_are_covered_without_being_read(table: TestTable, read: 
 
 
 def test_what_it_knows_is_not_read_again(table: TestTable, read: list[str]) -> None:
-    covered = CoveredTable(table.storage, report_duplicates=False)
+    covered = CoveredTable(table.storage, StateRules(report_duplicates=False))
     fold(covered, table)
     covered.keep()
     read.clear()
     fold(covered, table)
-    fold(CoveredTable(table.storage, report_duplicates=False), table)
+    fold(CoveredTable(table.storage, StateRules(report_duplicates=False)), table)
     assert read == []
 
 
@@ -85,7 +86,7 @@ def test_an_instant_of_ours_that_is_not_complete_is_not_covered(table: TestTable
     attempt = table.attempt()
     with pytest.raises(Killed):
         attempt.run(offsets(2, 3), [row("late", at=1)], die)
-    covered = CoveredTable(table.storage, report_duplicates=False)
+    covered = CoveredTable(table.storage, StateRules(report_duplicates=False))
     fold(covered, table)
     assert group_of(covered, "late") is None
 
@@ -123,7 +124,7 @@ class ForgetfulStorage(PassingStorage):
 
 
 def test_files_that_a_listing_leaves_out_are_found_by_their_commit(table: TestTable) -> None:
-    covered = CoveredTable(ForgetfulStorage(table.storage), report_duplicates=False)
+    covered = CoveredTable(ForgetfulStorage(table.storage), StateRules(report_duplicates=False))
     fold(covered, table)
     insert_by_another(table, [row("new", at=1)])
     fold(covered, table)
@@ -131,7 +132,7 @@ def test_files_that_a_listing_leaves_out_are_found_by_their_commit(table: TestTa
 
 
 def test_replaced_file_groups_are_forgotten(table: TestTable) -> None:
-    covered = CoveredTable(table.storage, report_duplicates=False)
+    covered = CoveredTable(table.storage, StateRules(report_duplicates=False))
     fold(covered, table)
     found = group_of(covered, "a")
     assert found is not None
@@ -141,7 +142,7 @@ def test_replaced_file_groups_are_forgotten(table: TestTable) -> None:
 
 
 def test_keys_stay_where_they_are_after_a_compaction(table: TestTable) -> None:
-    covered = CoveredTable(table.storage, report_duplicates=False)
+    covered = CoveredTable(table.storage, StateRules(report_duplicates=False))
     table.attempt().run(offsets(2, 3), [row("a", amount=2, at=2)])
     fold(covered, table)
     before = group_of(covered, "a")
@@ -151,7 +152,7 @@ def test_keys_stay_where_they_are_after_a_compaction(table: TestTable) -> None:
 
 
 def test_a_lost_run_is_stored_again(table: TestTable) -> None:
-    covered = CoveredTable(table.storage, report_duplicates=False)
+    covered = CoveredTable(table.storage, StateRules(report_duplicates=False))
     fold(covered, table)
     (digest, *_) = covered.index.manifest.runs
     table.storage.delete(f".hoodie/.bucketingest/state/run/{digest}")

@@ -25,7 +25,9 @@ Rows = npt.NDArray[np.int64]
 
 UPDATES: Final = 0
 INSERTS: Final = 1
-"""Instead of a bucket, with a state: whether the rows have known keys, or are the first ones of a new file group."""
+"""Instead of a bucket, with a state: whether the rows are the first ones of a new base file. If new keys go into log
+files, all rows are `UPDATES`: those of new and of known keys of a file group are in one file.
+"""
 
 
 class Place(NamedTuple):
@@ -44,6 +46,11 @@ class Placed(Protocol):
     @property
     def groups(self) -> Rows:
         """A number for each row, int64[n], the same for rows that go to one place."""
+        ...
+
+    @property
+    def new(self) -> npt.NDArray[np.bool_] | None:
+        """Whether each row's key is new, bool[n]; None where the places say so, or nothing is looked up."""
         ...
 
     def places(self, firsts: Rows) -> list[Place]:
@@ -94,6 +101,10 @@ class _InBuckets:
     def groups(self) -> Rows:
         return self.index.astype(np.int64) * self.counts.max() + self.buckets
 
+    @property
+    def new(self) -> None:
+        return None
+
     def places(self, firsts: Rows) -> list[Place]:
         placing, index, buckets = self.placing, self.index[firsts], self.buckets[firsts]
         numbers = placing.partitions.numbers(self.paths)[index]
@@ -122,13 +133,19 @@ class StatePlacing:
             paths, record_keys = paths.take(rows), record_keys.take(rows)
         return _InGroups(self, self.assigner.assign(paths, record_keys))
 
+    @property
+    def in_logs(self) -> bool:
+        """Whether new keys go into log files."""
+        return self.assigner.plan.mode == "log"
+
     def task_of(self, partition_path: str, file_id: str, bucket: int) -> int:
         """The write task of a place: a partition's open groups go to one task after the other, as they take most."""
-        if bucket == INSERTS:
+        if bucket == INSERTS or self.in_logs:
             if partition_path not in self._open:
                 open_groups = self.assigner.plan.open_in(partition_path)
                 self._open[partition_path] = {each.file_id: number for number, each in enumerate(open_groups)}
-            return (self.partitions.number(partition_path) + self._open[partition_path][file_id]) % self.tasks
+            if (number := self._open[partition_path].get(file_id)) is not None:
+                return (self.partitions.number(partition_path) + number) % self.tasks
         return zlib.crc32(file_id.encode()) % self.tasks
 
 
@@ -139,11 +156,17 @@ class _InGroups:
 
     @property
     def groups(self) -> Rows:
-        return self.assigned.numbers.astype(np.int64) * 2 + self.assigned.inserts
+        numbers = self.assigned.numbers.astype(np.int64)
+        return numbers if self.placing.in_logs else numbers * 2 + self.assigned.inserts
+
+    @property
+    def new(self) -> npt.NDArray[np.bool_] | None:
+        return self.assigned.inserts if self.placing.in_logs else None
 
     def places(self, firsts: Rows) -> list[Place]:
         groups = [self.assigned.groups[number] for number in self.assigned.numbers[firsts]]
-        buckets = np.where(self.assigned.inserts[firsts], INSERTS, UPDATES).tolist()
+        in_bases = self.assigned.inserts[firsts] & (not self.placing.in_logs)
+        buckets = np.where(in_bases, INSERTS, UPDATES).tolist()
         return [
             Place(self.placing.task_of(path, file_id, bucket), path, bucket, file_id)
             for (path, file_id), bucket in zip(groups, buckets, strict=True)

@@ -170,7 +170,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
         ),
         *(
             CelRule(f"self.type == 'state' || !has(self.{name})", f"{name} is for type state only", f".{name}")
-            for name in ("targetFileSize", "onDuplicateKeys")
+            for name in ("targetFileSize", "inserts", "onDuplicateKeys")
         ),
         CelRule(
             f"self.type == 'bucket' || (self.buckets == {DEFAULT_BUCKETS} && self.hash == 'hudi')",

@@ -129,7 +129,7 @@ def _partition_buckets(view: View) -> Iterator[Broken]:
 
 _FIELDS_OF_INDEX: Final[Mapping[str, Mapping[str, Any]]] = {
     "bucket": {"buckets": DEFAULT_BUCKETS, "partitionBuckets": None, "hashFields": None, "hash": "hudi"},
-    "state": {"targetFileSize": None, "onDuplicateKeys": None},
+    "state": {"targetFileSize": None, "inserts": None, "onDuplicateKeys": None},
 }
 """The fields that one type of index has, with their defaults."""
 

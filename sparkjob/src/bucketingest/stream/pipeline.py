@@ -140,20 +140,26 @@ def _bucket_rules(index: Index) -> tuple[BucketRule, ...] | None:
 def _state_rules(index: Index) -> StateRules | None:
     if index.type != "state":
         return None
-    return StateRules(index.target_file_size or DEFAULT_TARGET_FILE_SIZE, index.on_duplicate_keys == "report")
+    return StateRules(
+        index.target_file_size or DEFAULT_TARGET_FILE_SIZE, index.on_duplicate_keys == "report", index.inserts or "base"
+    )
 
 
 def _commit_interval(spec: BucketIngestSpec) -> timedelta | None:
-    """With a state each micro-batch is an instant: a second one would make further small files of the first one's keys,
-    or put keys into log files, where Hudi's BLOOM and SIMPLE indexes do not look.
+    """With new keys in base files each micro-batch is an instant: a second one would make further small files of the
+    first one's keys, or put keys into log files, where Hudi's BLOOM and SIMPLE indexes do not look.
     """
-    return spec.commit.interval if spec.commit.mode == "interval" and spec.table.index.type == "bucket" else None
+    return spec.commit.interval if spec.commit.mode == "interval" and not _makes_bases(spec.table.index) else None
+
+
+def _makes_bases(index: Index) -> bool:
+    return index.type == "state" and index.inserts != "log"
 
 
 def _trigger(spec: BucketIngestSpec) -> timedelta | Literal["once"]:
-    """With a state and a commit interval, a micro-batch takes as long."""
+    """With new keys in base files and a commit interval, a micro-batch takes as long."""
     trigger = spec.commit.trigger
-    if trigger == "once" or spec.table.index.type == "bucket" or spec.commit.mode != "interval":
+    if trigger == "once" or not _makes_bases(spec.table.index) or spec.commit.mode != "interval":
         return trigger
     return max(trigger, spec.commit.interval)
 

@@ -53,7 +53,8 @@ class InstantCoordinator:
 
     def __init__(self, opened: OpenTable, settings: CoordinatorSettings) -> None:
         self._storage = opened.storage
-        if opened.definition.state is not None:  # the state does not know keys of an instant that is open
+        state = opened.definition.state
+        if state is not None and state.inserts == "base":  # a further micro-batch would put further keys into its files
             settings = replace(settings, commit_interval=None)
         self._settings = settings
         self._journal = Journal(self._storage, settings.pipeline)

@@ -10,7 +10,6 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
-from bucketingest.hudi.naming import BaseFileName
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
@@ -153,7 +152,7 @@ def outcome_of(
         rows=sum(status.rows_received for status in statuses),
         upserts=sum(status.upserts for status in statuses),
         deletes=sum(status.deletes for status in statuses),
-        inserts=sum(status.upserts for status in statuses if BaseFileName.try_parse(status.file_name) is not None),
+        inserts=sum(status.inserts for status in statuses),
         dropped=sum(status.dropped for status in statuses),
         rejected=sum(status.rejected for status in statuses),
         files=sum(1 for status in statuses if status.file_id),

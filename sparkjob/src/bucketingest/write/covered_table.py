@@ -16,7 +16,7 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import LogFileName
 from bucketingest.hudi.plans.replaced import replaced_by
 from bucketingest.hudi.table.file_view import FileGroup, load_file_view
-from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX
+from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX, StateRules
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, REPLACE_COMMIT, Instant
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
@@ -43,17 +43,17 @@ _CLEAR: Final = frozenset({DELTA_COMMIT, COMMIT, REPLACE_COMMIT})
 _SWEPT_EVERY: Final = 64
 """Manifests between two sweeps of the state's old objects."""
 
-Updates = Mapping[Group, Sequence[str]]
-"""Names of log files without new keys."""
+Logs = Mapping[Group, Sequence[str]]
+"""Names of log files."""
 
 
 class CoveredTable:
     """The state of one table, and which of its completed instants it knows."""
 
-    def __init__(self, storage: Storage, *, report_duplicates: bool) -> None:
+    def __init__(self, storage: Storage, rules: StateRules) -> None:
         """Raises StateTooNew if a newer release wrote the state."""
         self._storage = storage
-        self._report_duplicates = report_duplicates
+        self._rules = rules
         self.index = self._open()
         self.folded: frozenset[str] | None = None
         """File names of the completed write instants that the state knows; None: it was not compared with the table."""
@@ -61,18 +61,26 @@ class CoveredTable:
         """The newest of their completion times."""
         self._first_active: str | None = None
         self._recent: deque[tuple[Counter[str], int]] = deque(maxlen=_PROFILED)
+        self._rooms: dict[str, dict[str, int]] = {}
+        """If new keys go into log files: bytes of file groups that are smaller than the target, by partition."""
         self._kept: Manifest | None = self.index.manifest
         self._manifests = 0
         self._repairs = 0
 
-    @property
-    def profile(self) -> WriteProfile:
-        """What the last commits with new keys say of the next one."""
+    def profile(self, busy: Collection[Group] = frozenset()) -> WriteProfile:
+        """What the last commits with new keys say of the next one, and which file groups have room. `busy`: file groups
+        that must take no new keys.
+        """
         rows: Counter[str] = Counter()
         for by_partition, _ in self._recent:
             rows.update(by_partition)
         expected = max((size for _, size in self._recent), default=0)
-        return WriteProfile({path: PartitionProfile(count) for path, count in rows.items()}, expected)
+        rooms = {
+            path: {file_id: size for file_id, size in sizes.items() if (path, file_id) not in busy}
+            for path, sizes in self._rooms.items()
+        }
+        paths = [path for path in rooms.keys() | rows.keys() if rows[path] or rooms[path]]
+        return WriteProfile({path: PartitionProfile(rows[path], rooms.get(path, {})) for path in paths}, expected)
 
     def fold_in(self, timeline: Timeline, replaced: Collection[Group]) -> None:
         """Load what the completed instants of the timeline changed; does nothing if it knows them all.
@@ -88,9 +96,11 @@ class CoveredTable:
         new = [completed[name] for name in metadata]
         stats = [stat for each in metadata.values() for of_path in each.write_stats.values() for stat in of_path]
         partitions = None if self._is_unclear(timeline, new) else self._partitions(new, stats)
+        seen = "" if self.folded is not None else self.index.manifest.view
+        newer = [each for name, each in metadata.items() if (completed[name].completion_time or "") > seen]
         # Until it has succeeded, nothing that is listed is known.
         folded, self.folded = frozenset(completed), None
-        self._cover(timeline, partitions, stats, replaced, _updates(metadata.values()))
+        self._cover(timeline, partitions, stats, replaced, newer)
         self.folded, self._first_active = folded, timeline.first_active
         self.view = max((each.completion_time or "" for each in completed.values()), default="")
         self._recent.extend(_inserts(each) for each in metadata.values() if any(_inserts(each)))
@@ -176,8 +186,11 @@ class CoveredTable:
         partitions: Sequence[str] | None,
         stats: Sequence[WriteStat],
         replaced: Collection[Group],
-        updates: Updates,
+        newer: Sequence[CommitMetadata],
     ) -> None:
+        """`newer`: content of the instants that completed after the state was loaded."""
+        new_logs = _logs(newer)
+        updates = _updates(newer) if self._rules.inserts == "base" else {}
         for attempt in range(1, _ATTEMPTS + 1):
             named = [stat.path for stat in stats if stat.path is not None]
             view = load_file_view(self._storage, timeline, partitions, named)
@@ -187,7 +200,8 @@ class CoveredTable:
                     groups = view.partitions.get(path, {})
                     current = {file_id: each for file_id, each in groups.items() if (path, file_id) not in replaced}
                     self._note_updates(path, current, updates, timeline)
-                    self._cover_partition(path, current)
+                    self._cover_partition(path, current, new_logs)
+                    self._note_rooms(path, current)
             except NotFound as error:
                 log.warning("a file vanished while it was read", extra={"reason": str(error), "attempt": attempt})
                 timeline, partitions = Timeline.load(self._storage), None
@@ -195,17 +209,31 @@ class CoveredTable:
                 return
         raise WriteError(f"{self._storage.url}: files vanished {_ATTEMPTS} times while they were read")
 
-    def _cover_partition(self, path: str, groups: Mapping[str, FileGroup]) -> None:
+    def _note_rooms(self, path: str, groups: Mapping[str, FileGroup]) -> None:
+        if self._rules.inserts == "base":
+            return
+        latest = {file_id: group.latest.size for file_id, group in groups.items() if group.latest is not None}
+        self._rooms[path] = {file_id: size for file_id, size in latest.items() if size < self._rules.target_bytes}
+        if not self._rooms[path]:
+            del self._rooms[path]
+
+    def _cover_partition(self, path: str, groups: Mapping[str, FileGroup], new_logs: Logs) -> None:
         if not any(group.latest for group in groups.values()) and path not in self.index.manifest.partitions:
             return
-        loaded = self.index.cover(path, groups, report_duplicates=self._report_duplicates)
+        loaded = self.index.cover(
+            path,
+            groups,
+            deleted_keys=self._rules.inserts == "log",
+            report_duplicates=self._rules.report_duplicates,
+            new_logs={file_id: new_logs[path, file_id] for file_id in groups if (path, file_id) in new_logs},
+        )
         if loaded.runs:
             log.info("keys loaded", extra={"partition": path, "keys": loaded.entries})
         if loaded.duplicates:
             extra = {"partition": path, "keys": loaded.duplicates, "sample": loaded.sample}
             log.error("keys are in two file groups; the newer one is written to", extra=extra)
 
-    def _note_updates(self, path: str, groups: Mapping[str, FileGroup], updates: Updates, timeline: Timeline) -> None:
+    def _note_updates(self, path: str, groups: Mapping[str, FileGroup], updates: Logs, timeline: Timeline) -> None:
         """Log files without new keys are covered without being read; unless their instant began before the group's base
         file was complete: this may lack a deleted key that comes again in them.
         """
@@ -227,29 +255,32 @@ class CoveredTable:
             self.index.manifest = self.index.manifest.with_partition(path, state)
 
 
-def _updates(commits: Iterable[CommitMetadata]) -> Updates:
-    """Log files of commits of ours: these have rows and deletes of known keys only."""
+def _updates(commits: Iterable[CommitMetadata]) -> Logs:
+    """Log files of commits of ours that have rows and deletes of known keys only."""
+    return _logs((each for each in commits if each.extra_metadata.get(INDEX_TYPE) == STATE_INDEX), new_keys=False)
+
+
+def _logs(commits: Iterable[CommitMetadata], *, new_keys: bool = True) -> Logs:
+    """Log files that the commits name; with or without those that have new keys."""
     found: defaultdict[Group, list[str]] = defaultdict(list)
     for metadata in commits:
-        if metadata.extra_metadata.get(INDEX_TYPE) != STATE_INDEX:
-            continue
         for path, stats in metadata.write_stats.items():
             for stat in stats:
                 name = (stat.path or "").rpartition("/")[2]
-                if LogFileName.try_parse(name) is not None:
+                if LogFileName.try_parse(name) is not None and (new_keys or not stat.num_inserts):
                     found[path, stat.file_id].append(name)
     return found
 
 
 def _inserts(metadata: CommitMetadata) -> tuple[Counter[str], int]:
-    """New keys of each partition, and the bytes of their base files."""
+    """New keys of each partition, and the bytes of their rows."""
     if metadata.compacted:
         return Counter(), 0
     rows: Counter[str] = Counter()
     size = 0
     for path, stats in metadata.write_stats.items():
         for stat in stats:
-            if stat.num_inserts and (stat.path or "").endswith(".parquet"):
+            if stat.num_inserts:
                 rows[path] += stat.num_inserts
-                size += stat.file_size_in_bytes
+                size += stat.file_size_in_bytes * stat.num_inserts // max(stat.num_writes, stat.num_inserts)
     return rows, size

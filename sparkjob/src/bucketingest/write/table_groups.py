@@ -58,6 +58,10 @@ class TableGroups(Protocol):
         """Record where a micro-batch's rows will go, before its intent; what the intent names the record by."""
         ...
 
+    def goes_on(self, instant: str, sequence: int) -> bool:
+        """Whether a new micro-batch of an open instant can be placed as those before it were."""
+        ...
+
     def resume(self, instant: str, started: Intent) -> bool:
         """Whether a micro-batch that was started can be repeated with the same places."""
         ...

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketingest.hudi.naming import BaseFileName, LogFileName
+from bucketingest.hudi.table.table import InsertMode
 from bucketingest.index.assignment.file_id_assigner import FileIdAssigner
-from bucketingest.index.assignment.open_groups import InsertMode, InsertRules, OpenGroup
+from bucketingest.index.assignment.open_groups import InsertRules, OpenGroup
 from bucketingest.index.assignment.plan import AssignmentPlan, digest_of, new_file_id
 from bucketingest.index.assignment.profile import PartitionProfile, WriteProfile
 from bucketingest.index.errors import StateDamaged, StateForeign

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketingest.hudi.table.table import InsertMode
 from bucketingest.index.assignment.open_groups import (
     GROUPS_MAX,
     HASHES,
-    InsertMode,
     InsertRules,
     OpenGroup,
     open_groups,

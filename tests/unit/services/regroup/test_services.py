@@ -13,6 +13,7 @@ import pytest
 
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice, load_file_view
+from bucketingest.hudi.table.table import StateRules
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.services.clean.choose import Retention
@@ -52,7 +53,7 @@ def group_of(covered: CoveredTable, key: str) -> str | None:
 
 def test_look_ups_find_the_new_group_and_read_no_other(given: Scattered) -> None:
     given.table.attempt().run(offsets(8, 9), [row("k3", at=9, deleted=True)], schema=WITH_DELETES)
-    covered = CoveredTable(given.storage, report_duplicates=False)
+    covered = CoveredTable(given.storage, StateRules(report_duplicates=False))
     fold(covered, given)
     merge_groups(given.storage)
     (new,) = given.groups["eu"]
@@ -69,7 +70,7 @@ def test_look_ups_find_the_new_group_and_read_no_other(given: Scattered) -> None
     assert [group_of(covered, key) for key in ("k0", "k1", "k2", "k4")] == [new] * 4
     assert group_of(covered, "k3") is None, "it was deleted: its next row is an insert"
     covered.keep()
-    again = CoveredTable(given.storage, report_duplicates=False)
+    again = CoveredTable(given.storage, StateRules(report_duplicates=False))
     fold(again, given)
     assert group_of(again, "k0") == new
 
@@ -77,7 +78,7 @@ def test_look_ups_find_the_new_group_and_read_no_other(given: Scattered) -> None
 def test_a_large_group_beside_merged_ones_is_not_read_again(given: Scattered) -> None:
     attempt = given.table.attempt()
     attempt.run(offsets(8, 9), [row(f"big{number}", at=5) for number in range(3000)])
-    covered = CoveredTable(given.storage, report_duplicates=False)
+    covered = CoveredTable(given.storage, StateRules(report_duplicates=False))
     fold(covered, given)
     large = group_of(covered, "big0")
     read: list[str] = []

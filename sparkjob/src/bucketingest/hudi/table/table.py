@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.errors import InvalidTable, TableNotFound
@@ -54,6 +55,10 @@ STATE_INDEX = "state"
 """Value of `INDEX_TYPE` in a table whose keys are looked up in a state; one with buckets has no such property."""
 
 
+InsertMode: TypeAlias = Literal["base", "log"]
+"""New keys go into base files of new file groups, or into log files, which also fill groups that have room."""
+
+
 @dataclass(frozen=True, slots=True)
 class StateRules:
     """How an index with a state gives new keys their file groups."""
@@ -62,6 +67,8 @@ class StateRules:
     """Bytes that a file group should get."""
     report_duplicates: bool = False
     """Whether keys that another writer put into two file groups are only reported; else such a table is refused."""
+    inserts: InsertMode = "base"
+    """Hudi's BLOOM and SIMPLE indexes do not look into log files."""
 
 
 @dataclass(frozen=True, slots=True)

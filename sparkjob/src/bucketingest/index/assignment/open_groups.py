@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
+from bucketingest.hudi.table.table import InsertMode
 from bucketingest.index.assignment.profile import WriteProfile
-
-InsertMode: TypeAlias = Literal["base", "log"]
-"""New keys go into base files of new file groups, or into log files, which also fill groups that have room."""
 
 HASHES: Final = 1 << 64
 """So many hashes are divided among the groups."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from bucketingest.hudi.table.table import InsertMode
 from bucketingest.index.assignment.open_groups import (
-    InsertMode,
     InsertRules,
     OpenGroup,
     open_groups,

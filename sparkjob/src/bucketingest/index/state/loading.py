@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from bucketingest.hudi.table.file_view import FileSlice
@@ -68,19 +69,22 @@ class Loader:
         known: PartitionLookUp | None = None,
         deleted_keys: bool = False,
         report_duplicates: bool = False,
+        read: Slices | None = None,
     ) -> Loaded:
         """The keys of the partition's file groups.
 
-        file_ids: only these, default all of `slices`. known: the keys that were loaded before, for duplicates.
-        deleted_keys: also keys that are only in delete blocks belong to their file group. report_duplicates: they
-        belong to the newer file group, else DuplicateKeys is raised.
+        file_ids: only these, default all of `slices`. read: of these groups only these files: their other keys are
+        known. known: the keys that were loaded before, for duplicates. deleted_keys: also keys that are only in delete
+        blocks belong to their file group. report_duplicates: they belong to the newer file group, else DuplicateKeys
+        is raised.
         """
         wanted = set(slices if file_ids is None else file_ids)
         suspects = _Suspects()
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=".load-") as scratch:
-            work = _Work(partition_path, generation, tuple(sorted(wanted)), slices, pathlib.Path(scratch))
+            groups = tuple(sorted(wanted))
+            work = _Work(partition_path, generation, groups, slices, {**slices, **(read or {})}, pathlib.Path(scratch))
             runs = self._merged(self._pieces(work, keys_of_rows, suspects, known), work, suspects)
-            if deleted_keys and (deletes := self._pieces(work, keys_of_deletes, None, None)):
+            if deleted_keys and (deletes := self._pieces(work, keys_of_deletes, None, known)):
                 runs = self._merged([*self._opened(runs), *deletes], work, None)
             result = tuple((digest, file.replace(self.folder / digest)) for digest, file in runs)
         sample = self._confirmed(partition_path, suspects.sample, slices)
@@ -99,10 +103,12 @@ class Loader:
         count = 0
         for file_id in work.newest_first():
             number = work.groups.index(file_id)
-            for keys in read(self.storage, work.slices[file_id]):
+            for keys in read(self.storage, work.read[file_id]):
                 hashed = self.hasher.hash(keys)
                 if known is not None and suspects is not None:
                     suspects.add_known(known, hashed, file_id, work.slices)
+                elif known is not None:  # a deleted key belongs to the group that has its row
+                    hashed = hashed.take(np.flatnonzero(~_elsewhere(known, hashed, file_id, work.slices)))
                 pending.append(Entries.of(hashed, number))
                 count += len(keys)
                 if count >= self.piece_entries:
@@ -164,6 +170,8 @@ class _Work:
     generation: int
     groups: tuple[str, ...]
     slices: Slices
+    read: Slices
+    """The files that are read: all, or those whose keys are not known."""
     folder: pathlib.Path
     """For runs that are not finished."""
 
@@ -191,13 +199,19 @@ class _Suspects:
 
     def add_known(self, known: PartitionLookUp, keys: KeyHashes, file_id: str, slices: Slices) -> None:
         """Keys of `file_id` that are already known in another file group that is still there."""
-        found = known.find(keys)
-        other = np.array([group != file_id and group in slices for group in known.groups], np.bool_)
-        rows = np.flatnonzero(found != UNKNOWN)
-        rows = rows[other[found[rows]]]
+        rows = np.flatnonzero(_elsewhere(known, keys, file_id, slices))
+        found = known.find(keys.take(rows))
         self.count += len(rows)
-        for row in rows[: _SUSPECTS_MAX - len(self.sample)].tolist():
-            self.sample.append((int(keys.hashes[row]), int(keys.checks[row]), known.groups[found[row]], file_id))
+        count = _SUSPECTS_MAX - len(self.sample)
+        for row, group in zip(rows[:count].tolist(), found[:count].tolist(), strict=True):
+            self.sample.append((int(keys.hashes[row]), int(keys.checks[row]), known.groups[group], file_id))
+
+
+def _elsewhere(known: PartitionLookUp, keys: KeyHashes, file_id: str, slices: Slices) -> npt.NDArray[np.bool_]:
+    """Whether each key is known in another file group that is still there, bool[n]."""
+    found = known.find(keys)
+    other = np.array([*(group != file_id and group in slices for group in known.groups), False], np.bool_)
+    return other[np.where(found == UNKNOWN, len(known.groups), found)]
 
 
 def _age(files: FileSlice) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -81,11 +81,14 @@ class StateIndex:
         *,
         deleted_keys: bool = False,
         report_duplicates: bool = False,
+        new_logs: Mapping[str, Collection[str]] | None = None,
     ) -> Loaded:
         """Load what the state lacks of a partition; afterwards its look-ups know every key in these file groups.
 
-        groups: those that readers see now, by file id. Others as for `Loader.load`, which also says what is raised;
-        the state is then as before, except that entries known to be wrong stay forgotten.
+        groups: those that readers see now, by file id. new_logs: names of log files, by file id, that instants made
+        since the state was loaded: if nothing else of a group is new, only these are read. Others as for `Loader.load`,
+        which also says what is raised; the state is then as before, except that entries known to be wrong stay
+        forgotten.
         """
         known = self.manifest.partitions.get(partition_path)
         found = difference(known.covered if known else {}, groups)
@@ -107,6 +110,7 @@ class StateIndex:
             known=self.look_up(partition_path),
             deleted_keys=deleted_keys,
             report_duplicates=report_duplicates,
+            read={} if known is None else _parts(known, found, slices, new_logs or {}),
         )
         self._loaded_keys += loaded.entries
         for digest, file in loaded.runs:
@@ -180,6 +184,19 @@ def _is_mostly_new(known: PartitionState, found: Difference, slices: Mapping[str
     """
     read = sum(slices[file_id].size for file_id in found.read)
     return 2 * len(found.stale) > len(known.covered) and 2 * read >= sum(each.size for each in slices.values())
+
+
+def _parts(
+    known: PartitionState, found: Difference, slices: Mapping[str, FileSlice], new_logs: Mapping[str, Collection[str]]
+) -> dict[str, FileSlice]:
+    """Of groups that only got log files, those alone: the keys of the others are known."""
+    parts = {}
+    for file_id in found.added:
+        before, latest = known.covered.get(file_id), slices[file_id]
+        logs = tuple(log for log in latest.log_files if str(log.name) in new_logs.get(file_id, ()))
+        if before is not None and before.with_logs(str(log.name) for log in logs) == CoveredSlice.of(latest):
+            parts[file_id] = replace(latest, base_file=None, log_files=logs)
+    return parts
 
 
 def _counts(found: Difference) -> dict[str, int]:

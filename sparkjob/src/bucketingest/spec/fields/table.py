@@ -90,6 +90,13 @@ class Index(SpecModel):
         description="With type state: bytes that a base file of new keys should have at most; 128Mi when absent. More "
         "keys of one commit go into more file groups.",
     )
+    inserts: Literal["base", "log"] | None = Field(
+        default=None,
+        description="With type state: where new keys are written. base (when absent): into base files of new file "
+        "groups, where Hudi's BLOOM and SIMPLE indexes find them; each micro-batch is a commit. log: into log files, "
+        "also of file groups that have room; a commit takes commit.interval. Before a Hudi writer with one of those indexes"
+        " writes to such a table, run bucketingest handover: it does not find keys in log files, and writes them twice.",
+    )
     on_duplicate_keys: Literal["fail", "report"] | None = Field(
         default=None,
         alias="onDuplicateKeys",

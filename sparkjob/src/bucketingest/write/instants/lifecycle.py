@@ -143,6 +143,8 @@ class InstantWriter:
         started = self._journal.intent(instant, sequence)
         if started is not None and not (started.same_files_as(wanted) and self.groups.resume(instant, started)):
             return False
+        if started is None and not self.groups.goes_on(instant, sequence):
+            return False
         heartbeat.beat(self._storage, instant)
         if started is None:
             planned = self._intent(source_range, self.groups.plan(instant, sequence))

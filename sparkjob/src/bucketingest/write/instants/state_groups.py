@@ -7,22 +7,26 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Sequence
+from itertools import chain
+
+import numpy as np
 
 from bucketingest.hudi.base.base_file import empty_base_file
-from bucketingest.hudi.naming import BaseFileName, join
+from bucketingest.hudi.log.blocks import parquet_data_block
+from bucketingest.hudi.naming import BaseFileName, LogFileName, join
 from bucketingest.hudi.plans.clustering_plan import clustered_file_groups
+from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import DataFile, FileSlice
 from bucketingest.hudi.table.schema import avro_to_arrow
 from bucketingest.hudi.table.table import StateRules
-from bucketingest.hudi.timeline.instant import CLUSTERING, REPLACE_COMMIT
+from bucketingest.hudi.timeline.instant import CLUSTERING, COMPACTION, LOG_COMPACTION, REPLACE_COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.assignment.open_groups import InsertRules
 from bucketingest.index.assignment.plan import AssignmentPlan, digest_of
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.errors import StateError
-from bucketingest.index.state.key_columns import keys_of_rows
-from bucketingest.index.state.runs.look_up import UNKNOWN
+from bucketingest.index.state.key_columns import keys_of_deletes, keys_of_rows
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.storage import created
 from bucketingest.write.covered_table import CoveredTable
@@ -45,14 +49,16 @@ class StateGroups:
         self._rules = rules
         self._tasks = tasks
         self._schema = avro_to_arrow(json.loads(opened.block_schema_json))
-        self._covered = CoveredTable(opened.storage, report_duplicates=rules.report_duplicates)
+        self._block_schema_json = opened.block_schema_json
+        self._covered = CoveredTable(opened.storage, rules)
+        self._busy: frozenset[Group] = frozenset()
         self._planned: PlannedFileIds | None = None
         self._planned_on: frozenset[str] | None = None
         """The completed instants that the plan knows; None: another attempt made it."""
 
     @property
     def file_ids(self) -> PlannedFileIds:
-        """The plan of the micro-batch that is written now."""
+        """The plan of the micro-batch that is written now; with new keys in log files, of all those of its instant."""
         assert self._planned is not None, "a micro-batch is planned before its tasks start"
         return self._planned
 
@@ -72,8 +78,8 @@ class StateGroups:
         return self._covered.index.summary
 
     def close_names(self, timeline: Timeline) -> None:
-        """Put empty base files where those of overtaken instants were: a task that was paused until now may put its
-        own there, which readers see as long as the instant counts as complete.
+        """Put empty files where those with new keys of overtaken instants were: a task that was paused until now may
+        put its own there, which readers see as long as the instant counts as complete.
         """
         for instant, objects in self._journal.objects_by_instant().items():
             if "overtaken" not in objects or "aborted" in objects:
@@ -82,13 +88,22 @@ class StateGroups:
                 self._close_names_of(instant)
 
     def _close_names_of(self, instant: str) -> None:
-        for file in self._journal.files(instant):
-            name, path = BaseFileName.try_parse(file.name), join(file.partition_path, file.name)
-            if name is None or self._storage.exists(path):
-                continue
-            if created(self._storage, path, empty_base_file(self._schema, file.name)):
+        paths = {
+            join(file.partition_path, file.name): empty_base_file(self._schema, file.name)
+            for file in self._journal.files(instant)
+            if BaseFileName.try_parse(file.name) is not None
+        }
+        statuses = chain.from_iterable(entry.statuses for entry in self._journal.ledgers(instant))
+        logs = [join(each.partition_path, each.file_name) for each in statuses if each.new_rows]
+        paths |= dict.fromkeys(logs, self._empty_log(instant)) if logs else {}
+        for path, content in paths.items():
+            if not self._storage.exists(path) and created(self._storage, path, content):
                 extra = {"instant": instant, "file": path}
-                log.warning("another writer deleted a base file; an empty one keeps its name", extra=extra)
+                log.warning("another writer deleted a file with new keys; an empty one keeps its name", extra=extra)
+
+    def _empty_log(self, instant: str) -> bytes:
+        rows = self._schema.empty_table()
+        return b"".join(parquet_data_block(rows, instant_time=instant, avro_schema_json=self._block_schema_json))
 
     def prepare(self) -> None:
         """Load what the state lacks. Raises DuplicateKeys, and what reading the table's files does."""
@@ -98,18 +113,21 @@ class StateGroups:
         timeline = Timeline.load(self._storage)
         self._covered.fold_in(timeline, replaced_file_groups(self._storage, timeline))
         self._covered.keep()
+        self._busy = self._taken(timeline) if self._rules.inserts == "log" else frozenset()
 
     def fold_in(self, timeline: Timeline, written: Sequence[Group], replaced: Collection[Group]) -> None:  # noqa: ARG002
         """Load what others wrote. Raises as `prepare`."""
         self._covered.fold_in(timeline, replaced)
 
     def plan(self, instant: str, sequence: int) -> str:
-        """Record the plan; its digest."""
+        """Record the plan, unless the instant has one; its digest."""
+        if sequence > 1 and self._planned is not None:
+            return self._planned.fingerprint
         covered, store = self._covered, self._covered.index.store
         manifest = covered.index.manifest
         plan = AssignmentPlan.of(
-            covered.profile,
-            InsertRules("base", self._rules.target_bytes, self._tasks),
+            covered.profile(self._busy),
+            InsertRules(self._rules.inserts, self._rules.target_bytes, self._tasks),
             table=store.table_id.hex(),
             instant=instant,
             sequence=sequence,
@@ -123,6 +141,13 @@ class StateGroups:
         self._journal.put_plan(instant, digest, content)
         self._planned, self._planned_on = PlannedFileIds(plan, store.table_id), covered.folded
         return digest
+
+    def goes_on(self, instant: str, sequence: int) -> bool:
+        """A key that is new in two micro-batches of an instant must get the same file group: these have one plan."""
+        if sequence == 1:
+            return True
+        before = self._journal.intent(instant, sequence - 1) if self._rules.inserts == "log" else None
+        return before is not None and self.resume(instant, before)
 
     def resume(self, instant: str, started: Intent) -> bool:
         """Take the recorded plan, if it is whole and the state that it names is there."""
@@ -167,10 +192,19 @@ class StateGroups:
             for group in clustered_file_groups(self._storage, instant)
         }
 
+    def _taken(self, timeline: Timeline) -> frozenset[Group]:
+        """File groups in pending compactions and clusterings: they are rewritten, so they take no new keys."""
+        groups: set[Group] = set(self._clustered(timeline))
+        for pending in timeline.pending:
+            if pending.action in (COMPACTION, LOG_COMPACTION):
+                plan = read_compaction_plan(self._storage, pending.request_time, pending.action)
+                groups |= {operation.group for operation in plan.operations} if plan is not None else set()
+        return frozenset(groups)
+
     def _refusal(self, status: WriteStatus) -> str | None:
         path, file_id = status.partition_path, status.file_id
-        name = BaseFileName.try_parse(status.file_name)
-        if name is None:
+        files = _new_keys_of(status)
+        if files is None:
             known = self._covered.index.manifest.partitions.get(path)
             if known is None or file_id not in known.covered:
                 return f"another writer removed file group {file_id} of partition {path!r} meanwhile"
@@ -178,12 +212,25 @@ class StateGroups:
         look_up = self._covered.index.look_up(path)
         if look_up is None:
             return None
-        file = DataFile(join(path, status.file_name), status.size_bytes, name)
-        for keys in keys_of_rows(self._storage, FileSlice(name.instant, file, ())):
+        mine = np.array([*(group == file_id for group in look_up.groups), True], np.bool_)
+        for keys in chain(keys_of_rows(self._storage, files), keys_of_deletes(self._storage, files)):
             found = look_up.find(self._covered.index.store.hasher.hash(keys))
-            if (found != UNKNOWN).any():
-                other = look_up.groups[int(found[found != UNKNOWN][0])]
+            elsewhere = found[~mine[found]]  # that of an unknown key is the last one
+            if len(elsewhere):
+                other = look_up.groups[int(elsewhere[0])]
                 return (
                     f"another writer inserted keys of file group {file_id} into {other} of partition {path!r} meanwhile"
                 )
         return None
+
+
+def _new_keys_of(status: WriteStatus) -> FileSlice | None:
+    """The written file, if it has new keys."""
+    path = join(status.partition_path, status.file_name)
+    base = BaseFileName.try_parse(status.file_name)
+    if base is not None:
+        return FileSlice(base.instant, DataFile(path, status.size_bytes, base), ())
+    if not status.new_rows:
+        return None
+    name = LogFileName.parse(status.file_name)
+    return FileSlice(name.instant, None, (DataFile(path, status.size_bytes, name),))

@@ -39,6 +39,7 @@ class AppendHandle:
         self.partition_path = place.partition_path
         self.file_name = LogFileName(place.file_id, plan.instant_time, plan.sequence)
         self.rows_received = self.upserts = self.deletes = self.dropped = self.blocks = self.size_bytes = 0
+        self.new_rows = 0
         self._plan = plan
         self._sequence_prefix = f"{plan.instant_time}_{place.task}_"
         self._next_row = first_row

@@ -85,8 +85,9 @@ class BucketWriter:
         buckets = batch.column("bucket").to_pylist()
         file_ids = batch.column("file_id").to_pylist()
         counts = batch.column("row_count").to_pylist()
-        messages = zip(paths, buckets, file_ids, counts, batch.column("message"), strict=True)
-        for path, bucket, file_id, count, message in messages:
+        new_counts = batch.column("new_count").to_pylist()
+        messages = zip(paths, buckets, file_ids, counts, new_counts, batch.column("message"), strict=True)
+        for path, bucket, file_id, count, new_count, message in messages:
             if bucket == UNDECODED:
                 self._undecoded += count
                 continue
@@ -97,7 +98,9 @@ class BucketWriter:
             if bucket == DEAD_LETTERS:
                 self._letters.write(rows)
                 continue
-            self._handle_of(Place(self._task, path, bucket, file_id)).append(rows, buffer.size)
+            handle = self._handle_of(Place(self._task, path, bucket, file_id))
+            handle.append(rows, buffer.size)
+            handle.new_rows += new_count
             self._budget.enforce()
 
     def close(self) -> list[WriteStatus]:
@@ -175,6 +178,7 @@ class BucketWriter:
             upserts=handle.upserts,
             deletes=handle.deletes,
             dropped=handle.dropped,
+            new_rows=handle.new_rows,
             adopted=adopted is not None,
         )
 

@@ -34,16 +34,18 @@ SHUFFLE_SCHEMA: Final = pa.schema(
         ("map_task", pa.int32()),
         ("number", pa.int64()),
         ("row_count", pa.int32()),
+        ("new_count", pa.int32()),
         ("message", pa.binary()),
     ]
 )
 """Columns of the shuffle, a row per message. bucket is `DEAD_LETTERS` for rejected rows, `UNDECODED`, or see `Place`.
-number counts the messages of a map task in the order of their rows.
+number counts the messages of a map task in the order of their rows. new_count: rows of new keys, if these go into log
+files.
 """
 
 SHUFFLE_DDL: Final = (
     "route INT, partition_path STRING, bucket INT, file_id STRING, map_task INT, number BIGINT, row_count INT, "
-    "message BINARY"
+    "new_count INT, message BINARY"
 )
 SHUFFLE_ORDER: Final = ("partition_path", "bucket", "file_id", "map_task", "number")
 DEAD_LETTERS: Final = -1
@@ -85,7 +87,7 @@ def undecoded(count: int, plan: WritePlan, map_task: int) -> pa.RecordBatch:
     """A shuffle batch that says how many of a map task's source messages were no rows. The driver must not miss it, so
     it goes the way that the rows go.
     """
-    values: list[Any] = [map_task % plan.tasks, "", UNDECODED, "", map_task, 0, count, b""]
+    values: list[Any] = [map_task % plan.tasks, "", UNDECODED, "", map_task, 0, count, 0, b""]
     return pa.RecordBatch.from_arrays(
         [pa.array([value], kind) for value, kind in zip(values, SHUFFLE_SCHEMA.types, strict=True)],
         schema=SHUFFLE_SCHEMA,
@@ -153,8 +155,10 @@ def _pack_chunk(
         order, starts, ends = _group(placed.groups)
         rows = rows.take(pa.array(order))
         rows_max = max(1, MESSAGE_BYTES * rows.num_rows // max(1, rows.nbytes))
+        new = None if placed.new is None else placed.new[order]
         for start, end, to in zip(starts, ends, placed.places(order[starts]), strict=True):
-            yield from messages.add(to, rows.slice(start, end - start), rows_max)
+            of_place = None if new is None else new[start:end]
+            yield from messages.add(to, rows.slice(start, end - start), rows_max, of_place)
     if rejected is not None:
         letters = rejected.letters
         rows_max = max(1, MESSAGE_BYTES * letters.num_rows // letters.nbytes)
@@ -186,14 +190,17 @@ class _Messages:
     def __len__(self) -> int:
         return len(self._row_counts)
 
-    def add(self, to: Place, rows: pa.RecordBatch, rows_max: int) -> Iterator[pa.RecordBatch]:
-        """Rows for one place, in messages of at most `rows_max` rows; yields each full batch."""
+    def add(
+        self, to: Place, rows: pa.RecordBatch, rows_max: int, new: npt.NDArray[np.bool_] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows for one place, in messages of at most `rows_max` rows; yields each full batch. `new`: see `Placed`."""
         for start in range(0, rows.num_rows, rows_max):
             part = rows.slice(start, rows_max)
             self._sink.write(part.serialize())
             self._offsets.append(self._sink.tell())
             self._places.append(to)
             self._row_counts.append(part.num_rows)
+            self._new_counts.append(0 if new is None else int(new[start : start + rows_max].sum()))
             if self._offsets[-1] >= self._batch_bytes:
                 yield self.take()
 
@@ -210,6 +217,7 @@ class _Messages:
             pa.array(np.full(count, self.map_task, np.int32)),
             pa.array(np.arange(self._next_number, self._next_number + count)),
             pa.array(self._row_counts, pa.int32()),
+            pa.array(self._new_counts, pa.int32()),
             pa.Array.from_buffers(pa.binary(), count, [None, offsets, self._sink.getvalue()]),
         ]
         self._next_number += count
@@ -221,3 +229,4 @@ class _Messages:
         self._offsets = [0]
         self._places: list[Place] = []
         self._row_counts: list[int] = []
+        self._new_counts: list[int] = []

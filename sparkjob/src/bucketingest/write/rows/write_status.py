@@ -43,6 +43,8 @@ class WriteStatus:
     """Whether an earlier attempt had written the same rows under the file's name."""
     dropped: int = 0
     """Deletes of keys that are in no file group of an index with a state: there is nothing to delete."""
+    new_rows: int = 0
+    """Rows of a log file, deletes included, whose keys were in no file group of an index with a state."""
     buffer_bytes: int = field(default=0, compare=False)
     """In a task's first status: the peak of its buffers. For metrics; the ledger does not keep it."""
     undecoded: int = field(default=0, compare=False)
@@ -55,6 +57,12 @@ class WriteStatus:
         """Rows that another row of the same key in the same flush replaced."""
         return self.rows_received - self.upserts - self.deletes - self.dropped - self.rejected
 
+    @property
+    def inserts(self) -> int:
+        """Rows in data blocks or a base file whose keys are new; several of one key count each."""
+        is_base = BaseFileName.try_parse(self.file_name) is not None
+        return self.upserts if is_base else min(self.new_rows, self.upserts)
+
     def to_write_stat(self) -> WriteStat:
         """The file as an entry of Hudi's commit metadata."""
         base = BaseFileName.try_parse(self.file_name)
@@ -62,22 +70,26 @@ class WriteStatus:
             return WriteStat.of_base_file(self.partition_path, base, size=self.size_bytes, inserts=self.upserts)
         name = LogFileName.parse(self.file_name)
         return WriteStat.of_log_file(
-            self.partition_path, name, size=self.size_bytes, updates=self.upserts, deletes=self.deletes
+            self.partition_path,
+            name,
+            size=self.size_bytes,
+            inserts=self.inserts,
+            updates=self.upserts - self.inserts,
+            deletes=self.deletes,
         )
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object for the ledger."""
         kept = zip(_NAMES, _values(self), strict=True)
-        return {name: value for name, value in kept if name not in _NOT_KEPT and (value or name != "dropped")}
+        return {name: value for name, value in kept if name not in _NOT_KEPT and (value or name not in _KEPT_IF_SET)}
 
 
 _NAMES: Final = tuple(each.name for each in fields(WriteStatus))
 _DEFAULTS: Final = {each.name: each.default for each in fields(WriteStatus)}
 _values: Final = attrgetter(*_NAMES)
 _NOT_KEPT: Final = frozenset({"buffer_bytes", "undecoded"})
-"""A job that is older than a field could not read a ledger that has it. `dropped` is kept if it is not 0, and so never
-in a table with buckets.
-"""
+_KEPT_IF_SET: Final = frozenset({"dropped", "new_rows"})
+"""A job that is older than a field could not read a ledger that has it: these are 0 in a table with buckets."""
 
 
 STATUS_SCHEMA: Final = pa.schema(
