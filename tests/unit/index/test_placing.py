@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.hudi.table.table import InsertMode, TableDefinition
 from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.assignment.open_groups import InsertRules
 from bucketingest.index.assignment.plan import AssignmentPlan
@@ -41,13 +41,13 @@ def disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pat
     return tmp_path
 
 
-def planned(storage: Storage, disk: pathlib.Path, **changes: Any) -> PlannedFileIds:
+def planned(storage: Storage, disk: pathlib.Path, *, mode: InsertMode = "base", **changes: Any) -> PlannedFileIds:
     """A plan that knows the keys a and b of partition eu."""
     run = make_run(disk, {"eu": {KNOWN: ["a", "b"]}})
     StateStore(storage, HASHER, TABLE_ID).put_run(run.digest, disk / run.digest)
     standard: dict[str, Any] = {"instant": "1", "sequence": 1, "runs": (run.digest,), "generations": {"eu": 0}}
     plan = AssignmentPlan.of(
-        WriteProfile({}, 0), InsertRules("base", 1 << 20, TASKS), table="t", seed=HASHER.seed, **(standard | changes)
+        WriteProfile({}, 0), InsertRules(mode, 1 << 20, TASKS), table="t", seed=HASHER.seed, **(standard | changes)
     )
     return PlannedFileIds(plan, TABLE_ID)
 
@@ -80,11 +80,19 @@ def test_a_key_has_one_place_whatever_else_is_in_the_chunk(storage: Storage, dis
     assert places(storage, ids, [None, *keys[::-1]])[::-1] == together
 
 
-def test_the_open_file_groups_of_a_partition_have_a_task_each(storage: Storage, disk: pathlib.Path) -> None:
-    found = places(storage, planned(storage, disk), [f"k{number}" for number in range(200)])
+@pytest.mark.parametrize("mode", ["base", "log"])
+def test_the_open_file_groups_of_a_partition_have_a_task_each(
+    storage: Storage, disk: pathlib.Path, mode: InsertMode
+) -> None:
+    found = places(storage, planned(storage, disk, mode=mode), [f"k{number}" for number in range(200)])
     tasks = {each.file_id: each.task for each in found}
     assert len(tasks) == TASKS
     assert set(tasks.values()) == set(range(TASKS))
+
+
+def test_new_keys_in_log_files_are_written_as_updates(storage: Storage, disk: pathlib.Path) -> None:
+    found = places(storage, planned(storage, disk, mode="log"), ["a", "x", "b"])
+    assert {each.bucket for each in found} == {UPDATES}
 
 
 def test_another_generation_of_the_partition_knows_nothing(storage: Storage, disk: pathlib.Path) -> None:

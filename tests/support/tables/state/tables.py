@@ -16,7 +16,7 @@ from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.hudi.table.schema import META_COLUMNS
-from bucketingest.hudi.table.table import StateRules
+from bucketingest.hudi.table.table import InsertMode, StateRules
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.hudi.timeline.write_stat import WriteStat
@@ -30,9 +30,9 @@ THEIRS = "7a6b5c4d-0000-4000-8000-000000000001-0"
 """A file group of the other writer."""
 
 
-def state_table(*, report_duplicates: bool = False) -> TestTable:
+def state_table(*, report_duplicates: bool = False, inserts: InsertMode = "base") -> TestTable:
     """A new table; `support.tables.write_plans.row` makes its rows."""
-    return TestTable(definition(state=StateRules(report_duplicates=report_duplicates)))
+    return TestTable(definition(state=StateRules(report_duplicates=report_duplicates, inserts=inserts)))
 
 
 def amounts(table: TestTable) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,21 @@ def test_keys_in_delete_blocks_belong_to_their_group_if_asked_and_never_count_as
     partition.log("f3", 3, deletes("c"))
     assert groups(partition.load(), "a", "b", "c") == ["f1", "f1", None]
     assert groups(partition.load(deleted_keys=True), "a", "b", "c") == ["f1", "f1", "f3"]
+
+
+def test_a_deleted_key_stays_in_the_known_file_group_that_has_its_row(partition: Partition) -> None:
+    partition.base("f1", 1, ["a"])
+    known = look_up_in(partition.load())
+    partition.log("f2", 2, deletes("a", "c"))
+    assert groups(partition.load(file_ids=["f2"], known=known, deleted_keys=True), "a", "c") == [None, "f2"]
+
+
+def test_only_given_files_of_a_file_group_are_read(partition: Partition) -> None:
+    partition.base("f1", 1, ["a"])
+    partition.log("f1", 2, parquet("b"), deletes("c"))
+    part = {"f1": replace(partition.slices["f1"], base_file=None)}
+    loaded = partition.load(file_ids=["f1"], read=part, deleted_keys=True)
+    assert groups(loaded, "a", "b", "c") == [None, "f1", "f1"]
 
 
 @pytest.mark.parametrize("piece", [1, 1000])

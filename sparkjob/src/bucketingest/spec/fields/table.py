@@ -94,8 +94,8 @@ class Index(SpecModel):
         default=None,
         description="With type state: where new keys are written. base (when absent): into base files of new file "
         "groups, where Hudi's BLOOM and SIMPLE indexes find them; each micro-batch is a commit. log: into log files, "
-        "also of file groups that have room; a commit takes commit.interval. Before a Hudi writer with one of those indexes"
-        " writes to such a table, run bucketingest handover: it does not find keys in log files, and writes them twice.",
+        "also of file groups that have room; a commit takes commit.interval. Before a Hudi writer with such an index"
+        " writes to it, run bucketingest handover: it does not find keys in log files, and writes them twice.",
     )
     on_duplicate_keys: Literal["fail", "report"] | None = Field(
         default=None,
