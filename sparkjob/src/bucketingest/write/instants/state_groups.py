@@ -55,6 +55,10 @@ class StateGroups:
         self._planned: PlannedFileIds | None = None
         self._planned_on: frozenset[str] | None = None
         """The completed instants that the plan knows; None: another attempt made it."""
+        if rules.inserts == "log":
+            why = "new keys go into log files, where Hudi's BLOOM and SIMPLE indexes do not look"
+            todo = "run bucketingest handover before a Hudi writer with such an index writes to the table"
+            log.warning(why, extra={"table": self._storage.url, "todo": todo})
 
     @property
     def file_ids(self) -> PlannedFileIds:
