@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi.base.bloom_filter import FOOTER_KEY
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.table.file_view import load_file_view
-from bucketingest.hudi.table.table import StateRules, TableDefinition
+from bucketingest.hudi.table.table import InsertMode, StateRules, TableDefinition
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
 from bucketingest.services.compaction.records import End
+from bucketingest.services.compaction.work import Ended
+from bucketingest.services.handover import hand_over
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
@@ -29,7 +33,7 @@ from support.oracle.compare import assert_same_rows
 from support.oracle.expected import ExpectedTable, MergeRules
 from support.oracle.writer import HudiWriter
 from support.tables.local_writer import LocalWriter
-from support.tables.services.compactions import compact
+from support.tables.services.compactions import compact, holder
 
 pytestmark = pytest.mark.hudi
 
@@ -76,11 +80,14 @@ def check(hudi: HudiOracle, path: Path, expected: ExpectedTable) -> None:
     assert set(groups.values()) <= {1}, [key for key, count in groups.items() if count > 1]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_hudis_writers_and_ours_in_turn(hudi: HudiOracle, tmp_path: Path, seed: int) -> None:
-    chance, path, expected = random.Random(seed), tmp_path / "table", ExpectedTable(RULES)
-    writer = LocalWriter(path, DEFINITION, SCHEMA, deleted="gone")
+@pytest.mark.parametrize("inserts", ["base", "log"])
+def test_hudis_writers_and_ours_in_turn(hudi: HudiOracle, tmp_path: Path, inserts: InsertMode) -> None:
+    """With new keys in log files, the table is handed over before each of their writes."""
+    chance, path, expected = random.Random(inserts), tmp_path / "table", ExpectedTable(RULES)
+    definition = replace(DEFINITION, state=StateRules(inserts=inserts))
+    writer = LocalWriter(path, definition, SCHEMA, deleted="gone")
     storage = open_storage(str(path))
+    handed_over: list[Ended] = []
 
     def ours(step: int) -> None:
         rows = draw(chance, step, deletes=True)
@@ -90,6 +97,8 @@ def test_hudis_writers_and_ours_in_turn(hudi: HudiOracle, tmp_path: Path, seed: 
     def by_hudi(index: str) -> Callable[[int], None]:
         def write(step: int) -> None:
             rows = draw(chance, step, deletes=False)
+            if inserts == "log":
+                handed_over.extend(hand_over(storage, holder(storage), utc_now))
             hudi.upsert(path, rows, theirs(index))
             expected.apply(rows)
 
@@ -103,14 +112,16 @@ def test_hudis_writers_and_ours_in_turn(hudi: HudiOracle, tmp_path: Path, seed: 
         nonlocal writer
         if chance.random() < 0.5:
             forget_state(storage)
-        writer = LocalWriter(path, DEFINITION, SCHEMA, deleted="gone")
+        writer = LocalWriter(path, definition, SCHEMA, deleted="gone")
         ours(step)
 
     simple, bloom = by_hudi("SIMPLE"), by_hudi("BLOOM")
-    steps = [ours, simple, ours, bloom, ours, compacted, simple, ours, compacted, bloom, restarted, simple, bloom, ours]
+    steps = [ours, simple, ours, bloom, ours, compacted, ours, simple, ours, compacted, ours, bloom, restarted, simple]
+    steps += [ours, bloom, ours]
     for step, act in enumerate(steps, start=1):
         act(step)
         check(hudi, path, expected)
+    assert bool(handed_over) == (inserts == "log")
     bases = path.glob("*/*.parquet")
     assert all(FOOTER_KEY.encode() in pq.read_metadata(base).metadata for base in bases)
 
