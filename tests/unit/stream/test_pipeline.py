@@ -90,6 +90,14 @@ def test_with_a_state_each_micro_batch_is_an_instant_and_takes_the_commit_interv
     assert Pipeline.of(resource()).definition.state is None
 
 
+def test_with_new_keys_in_log_files_an_instant_takes_the_micro_batches_of_the_commit_interval() -> None:
+    index = {"type": "state", "inserts": "log"}
+    pipeline = Pipeline.of(resource(table={"index": index}, commit={"interval": "40s", "trigger": "2s"}))
+
+    assert pipeline.definition.state == StateRules(inserts="log")
+    assert (pipeline.trigger, pipeline.commit_interval) == (timedelta(seconds=2), timedelta(seconds=40))
+
+
 @pytest.mark.parametrize("url", ["/scratch/checkpoint", "file:///scratch/checkpoint"])
 def test_a_local_checkpoint_of_a_table_on_s3_is_opened_without_its_options(url: str) -> None:
     pipeline = replace(Pipeline.of(resource()), checkpoint_url=url, storage_options={"endpoint": "http://127.0.0.1:1"})
