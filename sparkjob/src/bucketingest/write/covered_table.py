@@ -190,7 +190,8 @@ class CoveredTable:
     ) -> None:
         """`newer`: content of the instants that completed after the state was loaded."""
         new_logs = _logs(newer)
-        updates = _updates(newer) if self._rules.inserts == "base" else {}
+        ours = (each for each in newer if each.extra_metadata.get(INDEX_TYPE) == STATE_INDEX)
+        updates = _logs(ours, new_keys=False, deletes=self._rules.inserts == "base")
         for attempt in range(1, _ATTEMPTS + 1):
             named = [stat.path for stat in stats if stat.path is not None]
             view = load_file_view(self._storage, timeline, partitions, named)
@@ -199,8 +200,8 @@ class CoveredTable:
                 for path in sorted(paths | set(partitions or ())):
                     groups = view.partitions.get(path, {})
                     current = {file_id: each for file_id, each in groups.items() if (path, file_id) not in replaced}
-                    self._note_updates(path, current, updates, timeline)
-                    self._cover_partition(path, current, new_logs)
+                    left = self._note_updates(path, current, updates, new_logs, timeline)
+                    self._cover_partition(path, current, left)
                     self._note_rooms(path, current)
             except NotFound as error:
                 log.warning("a file vanished while it was read", extra={"reason": str(error), "attempt": attempt})
@@ -217,7 +218,9 @@ class CoveredTable:
         if not self._rooms[path]:
             del self._rooms[path]
 
-    def _cover_partition(self, path: str, groups: Mapping[str, FileGroup], new_logs: Logs) -> None:
+    def _cover_partition(
+        self, path: str, groups: Mapping[str, FileGroup], new_logs: Mapping[str, Sequence[str]]
+    ) -> None:
         if not any(group.latest for group in groups.values()) and path not in self.index.manifest.partitions:
             return
         loaded = self.index.cover(
@@ -225,7 +228,7 @@ class CoveredTable:
             groups,
             deleted_keys=self._rules.inserts == "log",
             report_duplicates=self._rules.report_duplicates,
-            new_logs={file_id: new_logs[path, file_id] for file_id in groups if (path, file_id) in new_logs},
+            new_logs=new_logs,
         )
         if loaded.runs:
             log.info("keys loaded", extra={"partition": path, "keys": loaded.entries})
@@ -233,41 +236,42 @@ class CoveredTable:
             extra = {"partition": path, "keys": loaded.duplicates, "sample": loaded.sample}
             log.error("keys are in two file groups; the newer one is written to", extra=extra)
 
-    def _note_updates(self, path: str, groups: Mapping[str, FileGroup], updates: Logs, timeline: Timeline) -> None:
+    def _note_updates(
+        self, path: str, groups: Mapping[str, FileGroup], updates: Logs, new_logs: Logs, timeline: Timeline
+    ) -> dict[str, Sequence[str]]:
         """Log files without new keys are covered without being read; unless their instant began before the group's base
-        file was complete: this may lack a deleted key that comes again in them.
+        file was complete: this may lack a deleted key that comes again in them. Returns the other new ones by file id.
         """
+        left = {file_id: new_logs.get((path, file_id), ()) for file_id in groups}
         known = self.index.manifest.partitions.get(path)
         if known is None:
-            return
+            return left
         covered = dict(known.covered)
         for file_id, group in groups.items():
             names, before = updates.get((path, file_id)), covered.get(file_id)
             if not names or before is None or group.latest is None:
                 continue
             since = timeline.completion_time(group.latest.base_instant) or ""
-            in_slice = {str(each.name) for each in group.latest.log_files if each.instant > since}
-            after = before.with_logs(name for name in names if name in in_slice)
-            if after == CoveredSlice.of(group.latest):
-                covered[file_id] = after
+            noted = {str(each.name) for each in group.latest.log_files if each.instant > since}.intersection(names)
+            others = {str(each.name) for each in group.latest.log_files}.intersection(left[file_id]) - noted
+            after = before.with_logs(noted)
+            if after.with_logs(others) == CoveredSlice.of(group.latest):
+                covered[file_id], left[file_id] = after, tuple(others)
         if covered != known.covered:
             state = PartitionState(known.generation, covered)
             self.index.manifest = self.index.manifest.with_partition(path, state)
+        return left
 
 
-def _updates(commits: Iterable[CommitMetadata]) -> Logs:
-    """Log files of commits of ours that have rows and deletes of known keys only."""
-    return _logs((each for each in commits if each.extra_metadata.get(INDEX_TYPE) == STATE_INDEX), new_keys=False)
-
-
-def _logs(commits: Iterable[CommitMetadata], *, new_keys: bool = True) -> Logs:
-    """Log files that the commits name; with or without those that have new keys."""
+def _logs(commits: Iterable[CommitMetadata], *, new_keys: bool = True, deletes: bool = True) -> Logs:
+    """Log files that the commits name; with or without those that have new keys, or deletes."""
     found: defaultdict[Group, list[str]] = defaultdict(list)
     for metadata in commits:
         for path, stats in metadata.write_stats.items():
             for stat in stats:
                 name = (stat.path or "").rpartition("/")[2]
-                if LogFileName.try_parse(name) is not None and (new_keys or not stat.num_inserts):
+                wanted = (new_keys or not stat.num_inserts) and (deletes or not stat.num_deletes)
+                if wanted and LogFileName.try_parse(name) is not None:
                     found[path, stat.file_id].append(name)
     return found
 

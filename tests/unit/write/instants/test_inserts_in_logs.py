@@ -136,11 +136,16 @@ def test_a_delete_of_an_unknown_key_is_written(table: TestTable) -> None:
 
 def test_a_late_row_goes_to_the_file_group_with_its_delete(table: TestTable) -> None:
     attempt = table.attempt()
-    attempt.run(offsets(0, 1), [row("k1", at=2, deleted=True)], schema=WITH_DELETES)
-    (deletes,) = data_files(table)
-    started(table.storage)  # so it takes no new keys
-    attempt.run(offsets(1, 2), [row("k1", at=1)])
-    assert {path.rpartition("/")[2][1:37] for path in data_files(table)} == {deletes.rpartition("/")[2][1:37]}
+    attempt.run(offsets(0, 1), [row("k0", at=1)])
+    attempt.run(offsets(1, 2), [row("k0", at=2)])  # after it the file group is known
+    before = set(data_files(table))
+    attempt.run(offsets(2, 3), [row("k1", at=2, deleted=True)], schema=WITH_DELETES)
+    (deletes,) = set(data_files(table)) - before
+    started(table.storage)  # so no file group takes new keys
+    before.add(deletes)
+    attempt.run(offsets(3, 4), [row("k1", at=1)])
+    (late,) = set(data_files(table)) - before
+    assert late.rpartition("/")[2][1:37] == deletes.rpartition("/")[2][1:37]
 
 
 def test_keys_that_another_writer_inserts_before_the_commit_abort_it(table: TestTable) -> None:
@@ -196,7 +201,7 @@ def test_only_new_log_files_are_read(table: TestTable, read: list[str]) -> None:
     attempt = table.attempt()
     attempt.run(offsets(0, 6), FIRST)
     attempt.run(offsets(6, 12), SECOND)
-    attempt.run(offsets(12, 13), [row("k0", amount=1, at=3)])
+    attempt.run(offsets(12, 13), [row("one", at=3)])
     read.clear()
     known = set(data_files(table))
     attempt.run(offsets(13, 14), [row("other", at=1)])
@@ -204,6 +209,22 @@ def test_only_new_log_files_are_read(table: TestTable, read: list[str]) -> None:
     assert len(read) == len(set(read))
     assert set(read) <= set(data_files(table))
     assert len(set(read) & known) == 1, "the one of the commit before"
+
+
+def test_log_files_of_known_keys_are_not_read(table: TestTable, read: list[str]) -> None:
+    attempt = table.attempt(commit_interval=HOUR)
+    attempt.run(offsets(0, 1), [row("k0", at=1)])
+    attempt.coordinator.commit_open()
+    attempt.run(offsets(1, 2), [row("k0", amount=1, at=2)])
+    attempt.run(offsets(2, 3), [row("k0", amount=2, at=3), row("k1", at=3)])
+    attempt.run(offsets(3, 4), [row("k0", amount=3, at=4)])
+    attempt.coordinator.commit_open()
+    read.clear()
+    attempt.run(offsets(4, 5), [row("k1", amount=4, at=5)])
+    (found,) = read
+    assert ".log.2" in found, "only the one with k1"
+    attempt.coordinator.commit_open()
+    check(table, {"k0": 3, "k1": 4})
 
 
 def test_also_after_a_restart(table: TestTable, read: list[str]) -> None:
