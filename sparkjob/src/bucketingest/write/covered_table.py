@@ -8,15 +8,15 @@ later, and a listing may leave out its newest files. An instant that has not com
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.hudi.naming import LogFileName
 from bucketingest.hudi.plans.replaced import replaced_by
 from bucketingest.hudi.table.file_view import FileGroup, load_file_view
-from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX, StateRules
+from bucketingest.hudi.table.table import StateRules
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, REPLACE_COMMIT, Instant
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
@@ -31,6 +31,7 @@ from bucketingest.index.state.store import StateStore, forget_state
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.errors import WriteError
 from bucketingest.write.table_groups import Group
+from bucketingest.write.written_keys import Logs, inserts_of, logs_of, logs_of_known_keys, logs_of_new_keys
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +43,6 @@ _CLEAR: Final = frozenset({DELTA_COMMIT, COMMIT, REPLACE_COMMIT})
 """Actions whose completed files name every file group that they changed."""
 _SWEPT_EVERY: Final = 64
 """Manifests between two sweeps of the state's old objects."""
-
-Logs = Mapping[Group, Sequence[str]]
-"""Names of log files."""
 
 
 class CoveredTable:
@@ -59,6 +57,8 @@ class CoveredTable:
         """File names of the completed write instants that the state knows; None: it was not compared with the table."""
         self.view = ""
         """The newest of their completion times."""
+        self._refused: Logs = {}
+        """Log files with new keys, which must not be in any slice."""
         self._first_active: str | None = None
         self._recent: deque[tuple[Counter[str], int]] = deque(maxlen=_PROFILED)
         self._rooms: dict[str, dict[str, int]] = {}
@@ -86,7 +86,7 @@ class CoveredTable:
         """Load what the completed instants of the timeline changed; does nothing if it knows them all.
 
         `replaced`: file groups that readers no longer read. Raises DuplicateKeys, HashCollision, and what reading files
-        raises.
+        raises; and UnsupportedTable if new keys belong into base files, and are in log files.
         """
         completed = {instant.file_name: instant for instant in timeline.completed_commits}
         if self.folded is not None and self.folded == completed.keys():
@@ -99,11 +99,12 @@ class CoveredTable:
         seen = "" if self.folded is not None else self.index.manifest.view
         newer = [each for name, each in metadata.items() if (completed[name].completion_time or "") > seen]
         # Until it has succeeded, nothing that is listed is known.
-        folded, self.folded = frozenset(completed), None
+        folded, first, self.folded = frozenset(completed), self.folded is None, None
+        self._refused = logs_of_new_keys(metadata.values()) if first and self._rules.inserts == "base" else {}
         self._cover(timeline, partitions, stats, replaced, newer)
         self.folded, self._first_active = folded, timeline.first_active
         self.view = max((each.completion_time or "" for each in completed.values()), default="")
-        self._recent.extend(_inserts(each) for each in metadata.values() if any(_inserts(each)))
+        self._recent.extend(inserts_of(each) for each in metadata.values() if any(inserts_of(each)))
 
     def keep(self) -> None:
         """Merge runs if there are many, and store the state for the next start."""
@@ -189,9 +190,8 @@ class CoveredTable:
         newer: Sequence[CommitMetadata],
     ) -> None:
         """`newer`: content of the instants that completed after the state was loaded."""
-        new_logs = _logs(newer)
-        ours = (each for each in newer if each.extra_metadata.get(INDEX_TYPE) == STATE_INDEX)
-        updates = _logs(ours, new_keys=False, deletes=self._rules.inserts == "base")
+        new_logs = logs_of(newer)
+        updates = logs_of_known_keys(newer, deletes=self._rules.inserts == "base")
         for attempt in range(1, _ATTEMPTS + 1):
             named = [stat.path for stat in stats if stat.path is not None]
             view = load_file_view(self._storage, timeline, partitions, named)
@@ -200,6 +200,7 @@ class CoveredTable:
                 for path in sorted(paths | set(partitions or ())):
                     groups = view.partitions.get(path, {})
                     current = {file_id: each for file_id, each in groups.items() if (path, file_id) not in replaced}
+                    self._refuse_keys_in_logs(path, current)
                     left = self._note_updates(path, current, updates, new_logs, timeline)
                     self._cover_partition(path, current, left)
                     self._note_rooms(path, current)
@@ -209,6 +210,17 @@ class CoveredTable:
             else:
                 return
         raise WriteError(f"{self._storage.url}: files vanished {_ATTEMPTS} times while they were read")
+
+    def _refuse_keys_in_logs(self, path: str, groups: Mapping[str, FileGroup]) -> None:
+        for file_id, group in groups.items():
+            names = self._refused.get((path, file_id), ())
+            latest = group.latest.log_files if group.latest is not None and names else ()
+            if found := next((log for log in latest if str(log.name) in names), None):
+                reason = (
+                    f"new keys are in log files, such as {found.path}, and spec.table.index.inserts is base, so that "
+                    "Hudi's BLOOM and SIMPLE indexes find every key: run `bucketingest handover` first, or take log"
+                )
+                raise UnsupportedTable(self._storage.url, [reason])
 
     def _note_rooms(self, path: str, groups: Mapping[str, FileGroup]) -> None:
         if self._rules.inserts == "base":
@@ -261,30 +273,3 @@ class CoveredTable:
             state = PartitionState(known.generation, covered)
             self.index.manifest = self.index.manifest.with_partition(path, state)
         return left
-
-
-def _logs(commits: Iterable[CommitMetadata], *, new_keys: bool = True, deletes: bool = True) -> Logs:
-    """Log files that the commits name; with or without those that have new keys, or deletes."""
-    found: defaultdict[Group, list[str]] = defaultdict(list)
-    for metadata in commits:
-        for path, stats in metadata.write_stats.items():
-            for stat in stats:
-                name = (stat.path or "").rpartition("/")[2]
-                wanted = (new_keys or not stat.num_inserts) and (deletes or not stat.num_deletes)
-                if wanted and LogFileName.try_parse(name) is not None:
-                    found[path, stat.file_id].append(name)
-    return found
-
-
-def _inserts(metadata: CommitMetadata) -> tuple[Counter[str], int]:
-    """New keys of each partition, and the bytes of their rows."""
-    if metadata.compacted:
-        return Counter(), 0
-    rows: Counter[str] = Counter()
-    size = 0
-    for path, stats in metadata.write_stats.items():
-        for stat in stats:
-            if stat.num_inserts:
-                rows[path] += stat.num_inserts
-                size += stat.file_size_in_bytes * stat.num_inserts // max(stat.num_writes, stat.num_inserts)
-    return rows, size

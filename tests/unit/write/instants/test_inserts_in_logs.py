@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.hudi.table.table import InsertMode
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
@@ -22,11 +24,12 @@ from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
+from bucketingest.services.handover import hand_over
 from bucketingest.storage import AlreadyExists, Storage
 from bucketingest.write.errors import InstantAborted, PositionLost
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.other_writers import roll_back_completed
-from support.tables.services.compactions import compact, execute, finish, started
+from support.tables.services.compactions import compact, execute, finish, holder, started
 from support.tables.state.tables import THEIRS, amounts, groups_of_keys, insert_by_another, state_table
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import WITH_DELETES, row
@@ -245,6 +248,9 @@ def test_a_table_may_change_between_the_modes(table: TestTable) -> None:
     attempt.run(offsets(0, 6), FIRST)
     attempt.run(offsets(6, 12), SECOND)  # its new keys are in log files of file groups that the stored state knows
     again = [*SECOND, row("k9", amount=9, at=5)]
+    with pytest.raises(UnsupportedTable, match="run `bucketingest handover` first"):
+        of_mode(table, "base").attempt().run(offsets(12, 19), again)
+    hand_over(table.storage, holder(table.storage), utc_now)
     of_mode(table, "base").attempt().run(offsets(12, 19), again)
     assert any(path.endswith(".parquet") for path in data_files(table))
     check(table, BOTH | {"k9": 9})
