@@ -19,6 +19,8 @@ SCHEMA: Final = pa.schema([("id", pa.string()), ("region", pa.string()), ("offse
 """Key, partition, the row's own offset in the source, and the ordering column."""
 INPUT_SCHEMA: Final = SCHEMA.append(pa.field(DELETE_COLUMN, pa.bool_()))
 BUCKETS: Final = 2
+FOREIGN_TOKEN: Final = "1-1-1"
+"""At the end of the names of other writers' log files."""
 DEFINITION: Final = TableDefinition("orders", ("id",), ("region",), "at", buckets=BUCKETS)
 STATE_DEFINITIONS: Final = tuple(
     replace(DEFINITION, state=StateRules(target_bytes=4096, inserts=inserts)) for inserts in ("base", "log")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Literal
 
 import pytest
 
@@ -13,7 +14,8 @@ from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.work import Task
 from bucketingest.services.inline import LOOK_EVERY
-from bucketingest.services.worker import Execute, Propose
+from bucketingest.services.placement import ServicesPolicy
+from bucketingest.services.worker import Execute, Propose, Tidy
 from bucketingest.storage.interface import Level, ObjectInfo
 from support.storage.flaky_storage import FlakyStorage
 from support.storage.passing_storage import PassingStorage
@@ -39,6 +41,38 @@ def test_a_due_compaction_is_done_between_micro_batches() -> None:
     job.pass_time(services, looks=1)
     assert job.compactions == 2
     assert [type(each) for each in job.requests[before:]] == [Propose], "nothing is due"
+
+
+@pytest.mark.parametrize("mode", ["inline", "auto"])
+def test_a_job_that_ends_with_its_input_does_what_is_due_before(mode: Literal["inline", "auto"]) -> None:
+    job = Job(tidies=True, policy=ServicesPolicy(mode))
+    with TableLease.acquire(job.table.storage, LeaseOwner("shop/orders"), wait=timedelta(0)) as lease:
+        job.lease_id = lease.lease_id
+        services = job.services()
+        assert not services.has_finished
+        for _ in range(20):
+            services.finish()
+            if services.is_due():
+                services.step()
+            if services.has_finished:
+                break
+        assert services.has_finished
+        assert job.compactions == 1
+        assert sum(isinstance(each, Tidy) for each in job.requests) == 1
+    assert snapshot(job.table.storage) == job.rows
+
+
+def test_a_job_that_ends_with_its_input_waits_for_no_other_writer_and_tries_no_failure_again() -> None:
+    job = Job(tidies=True)
+    schedule_compaction(job.table)
+    failing = FlakyStorage(job.table.storage, lambda path: path.endswith(".clean.requested"))
+    services = job.services(storage=failing)
+    services.finish()
+    for _ in range(10):
+        if services.is_due():
+            services.step()
+    assert services.has_finished
+    assert len(job.requests) <= 3
 
 
 class Unlisted(PassingStorage):

@@ -40,7 +40,7 @@ LOOK_EVERY: Final = timedelta(minutes=1)
 TIDY_EVERY: Final = timedelta(minutes=30)
 """Time between two cleans."""
 _PAUSE_MAX: Final = timedelta(minutes=30)
-"""Longest pause after failures."""
+"""After failures."""
 _DEATHS_MAX: Final = 3
 """How often an operation may kill its process before it is given up."""
 _FAILED_REST: Final = timedelta(hours=24)
@@ -66,9 +66,9 @@ class InlineServices:
         report: Callable[[ServicesState], None] = lambda _: None,
     ) -> None:
         """`triggers` None: nothing new is started, what is pending is finished. `forward`: seconds by a clock that
-        cannot be set. `start`: starts the process beside the job. `tidy`: cleans and archives; None:
-        neither is done. `policy`: where compactions are merged; None: inline. `merges`: merges small file
-        groups; None: they stay. `report` is called with every change.
+        cannot be set. `start`: starts the process beside the job. `tidy`: cleans and archives, unless None. `policy`:
+        where compactions are merged; None: inline. `merges`: merges small file groups, unless None. `report` is called
+        with every change.
         """
         self._storage = storage
         self._holder = holder
@@ -87,6 +87,7 @@ class InlineServices:
         self._next_look: float | None = forward() + FIRST_LOOK.total_seconds()
         self._worker: WorkerProcess | None = None
         self._work: Work | None = None
+        self._looks_left: int | None = None  # after `finish`: so many looks follow the first one at once
         self._failures = 0
         self._deaths: Counter[int] = Counter()
         self._given_up: dict[int, str] = {}
@@ -102,6 +103,18 @@ class InlineServices:
         if self._worker is not None:
             return self._worker.has_ended()
         return self._next_look is not None and self._forward() >= self._next_look
+
+    def finish(self) -> None:
+        """The job ends with its input: the next look is due now, and a clean after it. May be repeated."""
+        if self._looks_left is None:
+            self._looks_left = 1
+            if self._worker is None and self._next_look is not None:
+                self._next_look = self._forward()
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether nothing is due any more after `finish`, or it failed."""
+        return self._looks_left is not None and self._worker is None and not self.is_due()
 
     def step(self) -> None:
         """Do what is due: a few requests to storage, at most a commit.
@@ -213,7 +226,7 @@ class InlineServices:
         if state is None and pending is None:
             if self._triggers is None:
                 self._next_look = None
-            elif self._tidy is not None and self._may_tidy and self._forward() >= self._next_tidy:
+            elif self._tidy is not None and self._is_tidy_due():
                 self._next_tidy = self._forward() + TIDY_EVERY.total_seconds()
                 self._worker = self._start(self._tidy)
             else:
@@ -243,9 +256,9 @@ class InlineServices:
     def _leaves_compaction(self) -> bool:
         return self._left is None or self._left.compaction is not None
 
-    @property
-    def _may_tidy(self) -> bool:
-        return self._left is not None and self._left.tidying is None
+    def _is_tidy_due(self) -> bool:
+        may = self._tidy is not None and self._left is not None and self._left.tidying is None
+        return may and self._forward() >= self._next_tidy
 
     def _leave_to_hudi(self, left: LeftToHudi) -> None:
         if left == self._left:
@@ -283,4 +296,6 @@ class InlineServices:
         self._tell(self._report)
 
     def _look_again(self, pause: timedelta) -> None:
+        if self._looks_left and not self._failures and self._is_tidy_due():
+            self._looks_left, pause = 0, timedelta()
         self._next_look = self._forward() + pause.total_seconds()

@@ -119,6 +119,14 @@ class MicroBatchFunction:
         finally:
             self.board.committed(None)
 
+    def finish_services(self) -> bool:
+        """After the query's end: whether table services have nothing to do any more. Call with `busy` held."""
+        if self._services is None:
+            return True
+        self._services.finish()
+        self.serve_table()
+        return self._services.has_finished
+
     def stop_services(self) -> None:
         """End what runs beside the query."""
         if self._services is not None:

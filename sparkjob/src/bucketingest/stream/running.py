@@ -105,12 +105,22 @@ class RunningIngest:
             with self._function.busy:
                 self._function.keep_beginning()
                 self._function.commit(now=True)
+            ended = self._are_services_done()
         elif self._function.busy.acquire(blocking=False):  # held, it keeps a micro-batch from starting
             try:
                 self._commit_or_stop()
             finally:
                 self._function.busy.release()
         return ended
+
+    def _are_services_done(self) -> bool:
+        """A run that ended with its input has no later time for table services: they do what is due now."""
+        stop = self._function.stop_requested
+        if not self._starter.once or stop.is_set():
+            return True
+        with self._function.busy:
+            done = self._function.finish_services()
+        return done or stop.wait(_POLL_SECONDS)
 
     def _commit_or_stop(self) -> None:
         self._function.keep_beginning()

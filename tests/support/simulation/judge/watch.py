@@ -13,7 +13,7 @@ from support.simulation.judge.files import DataFile, data_file
 from support.simulation.judge.instants import TIMELINE, plan_of_clean
 from support.simulation.judge.reader import Slice, Snapshot, read
 from support.simulation.records import record
-from support.simulation.source import SCHEMA
+from support.simulation.source import FOREIGN_TOKEN, SCHEMA
 from support.simulation.store import Objects
 from support.simulation.world import World
 
@@ -231,6 +231,9 @@ class TableWatch:
         before = max(older, key=lambda file: file.instant, default=None)
         # A base file whose plan came later, without lock, may lack rows of logs that this compaction's plan names.
         planned = _inputs(instants.plans.get(base.instant, {}))
+        deleted = (path for path in planned if path not in self._table.objects and base.group[1] in path)
+        if any(path.endswith(FOREIGN_TOKEN) for path in deleted):
+            return  # a rollback of another writer's instant, which completed meanwhile, deleted it
         logs = []
         for log in files:
             done = None if log.is_base else instants.completion_time(log.instant)

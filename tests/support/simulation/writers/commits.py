@@ -17,7 +17,7 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from support.simulation.source import BUCKETS, SCHEMA
+from support.simulation.source import BUCKETS, FOREIGN_TOKEN, SCHEMA
 from support.simulation.spec import REGIONS, Row
 from support.simulation.view import View
 from support.simulation.world import Actor
@@ -48,7 +48,7 @@ def commit(visit: Visit, actor: Actor, storage: View, *, region: str | None = No
             visit.world.note(visit.name, "was rolled back", instant)
             return
         create_inflight(storage, instant)
-    name = LogFileName(file_id(visit, storage, region, bucket), instant, 1, "1-1-1")
+    name = LogFileName(file_id(visit, storage, region, bucket), instant, 1, FOREIGN_TOKEN)
     ensure_partition_metadata(storage, region, instant)
     create_marker(storage, instant, region, str(name))
     content = _block(row, name)
