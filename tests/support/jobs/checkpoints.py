@@ -15,7 +15,7 @@ def in_step(position: SourceRange) -> Start:
 
 
 def resumed(position: SourceRange | None, replay: SourceRange) -> Start:
-    return Start(position, replay, StartVerdict.RESUMED, "instant 1 is gone on with")
+    return Start(position, replay, StartVerdict.RESUMED, "instant 1 is resumed")
 
 
 def tree(root: Storage, directory: str) -> dict[str, str]:

@@ -48,7 +48,9 @@ class Lake:
         return self.folder / f"{self.name}_dead_letters"
 
     def resource(self, source: Mapping[str, Any], *, table: Mapping[str, Any], **spec: Any) -> BucketIngest:
-        """A BucketIngest for this table with an instant per micro-batch; `table` and `spec` as in its YAML."""
+        """A BucketIngest for this table with an instant per micro-batch and without table services; `table` and `spec`
+        as in its YAML.
+        """
         return BucketIngest.model_validate(
             {
                 "apiVersion": "bucketingest.dev/v1alpha1",
@@ -58,6 +60,7 @@ class Lake:
                     "source": source,
                     "table": {"path": str(self.table), "index": {"buckets": 4}, **table},
                     "commit": {"mode": "checkpoint"},
+                    "services": {"mode": "off"},
                     **spec,
                 },
             }

@@ -21,7 +21,6 @@ from bucketingest.stream.errors import (
     JvmFailed,
     MissingConnector,
     QueryFailed,
-    UnsupportedSetting,
 )
 from bucketingest.write.errors import (
     ConflictingAttempt,
@@ -50,7 +49,6 @@ KAFKA_SILENT = (
     [
         (SpecError([]), ExitCode.BAD_INPUT),
         (InvalidTransform(""), ExitCode.BAD_INPUT),
-        (UnsupportedSetting(""), ExitCode.BAD_INPUT),
         (InvalidLocation(""), ExitCode.BAD_INPUT),
         (MissingKeyColumn(""), ExitCode.BAD_INPUT),
         (TableNotFound(""), ExitCode.TABLE_REFUSED),

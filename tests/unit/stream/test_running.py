@@ -57,7 +57,7 @@ def test_a_table_that_was_rolled_back_while_idle_ends_the_micro_batch_that_waits
         function.begin(UNUSED, lambda: None)
         return next(starts)
 
-    starter = cast(Any, SimpleNamespace(function=function, start=start))
+    starter = cast(Any, SimpleNamespace(function=function, start=start, once=False))
     running = RunningIngest(starter, cast(Any, SimpleNamespace(release=lambda: None)))
 
     assert running.wait(60)

@@ -273,7 +273,7 @@ class InlineServices:
         self._left = left
 
     def _skipped(self) -> frozenset[Group]:
-        """File groups that could not be merged lately: each try costs as much as the first."""
+        """File groups that could not be merged lately."""
         since = self._forward() - _FAILED_REST.total_seconds()
         self._failed = {group: at for group, at in self._failed.items() if at > since}
         return frozenset(self._failed)

@@ -24,12 +24,6 @@ class InvalidTransform(StreamError):
     exit_code = ExitCode.BAD_INPUT
 
 
-class UnsupportedSetting(StreamError):
-    """The resource asks for something that this version does not do."""
-
-    exit_code = ExitCode.BAD_INPUT
-
-
 class CheckpointUnreadable(StreamError):
     """Spark's checkpoint does not say which rows the micro-batch consists of."""
 

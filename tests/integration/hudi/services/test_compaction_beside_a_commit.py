@@ -2,7 +2,7 @@
 
 A completed file has the time that was decided. If a compaction was planned after that time and without the commit's log
 files, readers put these under the compaction's base file, whose rows are merged without them: silently lost. So such a
-commit must not be completed, or must be taken back, and its rows ingested again.
+commit must not be completed, or must be rolled back, and its rows ingested again.
 """
 
 from __future__ import annotations

@@ -28,9 +28,12 @@ def incoming(tmp_path: Path) -> Path:
     return folder
 
 
-def resource(lake: Lake, incoming: Path, kind: str, schema: str | None = SCHEMA, **files: Any) -> BucketIngest:
+def resource(
+    lake: Lake, incoming: Path, kind: str, schema: str | None = SCHEMA, *, services: Any = None, **files: Any
+) -> BucketIngest:
     source = {"path": str(incoming), "format": kind, **({"schema": schema} if schema else {}), **files}
-    return lake.resource({"files": source}, table={"recordKey": ["id"], "orderingField": "at"})
+    spec = {} if services is None else {"services": services}
+    return lake.resource({"files": source}, table={"recordKey": ["id"], "orderingField": "at"}, **spec)
 
 
 def quantities(lake: Lake) -> dict[str, int | None]:
@@ -48,6 +51,19 @@ def test_json_lines_arrive_and_corrupt_ones_are_dead_letters(run: Runner, lake: 
     assert sorted(each["value"].decode() for each in lake.letters()) == sorted(corrupt)
     assert {(each["reason"], each["topic"], each["offset"]) for each in lake.letters()} == {("decode", None, None)}
     assert progress.rejected == len(corrupt)
+
+
+def test_a_run_that_ends_with_its_input_does_the_table_services_that_are_due(
+    run: Runner, lake: Lake, incoming: Path
+) -> None:
+    services = {"mode": "inline", "compaction": {"logFiles": 2}}
+    for number in range(2):
+        (incoming / f"{number}.json").write_text(f'{{"id": "a", "at": "{AT}", "quantity": {number}}}\n')
+        assert not list(lake.table.rglob("*.parquet"))
+        run.once(resource(lake, incoming, "json", services=services))
+
+    assert len(list(lake.table.glob("*.parquet"))) == 1
+    assert quantities(lake) == {"a": 1}
 
 
 def test_a_partition_with_a_name_that_the_file_system_cannot_hold_is_a_dead_letter(

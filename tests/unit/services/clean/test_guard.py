@@ -125,7 +125,7 @@ def test_a_restore_that_is_over_lets_a_plan_pass_that_still_holds() -> None:
     ],
 )
 def test_a_plan_that_would_lose_rows_is_refused_at_once(file: BaseFileName | LogFileName, reason: str) -> None:
-    """Whoever made it: the compaction after which it was right may have been taken back since."""
+    """Whoever made it: the compaction after which it was right may have been rolled back since."""
     table = two_slices()
     table.storage.put(f"eu/{file}", b"")
     with pytest.raises(CleanRefused, match=reason):

@@ -184,7 +184,7 @@ class MergeHolder:
         content = decided.content if choice.step is Step.COMPLETE else closed_commit(plan)
         try:
             if choice.step is Step.UNDO:
-                log.error("merge of file groups taken back", extra={"instant": plan.instant, "why": choice.reason})
+                log.error("merge of file groups withdrawn", extra={"instant": plan.instant, "why": choice.reason})
                 self._check_lease()
                 self._storage.put(_completed_path(plan, decided), content)
             else:
