@@ -110,7 +110,8 @@ class OperatorUnderFire(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.alive())
     @rule()
     def driver_hangs(self) -> None:
-        self.cluster.progress = report(last_report_age_seconds=100_000.0, running_seconds=200_000.0)
+        commits = {"commits": 0, "last_commit": None} if is_bad(self.cluster.runs) else {}
+        self.cluster.progress = report(last_report_age_seconds=100_000.0, running_seconds=200_000.0, **commits)
 
     @precondition(lambda self: self.cluster.alive())
     @rule()
