@@ -100,9 +100,8 @@ class InlineServices:
 
     def is_due(self) -> bool:
         """Whether `step` has something to do. No I/O."""
-        if self._worker is not None:
-            return self._worker.has_ended()
-        return self._next_look is not None and self._forward() >= self._next_look
+        is_time = self._next_look is not None and self._forward() >= self._next_look
+        return is_time if self._worker is None else self._worker.has_ended()
 
     def finish(self) -> None:
         """The job ends with its input: the next look is due now, and a clean after it. May be repeated."""
@@ -196,7 +195,7 @@ class InlineServices:
             self._worker = self._start(work)
 
     def _commit_merge(self, made: Made) -> None:
-        assert self._merges is not None, "it was begun"
+        assert self._merges is not None, "it was started"
         ended, before = self._merges.end(made), self._report
         if ended.replaced:
             count = before.merged_groups + len(ended.replaced)

@@ -21,13 +21,13 @@ def logs_of(commits: Iterable[CommitMetadata]) -> Logs:
 
 
 def logs_of_known_keys(commits: Iterable[CommitMetadata], *, deletes: bool) -> Logs:
-    """Those of ours whose rows have known keys; with or without those that have deletes, perhaps of unknown keys."""
+    """Log files of our commits whose rows have known keys. `deletes`: also those with deletes."""
     found = _logs(_ours(commits))
     return _by_group(each for each in found if not each[1].num_inserts and (deletes or not each[1].num_deletes))
 
 
 def logs_of_new_keys(commits: Iterable[CommitMetadata]) -> Logs:
-    """Those of ours that have rows of new keys."""
+    """Log files of our commits that have rows of new keys."""
     return _by_group(each for each in _logs(_ours(commits)) if each[1].num_inserts)
 
 

@@ -24,7 +24,7 @@ from bucketingest.index.state.key_columns import keys_of_rows
 from support.tables.other_writers import next_time
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import Rows, TestTable
-from support.tables.write_plans import SCHEMA, definition
+from support.tables.write_plans import SCHEMA, definition, row
 
 THEIRS = "7a6b5c4d-0000-4000-8000-000000000001-0"
 """A file group of the other writer."""
@@ -73,3 +73,22 @@ def insert_by_another(table: TestTable, rows: Rows, *, region: str = "eu", file_
     stat = WriteStat.of_base_file(region, name, size=len(sink.getvalue()), inserts=len(keys))
     complete(table.storage, time, next_time(table), CommitMetadata({region: [stat]}).encode())
     return time
+
+
+FIRST = [row(f"k{number}", region=("eu", "us")[number % 2], amount=number, at=1) for number in range(6)]
+SECOND = [row(f"k{number}", region=("eu", "us")[number % 2], amount=10 + number, at=2) for number in range(3, 9)]
+BOTH = {f"k{number}": number for number in range(3)} | {f"k{number}": 10 + number for number in range(3, 9)}
+"""Two micro-batches whose keys overlap, and the amounts after both."""
+
+
+def data_files(table: TestTable) -> list[str]:
+    """Paths of the base and log files."""
+    paths = (info.path for region in ("eu", "us") for info in table.storage.list(region))
+    return [path for path in paths if "partition_metadata" not in path]
+
+
+def check(table: TestTable, expected: dict[str, int]) -> None:
+    """A reader shows these amounts, each key is in one file group, and nothing is pending."""
+    assert amounts(table) == expected
+    assert {key: len(found) for key, found in groups_of_keys(table).items() if len(found) > 1} == {}
+    assert table.timeline().pending == ()

@@ -11,8 +11,6 @@ from datetime import timedelta
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.lock.clocks import utc_now
@@ -26,18 +24,25 @@ from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
 from bucketingest.services.handover import hand_over
 from bucketingest.storage import AlreadyExists, Storage
-from bucketingest.write.errors import InstantAborted, PositionLost
-from support.storage.crashing_storage import Crash, CrashingStorage
+from bucketingest.write.errors import InstantAborted
+from support.storage.crashing_storage import Crash
 from support.tables.other_writers import roll_back_completed
 from support.tables.services.compactions import compact, execute, finish, holder, started
-from support.tables.state.tables import THEIRS, amounts, groups_of_keys, insert_by_another, state_table
+from support.tables.state.tables import (
+    BOTH,
+    FIRST,
+    SECOND,
+    THEIRS,
+    check,
+    data_files,
+    groups_of_keys,
+    insert_by_another,
+    state_table,
+)
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import WITH_DELETES, row
 
 HOUR = timedelta(hours=1)
-FIRST = [row(f"k{number}", region=("eu", "us")[number % 2], amount=number, at=1) for number in range(6)]
-SECOND = [row(f"k{number}", region=("eu", "us")[number % 2], amount=10 + number, at=2) for number in range(3, 9)]
-BOTH = {f"k{number}": number for number in range(3)} | {f"k{number}": 10 + number for number in range(3, 9)}
 
 
 @pytest.fixture
@@ -63,23 +68,12 @@ def die() -> None:
     raise Crash
 
 
-def data_files(table: TestTable) -> list[str]:
-    paths = (info.path for region in ("eu", "us") for info in table.storage.list(region))
-    return [path for path in paths if "partition_metadata" not in path]
-
-
 def of_mode(table: TestTable, inserts: InsertMode) -> TestTable:
     """The same table with another spec."""
     state = table.definition.state
     assert state is not None
     table.definition = replace(table.definition, state=replace(state, inserts=inserts))
     return table
-
-
-def check(table: TestTable, expected: dict[str, int]) -> None:
-    assert amounts(table) == expected
-    assert {key: len(found) for key, found in groups_of_keys(table).items() if len(found) > 1} == {}
-    assert table.timeline().pending == ()
 
 
 def test_new_keys_go_to_log_files_and_fill_small_file_groups(table: TestTable) -> None:
@@ -274,46 +268,3 @@ def test_a_log_file_that_another_writer_deleted_does_not_come_back(table: TestTa
             table.storage.create(path, content)
     table.attempt().run(offsets(6, 12), SECOND)
     check(table, BOTH)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    dies_at=st.integers(0, 70),
-    after_effect=st.booleans(),
-    forgets=st.booleans(),
-    interval=st.sampled_from([None, HOUR]),
-    compacts=st.booleans(),
-)
-def test_an_attempt_may_end_at_any_step(
-    tmp_path_factory: pytest.TempPathFactory,
-    *,
-    dies_at: int,
-    after_effect: bool,
-    forgets: bool,
-    interval: timedelta | None,
-    compacts: bool,
-) -> None:
-    folder = tmp_path_factory.mktemp("runs")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(planned_file_ids, "local_folder", lambda table_id: folder / table_id.hex())
-        table = state_table(inserts="log")
-        batches = ((offsets(0, 6), FIRST), (offsets(6, 12), SECOND))
-        storage = CrashingStorage(table.storage, dies_at, after_effect=after_effect)
-        try:
-            table.attempt(storage, commit_interval=interval).go_on(*batches)
-        except Crash:
-            if forgets:
-                forget_state(table.storage)
-        last = table.attempt(commit_interval=interval)
-        try:
-            last.go_on(*batches)
-        except PositionLost:  # an instant that has rows by a plan whose state was deleted: they come again
-            assert forgets
-            last = table.attempt(commit_interval=interval)
-            last.go_on(*batches)
-        last.coordinator.commit_open()
-        if compacts:
-            compact(table.storage)
-        table.attempt()
-        check(table, BOTH)
-        assert table.leftovers() == []

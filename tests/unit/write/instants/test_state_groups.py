@@ -24,13 +24,20 @@ from support.storage.flaky_storage import FlakyStorage
 from support.tables.clusterings import request_clustering
 from support.tables.other_writers import next_time, roll_back_completed
 from support.tables.services.compactions import compact
-from support.tables.state.tables import THEIRS, amounts, groups_of_keys, insert_by_another, state_table
+from support.tables.state.tables import (
+    BOTH,
+    FIRST,
+    SECOND,
+    THEIRS,
+    amounts,
+    check,
+    data_files,
+    groups_of_keys,
+    insert_by_another,
+    state_table,
+)
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import WITH_DELETES, row
-
-FIRST = [row(f"k{number}", region=("eu", "us")[number % 2], amount=number, at=1) for number in range(6)]
-SECOND = [row(f"k{number}", region=("eu", "us")[number % 2], amount=10 + number, at=2) for number in range(3, 9)]
-BOTH = {f"k{number}": number for number in range(3)} | {f"k{number}": 10 + number for number in range(3, 9)}
 
 
 @pytest.fixture
@@ -45,12 +52,6 @@ def _emptied(_: bytes) -> bytes:
 
 def _with_another_bit(content: bytes) -> bytes:
     return content[:-1] + bytes([content[-1] ^ 1])
-
-
-def check(table: TestTable, expected: dict[str, int]) -> None:
-    assert amounts(table) == expected
-    assert {key: len(found) for key, found in groups_of_keys(table).items() if len(found) > 1} == {}
-    assert table.timeline().pending == ()
 
 
 def test_new_keys_go_to_base_files_and_known_ones_to_logs(table: TestTable) -> None:
@@ -82,11 +83,6 @@ def test_an_outcome_says_how_many_keys_were_new_and_how_large_the_state_is(table
     assert (last.inserts, last.deletes, last.dropped) == (0, 1, 1)
     assert last.state is not None
     assert (last.state.keys, last.state.loaded_keys) == (9, 3), "what the state of the attempt before has is not read"
-
-
-def data_files(table: TestTable) -> list[str]:
-    paths = (info.path for region in ("eu", "us") for info in table.storage.list(region))
-    return [path for path in paths if "partition_metadata" not in path]
 
 
 @pytest.mark.parametrize("lose", ["nothing", "all", "runs", "manifests", "a bit"])
