@@ -77,7 +77,7 @@ def test_what_a_pipeline_has_not_finished_stays() -> None:
     table.storage.delete(f".hoodie/.bucketingest/{PIPELINE.replace('/', '~')}/instants/{first}/done")
     journal.mark_overtaken(second, "a test")
     roll_back_completed(table, third)
-    kept = held_back(table.storage).kept
+    kept = held_back(table.storage, utc_now()).kept
     assert "has not finished it" in kept[first]
     assert "ingested again" in kept[second]
     (rollback,) = [each.request_time for each in table.timeline().instants if each.action == "rollback"]
@@ -85,8 +85,8 @@ def test_what_a_pipeline_has_not_finished_stays() -> None:
     (compaction,) = table.timeline().compactions
     assert "has not checked its plan" in kept[compaction]
     table.attempt()
-    assert rollback not in held_back(table.storage).kept
-    assert compaction not in held_back(table.storage).kept
+    assert rollback not in held_back(table.storage, utc_now()).kept
+    assert compaction not in held_back(table.storage, utc_now()).kept
 
 
 def test_a_plan_changes_nothing() -> None:

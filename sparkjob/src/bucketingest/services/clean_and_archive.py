@@ -27,8 +27,10 @@ from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.decisions import StoredDecisions
 from bucketingest.services.clean.execute import Cleaned, CleanOptions, clean_table
 from bucketingest.services.clean.facts import load_clean_facts
+from bucketingest.services.compaction.holder import KEPT_FOR
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.regroup.journal import MergeJournal
+from bucketingest.services.regroup.records import MergeEnd
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.pipeline_names import pipelines
@@ -102,7 +104,7 @@ def archive_old(table: Guarded, rules: ArchiveRules | None = None) -> list[Archi
     results: list[ArchiveResult] = []
     while len(results) < _RUNS_MAX:
         retired = _retired(table, rules)
-        held = replace(held_back(table.storage), retired=retired)
+        held = replace(held_back(table.storage, table.clock()), retired=retired)
         results.append(archive(table.storage, held, lock=table.lock, check=table.check, rules=rules, clock=table.clock))
         if not results[-1].instants:
             break
@@ -112,7 +114,7 @@ def archive_old(table: Guarded, rules: ArchiveRules | None = None) -> list[Archi
 def archive_plan(table: Guarded, rules: ArchiveRules | None = None) -> ArchiveChoice:
     """What the next archival would take off the timeline, and what keeps others there. Changes nothing."""
     rules, timeline, now = rules or ArchiveRules(), Timeline.load(table.storage), table.clock()
-    held = replace(held_back(table.storage), retired=_retired(table, rules, dry_run=True))
+    held = replace(held_back(table.storage, now), retired=_retired(table, rules, dry_run=True))
     facts = read_facts(table.storage, timeline, old_writes(timeline, rules, now)[: rules.instants_max], held.retired)
     return choose(timeline, facts, held, rules, now)
 
@@ -129,7 +131,7 @@ def _retired(table: Guarded, rules: ArchiveRules, *, dry_run: bool = False) -> f
     return frozenset(name for name, instant in idle.items() if retire(table.storage, timeline, name, instant, check))
 
 
-def held_back(storage: Storage) -> Held:
+def held_back(storage: Storage, now: datetime) -> Held:
     """What must stay on the timeline beyond what timeline and files show: unfinished work of the pipelines."""
     timeline, facts = load_clean_facts(storage)
     rollbacks = {
@@ -137,7 +139,7 @@ def held_back(storage: Storage) -> Held:
         for instant in timeline.completed
         if instant.action == ROLLBACK
     }
-    kept = dict(_merging(storage))
+    kept = dict(_merging(storage, timeline, now))
     for pipeline in pipelines(storage):
         kept |= dict(_kept(Journal(storage, pipeline), timeline, rollbacks))
     return Held(facts.last_earliest or None, kept)
@@ -159,15 +161,27 @@ def _kept(journal: Journal, timeline: Timeline, rollbacks: dict[str, tuple[str, 
             yield compaction, f"{journal.pipeline} has not checked its plan"
 
 
-def _merging(storage: Storage) -> Iterator[tuple[str, str]]:
-    """Merges of file groups whose base files may still come: their instants must not count as archived."""
-    journal = MergeJournal(storage)
-    for number, objects in journal.objects().items():
-        plan = None if {"done", "result"} <= objects.keys() else journal.plan(number)
-        if plan is not None and "done" not in objects:
+def _merging(storage: Storage, timeline: Timeline, now: datetime) -> Iterator[tuple[str, str]]:
+    """Merges of file groups whose base files may still come: their instants must not count as archived. And the oldest
+    one whose old groups may still get a file: readers leave these groups out only while the instant is on the timeline,
+    and after a clean the names of their files are free.
+    """
+    journal, found = MergeJournal(storage), False
+    for number, created_at in journal.objects().items():
+        ended = created_at.get("done")
+        made = ended is not None and "result" in created_at
+        if made and (found or now - created_at["done"] > KEPT_FOR or journal.done(number) is not MergeEnd.COMPLETED):
+            continue
+        plan = journal.plan(number)
+        if plan is None:
+            continue
+        if ended is None:
             yield plan.instant, "its merge of file groups has not ended"
-        elif plan is not None:
+        elif not made:
             yield plan.instant, "a process that merged file groups for it may still put one"
+        elif plan.instant >= (timeline.first_active or ""):
+            found = True
+            yield plan.instant, "a file that is on its way may still come into a file group that it replaced"
 
 
 def _added(storage: Storage) -> Iterator[str]:

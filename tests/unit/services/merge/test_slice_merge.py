@@ -20,7 +20,7 @@ from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_
 from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
 from bucketingest.services.merge.limits import Limits
-from bucketingest.services.merge.merge_rules import IS_DELETED, MergeRules
+from bucketingest.services.merge.merge_rules import IS_DELETED, OPERATION, MergeRules
 from bucketingest.services.merge.slice_merge import MergeStatistics, SliceInput, merge_slice
 from bucketingest.storage import open_storage
 from support.tables.services.java_merge import DEFAULT, Entry, merged
@@ -50,6 +50,7 @@ class Slice:
     entries: list[Entry] = field(default_factory=list)
     base_rows: list[tuple[str, Any, Any]] = field(default_factory=list)
     limits: Limits = FEW
+    delete_marker: tuple[str, str] | None = None
     _written: int = 0
 
     def rows(self, rows: Sequence[dict[str, Any]], schema: pa.Schema | None = None) -> pa.Table:
@@ -72,8 +73,7 @@ class Slice:
         """A data block."""
         table = self.rows(rows, schema)
         for row in rows:
-            deleted = bool(row.get(IS_DELETED))
-            self.entries.append(Entry(row["id"], self._ordering(row), row["value"], deleted=deleted))
+            self.entries.append(Entry(row["id"], self._ordering(row), row["value"], deleted=self._deletes(row)))
         make = avro_data_block if avro else parquet_data_block
         return make(table, instant_time="20260101000000001", avro_schema_json=avro_json(table.schema))
 
@@ -97,7 +97,7 @@ class Slice:
 
     def merge(self) -> tuple[pa.Table, MergeStatistics]:
         """The new base file, and what was done."""
-        rules = MergeRules(self.schema, self.ordering_field)
+        rules = MergeRules(self.schema, self.ordering_field, self.delete_marker)
         given = SliceInput(self.base, self.logs, NEWEST)
         to = self.folder / "new.parquet"
         done = merge_slice(open_storage(str(self.folder)), given, rules, file_name="new", to=to, limits=self.limits)
@@ -106,9 +106,14 @@ class Slice:
     def _is_default(self, value: Any) -> bool:
         return value is None or (self.schema.field("at").type in (pa.int32(), pa.date32()) and value in (0, EPOCH))
 
+    def _deletes(self, row: dict[str, Any]) -> bool:
+        """Whether Hudi takes the row for a delete."""
+        marked = self.delete_marker is not None and row[self.delete_marker[0]] == self.delete_marker[1]
+        return marked or bool(row.get(IS_DELETED)) or row.get(OPERATION) in {"D", "-U"}
+
     def _ordering(self, row: dict[str, Any]) -> Any:
         value = row["at"]
-        return DEFAULT if row.get(IS_DELETED) and self._is_default(value) else value
+        return DEFAULT if self._deletes(row) and self._is_default(value) else value
 
 
 EPOCH = date(1970, 1, 1)
@@ -143,6 +148,24 @@ ORDERINGS: dict[str, tuple[pa.DataType, Values]] = {
 }
 
 
+@dataclass(frozen=True)
+class Flag:
+    """A column by which a row deletes its key: values that do, and values that do not."""
+
+    column: str
+    kind: pa.DataType
+    deleting: Sequence[Any]
+    keeping: Sequence[Any]
+
+
+FLAGS = (
+    Flag(IS_DELETED, pa.bool_(), (True,), (False, None)),
+    Flag(OPERATION, pa.string(), ("D", "-U"), ("I", "U", None)),
+    Flag("what", pa.string(), ("gone",), ("D", "", None)),
+)
+"""The last one is the table's own `hoodie.payload.delete.field`."""
+
+
 @pytest.mark.parametrize("limits", [FEW, PASSES], ids=["one pass", "passes"])
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("ordering", [*ORDERINGS, "commit time"])
@@ -150,16 +173,18 @@ def test_random_slices_are_merged_as_hudi_merges_them(tmp_path: Path, ordering: 
     chance = random.Random(f"{ordering} {seed}")
     event_time = ordering != "commit time"
     kind, value = ORDERINGS.get(ordering, ORDERINGS["long"])
-    schema = schema_of(kind, pa.field(IS_DELETED, pa.bool_()))
-    merging = Slice(tmp_path, schema, "at" if event_time else None, limits=limits)
+    flag = FLAGS[seed % len(FLAGS)]
+    schema = schema_of(kind, pa.field(flag.column, flag.kind))
+    marker = None if flag.column.startswith("_hoodie") else (flag.column, flag.deleting[0])
+    merging = Slice(tmp_path, schema, "at" if event_time else None, limits=limits, delete_marker=marker)
     count = 0
 
     def row(*, may_delete: bool) -> dict[str, Any]:
         nonlocal count
         count += 1
-        deleted = may_delete and chance.random() < 0.2
+        what = chance.choice(flag.deleting if may_delete and chance.random() < 0.2 else flag.keeping)
         key = f"k{chance.randrange(12)}"
-        return {"id": key, "at": value(chance.randrange(6)), "value": f"v{count}", IS_DELETED: deleted}
+        return {"id": key, "at": value(chance.randrange(6)), "value": f"v{count}", flag.column: what}
 
     if chance.random() < 0.8:
         rows = {row["id"]: row for row in (row(may_delete=False) for _ in range(15))}

@@ -16,9 +16,11 @@ from bucketingest.hudi.table.file_view import FileGroup, FileSlice, load_file_vi
 from bucketingest.hudi.table.table import StateRules
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
+from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, clean, held_back
+from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean, held_back
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.holder import KEPT_FOR
 from bucketingest.services.regroup.execute import make_base_files
 from bucketingest.services.regroup.inline import InlineMerges, MakeBaseFiles
 from bucketingest.services.regroup.journal import MergeJournal
@@ -120,9 +122,9 @@ def test_the_archive_keeps_an_instant_whose_files_may_still_come(given: Scattere
     plan = planned(given.storage)
     assert plan is not None
     number = merge_holder(given.storage).begin(plan)
-    assert plan.instant in held_back(given.storage).kept
+    assert plan.instant in held_back(given.storage, datetime.now(UTC)).kept
     merge_holder(given.storage).settle()
-    assert "may still put one" in held_back(given.storage).kept[plan.instant]
+    assert "may still put one" in held_back(given.storage, datetime.now(UTC)).kept[plan.instant]
     journal = MergeJournal(given.storage)
     assert journal.done(number) is MergeEnd.VOID
 
@@ -131,7 +133,38 @@ def test_the_archive_keeps_an_instant_whose_files_may_still_come(given: Scattere
     holder, number = made(given.storage)
     attempt.run(offsets(9, 10), [row("k1", at=9)])
     assert holder.commit(number).end is MergeEnd.VOID
-    assert set(held_back(given.storage).kept) == {plan.instant}, "whoever recorded its result has nothing more to do"
+    assert set(held_back(given.storage, datetime.now(UTC)).kept) == {plan.instant}, (
+        "whoever recorded its result has nothing more to do"
+    )
+
+
+def test_a_file_that_comes_late_into_a_replaced_group_stays_invisible_for_a_day(given: Scattered) -> None:
+    """A task's second attempt may have its base file on the way while the group is merged and cleaned."""
+    (late, content) = next(
+        (info.path, given.storage.get(info.path))
+        for info in given.storage.list("eu")
+        if info.path.endswith(".parquet") and info.path.rpartition("/")[2][:38] in given.groups["eu"]
+    )
+    replacing = merge_groups(given.storage).instant
+    attempt = given.table.attempt()
+    for number in range(8, 11):
+        attempt.run(offsets(number, number + 1), [row(f"new{number}", region="us", at=9)])
+    given.rows = snapshot(given.storage)
+    now = datetime.now(UTC)
+    table = Guarded(given.storage, nullcontext, lambda: None, lambda: now)
+    clean(table, Retention(retain=timedelta()))
+    assert not given.storage.exists(late)
+    rules = ArchiveRules(keep_min=1, min_age=timedelta())
+    archive_old(table, rules)
+    assert "on its way" in next(pin.why for pin in archive_plan(table, rules).pins if pin.instant == replacing)
+    given.storage.create(late, content)
+    given.unchanged()
+    clean(table, Retention(retain=timedelta()))
+    assert not given.storage.exists(late), "the clean deletes it again"
+    now += KEPT_FOR + timedelta(minutes=1)
+    archive_old(table, rules)
+    assert given.table.timeline().is_archived(replacing)
+    given.unchanged()
 
 
 def test_files_that_a_paused_process_puts_late_are_swept(given: Scattered) -> None:

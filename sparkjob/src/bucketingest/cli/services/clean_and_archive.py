@@ -40,7 +40,7 @@ def _report_clean(url: str, chosen: Choice, files: int, *, dry_run: bool, as_jso
             "table": url,
             "dry_run": dry_run,
             "files": files,
-            "earliest_retained": chosen.limit.instant,
+            "earliest_retained": None if chosen.limit.instant is None else chosen.limit.instant.request_time,
             "limited_by": chosen.limit.why,
             "kept": [
                 {"partition": each.partition_path, "file_id": each.file_id, "slice": each.base_instant, "why": each.why}
