@@ -56,7 +56,10 @@ def test_after_a_compaction_nothing_is_due_until_something_is_written() -> None:
     found = services(given.storage)
     assert (found.unmerged_groups, found.without_base) == (1, 0)
     assert found.oldest[0].base_bytes is not None
-    assert services(given.storage, Rules()).due.compaction_file_groups == 1, "small base files: by their bytes"
+    assert services(given.storage, Rules()).due.compaction_file_groups == 0
+    for number in range(11, 14):
+        given.table.attempt().run(offsets(number, number + 1), [row("k0", at=number)])
+    assert services(given.storage, Rules()).due.compaction_file_groups == 1, "tiny: by four log files"
 
 
 def test_only_the_file_groups_with_the_oldest_log_files_are_named() -> None:
@@ -118,7 +121,7 @@ def test_the_limits_are_those_of_a_resource(command: Command, tmp_path: Path, re
     due = json.loads(ended.out)["services"]["due"]
     assert (due["log_age"], due["log_files"], due["log_ratio"], due["retain"]) == (21600.0, 200, 0.5, 172800.0)
     text = command("inspect", table, "--resource", resource_file).out
-    assert "a log file of 6 h 0 min, 200 log files, or logs of 50% of the base file" in text
+    assert "a log file of 6 h 0 min, 200 log files, or logs that cost 50% of the base file" in text
     assert "superseded for 2 d 0 h" in text
 
 

@@ -191,7 +191,7 @@ class DueServices:
     log_files: int
     """Limit of the log files of a file group."""
     log_ratio: float
-    """Limit of the bytes of the log files by those of the base file."""
+    """Limit of what the log files cost reads by what the base file costs a compaction."""
     retain: float
     """Seconds for which superseded files stay."""
     small_groups: SmallFileGroups | None = None

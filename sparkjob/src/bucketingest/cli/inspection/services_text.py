@@ -41,8 +41,8 @@ def _show_due(due: DueServices, console: Console) -> None:
     compaction = "unknown" if due.compaction_file_groups is None else f"{due.compaction_file_groups:,} file groups"
     clean = "unknown" if due.clean_files is None else f"{due.clean_files:,} files"
     console.print(
-        f"due: compaction of {compaction} (a log file of {age(due.log_age)}, {due.log_files} log files, or logs of "
-        f"{due.log_ratio:.0%} of the base file); clean of {clean} (superseded for {age(due.retain)}); archive of up to "
+        f"due: compaction of {compaction} (a log file of {age(due.log_age)}, {due.log_files} log files, or logs that "
+        f"cost {due.log_ratio:.0%} of the base file); clean of {clean} (superseded for {age(due.retain)}); archive of up to "
         f"{due.archive_instants:,} commits"
     )
     if due.small_groups is not None:

@@ -53,7 +53,8 @@ class Compaction(SpecModel):
     log_percent: Whole = Field(
         default=50,
         alias="logPercent",
-        description="Bytes of the log files in percent of those of the base file. A snapshot query merges all of them.",
+        description="Cost of reading the log files (their bytes, and 1 MiB for each) in percent of that of writing the "
+        "base file (its bytes, and 8 MiB). So small file groups are compacted after a few log files.",
         ge=1,
         le=10_000,
     )
