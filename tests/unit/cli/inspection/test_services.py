@@ -16,6 +16,7 @@ from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.index.assignment import planned_file_ids
+from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.regroup.choose import MergeTriggers
 from bucketingest.storage import Storage
@@ -103,7 +104,7 @@ def test_what_a_clean_would_delete_and_one_that_is_pending() -> None:
     given = written(base_files=True)
     compact(given.storage)
     given.table.attempt().run(offsets(9, 11), [row("k0", at=50)])
-    rules = Rules(retain=timedelta(0))
+    rules = Rules(retention=Retention(retain=timedelta(0)))
     assert services(given.storage).due.clean_files == 0, "within 24 hours"
     assert (services(given.storage, rules).due.clean_files or 0) > 0
     create_requested(given.storage, format_time(utc_now()), CLEAN)
@@ -123,6 +124,8 @@ def test_the_limits_are_those_of_a_resource(command: Command, tmp_path: Path, re
     text = command("inspect", table, "--resource", resource_file).out
     assert "a log file of 6 h 0 min, 200 log files, or logs that cost 50% of the base file" in text
     assert "superseded for 2 d 0 h" in text
+    resource_file.write_text(resource_file.read_text().replace('"retain": "48h"', '"versions": 3'))
+    assert "(older than 3 versions)" in command("inspect", table, "--resource", resource_file).out
 
 
 def test_small_file_groups_of_a_table_with_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
