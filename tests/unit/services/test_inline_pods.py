@@ -9,11 +9,11 @@ import pytest
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.compaction.work import Task
-from bucketingest.services.inline import LOOK_EVERY
+from bucketingest.services.inline import LOOK_EVERY, InlineServices
 from bucketingest.services.placement import Home, ServicesPolicy
 from bucketingest.services.pods.shared_round import share_round
 from bucketingest.services.pods.waiting import PATIENCE, POLL
-from bucketingest.services.worker import Execute, Propose
+from bucketingest.services.worker import Execute, Propose, Tidy
 from support.tables.other_writers import schedule_compaction
 from support.tables.services.serving_job import Job, write_and_compact
 from support.tables.services.snapshot import snapshot
@@ -71,6 +71,41 @@ def test_a_job_that_is_replaced_finds_the_same_work_for_pods() -> None:
     one_pod(job)
     job.pass_time(job.services(), looks=1)
     assert job.compactions == 1
+
+
+def finish(job: Job, services: InlineServices, looks: int) -> bool:
+    for _ in range(looks):
+        services.finish()
+        while services.is_due():
+            services.step()
+        if services.has_finished:
+            return True
+        job.now += POLL.total_seconds()
+    return False
+
+
+def test_a_job_that_ends_with_its_input_waits_for_its_pods_and_cleans_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bucketingest.services.placement.LARGE", 0)
+    job = Job(policy=ServicesPolicy("auto", makes_jobs=True), tidies=True)
+    with TableLease.acquire(job.table.storage, LeaseOwner("shop/orders"), wait=timedelta(0)) as lease:
+        job.lease_id = lease.lease_id
+        services = job.services()
+        assert not finish(job, services, looks=5)
+        assert job.compactions == 0
+        assert not any(isinstance(each, Tidy) for each in job.requests)
+        one_pod(job)
+        assert finish(job, services, looks=5)
+    assert job.compactions == 1
+    assert sum(isinstance(each, Tidy) for each in job.requests) == 1
+    assert snapshot(job.table.storage) == job.rows
+
+
+def test_a_job_that_ends_with_its_input_does_not_wait_for_pods_that_do_not_come() -> None:
+    job = Job(policy=PODS)
+    assert finish(job, job.services(), looks=2 * int(PATIENCE / POLL))
+    assert "no pod has worked" in str(job.reports[-1].last_failure)
 
 
 def test_without_pods_mode_job_waits_and_says_so() -> None:

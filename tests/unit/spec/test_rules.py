@@ -184,6 +184,11 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             "spec.services.mergeGroups.enabled: is for table.index.type state only, and the type is bucket",
             id="file groups of buckets are not merged",
         ),
+        pytest.param(
+            {"spec.services.clean": {"retain": "2h", "versions": 3}},
+            "spec.services.clean: has retain and versions; allowed: one of them; beside versions, `retain: null`",
+            id="two retentions",
+        ),
     ],
 )
 def test_a_broken_rule_is_reported_in_these_words(problems: Find, changes: dict[str, Any], message: str) -> None:

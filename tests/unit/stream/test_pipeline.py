@@ -10,6 +10,7 @@ import pytest
 
 from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.table.table import StateRules
+from bucketingest.services.clean.choose import Retention
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import InvalidLocation
 from bucketingest.stream.pipeline import Pipeline
@@ -42,6 +43,21 @@ def test_defaults_follow_from_the_tables_path_and_the_name() -> None:
 
 def test_a_namespace_is_part_of_the_pipelines_identity() -> None:
     assert Pipeline.of(resource("team-a")).name == "team-a/my-orders"
+
+
+@pytest.mark.parametrize(
+    ("clean", "retention"),
+    [
+        ({}, Retention(retain=timedelta(hours=24))),
+        ({"retain": "2h"}, Retention(retain=timedelta(hours=2))),
+        ({"versions": 3}, Retention(versions=3)),
+        ({"retain": None, "versions": 3}, Retention(versions=3)),
+    ],
+)
+def test_superseded_files_stay_for_a_time_or_until_there_are_newer_versions(
+    clean: dict[str, Any], retention: Retention
+) -> None:
+    assert Pipeline.of(resource(services={"clean": clean})).retention == retention
 
 
 def test_mode_fail_has_no_dead_letter_table() -> None:

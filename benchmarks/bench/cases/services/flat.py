@@ -23,6 +23,7 @@ from bench.sides.start import start_hudi, versions
 from bucketingest.cli.inspection.command import inspected
 from bucketingest.cli.inspection.services import Rules
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.inline import LOOK_EVERY
 from bucketingest.storage import open_storage
 from support.tables.services.aged_table import AgedTable
 
@@ -34,6 +35,8 @@ _DAY: Final = timedelta(days=1) // _COMMIT_EVERY
 _KEYS: Final = 200
 _RETAIN: Final = timedelta(hours=1)
 """Superseded files of a day would make it slow to make the commits; `_day_case` measures a table with these."""
+_LOOK_EVERY: Final = timedelta(minutes=10)
+"""Looks each minute, as a job's, would make it slow to make the commits; `_day_case` has these."""
 _PENDING_LIMIT: Final = timedelta(minutes=10)
 
 
@@ -64,7 +67,7 @@ def services_flat_cases(name: str, options: Options) -> Iterator[Case]:
 
 def _old_cases(name: str, path: Path, hudi: Side, options: Options) -> Iterator[Case]:
     commits = max(2 * _YOUNG, min(_OLD, options.rows))
-    aged = _table(path, commits, _RETAIN)
+    aged = _table(path, commits, _RETAIN, _LOOK_EVERY)
     young = _measured(aged, _YOUNG, path, hudi=hudi, options=options)
     old = _measured(aged, commits, path, hudi=hudi, options=options)
     for what, unit in UNITS.items():
@@ -72,7 +75,7 @@ def _old_cases(name: str, path: Path, hudi: Side, options: Options) -> Iterator[
         yield _case(
             f"{name}-{what}",
             f"{_WHATS[what]} of a table with {commits:,} commits against the same table with {_YOUNG} (the peer). "
-            f"{_MADE} Superseded files are retained for an hour.",
+            f"{_MADE} Each 10 min a look at what is to be compacted; superseded files are retained for an hour.",
             (Measured.of(f"{commits:,} commits", sides[0]), Measured.of(f"{_YOUNG} commits", sides[1])),
             unit=unit,
             rows=commits,
@@ -83,8 +86,8 @@ def _old_cases(name: str, path: Path, hudi: Side, options: Options) -> Iterator[
 
 
 def _day_case(name: str, path: Path, hudi: Side, options: Options) -> Case:
-    commits = min(_DAY, options.rows) - 1  # the last one before a compaction: there is most to merge
-    aged = _table(path, commits, timedelta(hours=24))
+    commits = min(_DAY, options.rows) - 1  # a compaction follows the next one: there is most to merge
+    aged = _table(path, commits, timedelta(hours=24), LOOK_EVERY)
     aged.run(commits)
     fresh = path.with_name("fresh")
     shutil.copytree(path, fresh)
@@ -104,8 +107,8 @@ def _day_case(name: str, path: Path, hudi: Side, options: Options) -> Case:
     return _case(
         name,
         f"Spark's snapshot read of a table after {commits:,} commits against a copy that was just compacted (the "
-        f"peer). {_MADE} All at its defaults: superseded files are retained for 24 hours. The aim: at most 1.5 times "
-        "as long, a ratio of 0.67.",
+        f"peer). {_MADE} All at its defaults: a look each minute, superseded files are retained for 24 hours. The aim: "
+        "at most 1.5 times as long, a ratio of 0.67.",
         (Measured.of("after the commits", times[0]), Measured.of("just compacted", times[1])),
         unit="ms",
         rows=commits,
@@ -116,9 +119,8 @@ def _day_case(name: str, path: Path, hudi: Side, options: Options) -> Case:
 
 
 _MADE: Final = (
-    f"A commit every 30 s by a simulated clock, each with {_KEYS} rows of the same keys in 4 file groups of 2 "
-    "partitions on the local file system; every 10 min a look at what is to be compacted, every 30 min a clean and an "
-    "archival, by the job's own code."
+    f"A commit every 30 s by a simulated clock, each with {_KEYS} rows of the same keys in 8 file groups of 2 "
+    "partitions on the local file system; compactions, and every 30 min a clean and an archival, by the job's own code."
 )
 _WHATS: Final[Mapping[str, str]] = {
     "snapshot": "Spark's snapshot read (Hudi 1.2.0, count and maximum of a column)",
@@ -128,9 +130,11 @@ _WHATS: Final[Mapping[str, str]] = {
 }
 
 
-def _table(path: Path, commits: int, retain: timedelta) -> AgedTable:
+def _table(path: Path, commits: int, retain: timedelta, look_every: timedelta) -> AgedTable:
     began = datetime.now(UTC) - commits * _COMMIT_EVERY
-    return AgedTable(open_storage(str(path)), began, commit_every=_COMMIT_EVERY, retain=retain, keys=_KEYS)
+    return AgedTable(
+        open_storage(str(path)), began, commit_every=_COMMIT_EVERY, look_every=look_every, retain=retain, keys=_KEYS
+    )
 
 
 def _measured(aged: AgedTable, commits: int, path: Path, *, hudi: Side, options: Options) -> Figures:

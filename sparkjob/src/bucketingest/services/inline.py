@@ -112,8 +112,9 @@ class InlineServices:
 
     @property
     def has_finished(self) -> bool:
-        """Whether nothing is due any more after `finish`, or it failed."""
-        return self._looks_left is not None and self._worker is None and not self.is_due()
+        """Whether nothing is due any more after `finish`, and no pod is waited for; or it failed."""
+        waits = self._pods.work is not None and not self._failures
+        return self._looks_left is not None and self._worker is None and not self.is_due() and not waits
 
     def step(self) -> None:
         """Do what is due: a few requests to storage, at most a commit.
@@ -198,8 +199,7 @@ class InlineServices:
         assert self._merges is not None, "it was started"
         ended, before = self._merges.end(made), self._report
         if ended.replaced:
-            count = before.merged_groups + len(ended.replaced)
-            self._note(group_merges=before.group_merges + 1, merged_groups=count)
+            self._note(group_merges=before.group_merges + 1, merged_groups=before.merged_groups + len(ended.replaced))
             self._look()  # for the next one
         else:
             self._look_again(LOOK_EVERY)
@@ -295,6 +295,6 @@ class InlineServices:
         self._tell(self._report)
 
     def _look_again(self, pause: timedelta) -> None:
-        if self._looks_left and not self._failures and self._is_tidy_due():
+        if self._looks_left and not self._failures and self._pods.work is None and self._is_tidy_due():
             self._looks_left, pause = 0, timedelta()
         self._next_look = self._forward() + pause.total_seconds()

@@ -105,6 +105,12 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".services.mergeGroups.enabled",
         ),
     ),
+    "services.clean": (
+        CelRule(
+            "!has(self.retain) || !has(self.versions)",
+            "must not have both retain and versions: beside versions write retain: null",
+        ),
+    ),
     "source": (
         CelRule(
             "[has(self.kafka), has(self.files), has(self.rate)].filter(given, given).size() == 1",

@@ -142,11 +142,13 @@ def _index_fields(view: View) -> Iterator[Broken]:
                 yield Broken(("table", "index", name), f"is for table.index.type {kind} only, and the type is {chosen}")
 
 
-def _merge_groups(view: View) -> Iterator[Broken]:
+def _services(view: View) -> Iterator[Broken]:
     chosen = view.text("table.index.type")
     if view.value("services.mergeGroups.enabled") is True and chosen not in (None, "state"):
         wrong = f"is for table.index.type state only, and the type is {chosen}"
         yield Broken(("services", "mergeGroups", "enabled"), wrong)
+    if None not in (view.value("services.clean.retain"), view.value("services.clean.versions")):
+        yield Broken(("services", "clean"), "has retain and versions", "one of them; beside versions, `retain: null`")
 
 
 def _hash_fields(view: View) -> Iterator[Broken]:
@@ -280,7 +282,7 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _no_duplicates,
     _partition_buckets,
     _index_fields,
-    _merge_groups,
+    _services,
     _hash_fields,
     _reserved_columns,
     _refused_names,

@@ -23,7 +23,6 @@ from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.registry.client import RegistryClient
 from bucketingest.registry.lookups import Patience, SchemaLookups
-from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.inline import InlineServices
 from bucketingest.services.metadata_table import MetadataTableDrop
@@ -237,7 +236,7 @@ def _coordinator(
 
 def _services(pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: ProgressBoard) -> InlineServices:
     holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
-    tidy = Tidy(held.storage, Retention(retain=pipeline.clean_retain), pipeline.lock, lease.lease_id)
+    tidy = Tidy(held.storage, pipeline.retention, pipeline.lock, lease.lease_id)
     triggers = pipeline.merges
     merges = None if triggers is None else InlineMerges(held.storage, _merge_holder(held), triggers)
     return InlineServices(

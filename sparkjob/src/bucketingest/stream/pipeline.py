@@ -12,6 +12,7 @@ from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.metadata_table import MetadataTablePolicy
 from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
+from bucketingest.services.clean.choose import DEFAULT_RETENTION, Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.placement import ServicesPolicy
 from bucketingest.services.regroup.choose import MergeTriggers
@@ -65,8 +66,8 @@ class Pipeline:
     """When the job compacts the table; None: it carries no table service out."""
     merges: MergeTriggers | None = None
     """When the job merges small file groups; None: they stay."""
-    clean_retain: timedelta = timedelta(hours=24)
-    """How long superseded files stay."""
+    retention: Retention = DEFAULT_RETENTION
+    """Which superseded files stay."""
     services: ServicesPolicy = field(default_factory=ServicesPolicy)
     """Where compactions are merged."""
     max_commit_retries: int = 5
@@ -124,7 +125,7 @@ class Pipeline:
             max_files=spec.commit.max_files,
             compaction=_triggers(spec.services),
             merges=_merges(spec),
-            clean_retain=spec.services.clean.retain,
+            retention=Retention.of(spec.services.clean),
             services=ServicesPolicy(spec.services.chosen_mode),
             max_commit_retries=spec.commit.max_retries,
             work=spec.model_dump_json(include={"source", "format", "transform", "table"}),

@@ -16,6 +16,7 @@ from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.index.assignment import planned_file_ids
+from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.regroup.choose import MergeTriggers
 from bucketingest.storage import Storage
@@ -56,7 +57,10 @@ def test_after_a_compaction_nothing_is_due_until_something_is_written() -> None:
     found = services(given.storage)
     assert (found.unmerged_groups, found.without_base) == (1, 0)
     assert found.oldest[0].base_bytes is not None
-    assert services(given.storage, Rules()).due.compaction_file_groups == 1, "small base files: by their bytes"
+    assert services(given.storage, Rules()).due.compaction_file_groups == 0
+    for number in range(11, 14):
+        given.table.attempt().run(offsets(number, number + 1), [row("k0", at=number)])
+    assert services(given.storage, Rules()).due.compaction_file_groups == 1, "tiny: by four log files"
 
 
 def test_only_the_file_groups_with_the_oldest_log_files_are_named() -> None:
@@ -100,7 +104,7 @@ def test_what_a_clean_would_delete_and_one_that_is_pending() -> None:
     given = written(base_files=True)
     compact(given.storage)
     given.table.attempt().run(offsets(9, 11), [row("k0", at=50)])
-    rules = Rules(retain=timedelta(0))
+    rules = Rules(retention=Retention(retain=timedelta(0)))
     assert services(given.storage).due.clean_files == 0, "within 24 hours"
     assert (services(given.storage, rules).due.clean_files or 0) > 0
     create_requested(given.storage, format_time(utc_now()), CLEAN)
@@ -118,8 +122,10 @@ def test_the_limits_are_those_of_a_resource(command: Command, tmp_path: Path, re
     due = json.loads(ended.out)["services"]["due"]
     assert (due["log_age"], due["log_files"], due["log_ratio"], due["retain"]) == (21600.0, 200, 0.5, 172800.0)
     text = command("inspect", table, "--resource", resource_file).out
-    assert "a log file of 6 h 0 min, 200 log files, or logs of 50% of the base file" in text
+    assert "a log file of 6 h 0 min, 200 log files, or logs that cost 50% of the base file" in text
     assert "superseded for 2 d 0 h" in text
+    resource_file.write_text(resource_file.read_text().replace('"retain": "48h"', '"versions": 3'))
+    assert "(older than 3 versions)" in command("inspect", table, "--resource", resource_file).out
 
 
 def test_small_file_groups_of_a_table_with_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

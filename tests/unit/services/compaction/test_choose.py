@@ -11,11 +11,12 @@ from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.table.file_view import FileView, build_file_view
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.compaction.choose import CompactionTriggers, due_groups, plan_of
+from bucketingest.services.compaction.choose import OPEN_BYTES, CompactionTriggers, due_groups, plan_of
 from bucketingest.storage.interface import ObjectInfo
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-NONE = CompactionTriggers(log_files=10**9, log_ratio=1e9, log_age=timedelta(days=9999))
+DEFAULTS = CompactionTriggers()
+MIB = 1024**2
 FILE_ID = "00000000-0000-0000-0000-000000000000-0"
 
 
@@ -34,28 +35,56 @@ def view(*files: tuple[str, int], base: tuple[str, int] | None = None, partition
     return build_file_view(infos, Timeline.of_file_names(names))
 
 
+def logs(count: int, size: int = 1) -> list[tuple[str, int]]:
+    return [(at(1 + n / 10), size) for n in range(count)]
+
+
+def why(found: FileView, triggers: CompactionTriggers = DEFAULTS) -> str | None:
+    due, left_out = due_groups(found, (), triggers, NOW)
+    assert left_out == (frozenset() if due else {("eu", FILE_ID)})
+    return due[0].why if due else None
+
+
+def test_a_group_is_due_by_the_age_of_its_oldest_log_file() -> None:
+    assert why(view((at(59), 1))) is None
+    assert why(view((at(60), 1), (at(1), 1))) == "its oldest log file is 1:00:00 old"
+
+
+def test_a_group_is_due_by_the_number_of_its_log_files_however_large_its_base_file() -> None:
+    assert why(view(*logs(49), base=(at(9), 1000 * MIB))) is None
+    assert why(view(*logs(50), base=(at(9), 1000 * MIB))) == "it has 50 log files"
+
+
 @pytest.mark.parametrize(
-    ("found", "triggers", "why"),
+    ("base", "size", "enough"),
     [
-        (view((at(59), 1)), CompactionTriggers(), None),
-        (view((at(60), 1), (at(1), 1)), CompactionTriggers(), "its oldest log file is 1:00:00 old"),
-        (view(*[(at(n / 10), 1) for n in range(50)]), CompactionTriggers(), "it has 50 log files"),
-        (view(*[(at(n / 10), 1) for n in range(49)]), CompactionTriggers(), None),
-        (view((at(1), 49), base=(at(9), 100)), CompactionTriggers(), None),
-        (
-            view((at(1), 25), (at(2), 25), base=(at(9), 100)),
-            CompactionTriggers(),
-            "its log files have 50 bytes, its base file 100",
-        ),
-        (view((at(1), 10**9)), CompactionTriggers(), None),
+        pytest.param(None, 1, 4, id="no base file"),
+        pytest.param(4000, 3000, 4, id="tiny"),
+        pytest.param(4 * MIB, 1, 6, id="a few MiB"),
+        pytest.param(16 * MIB, 1, 12, id="small"),
+        pytest.param(16 * MIB, 3 * MIB, 3, id="small, with large log files"),
+        pytest.param(92 * MIB, 1, 50, id="from here on the number of log files decides"),
+        pytest.param(1000 * MIB, 62 * MIB, 8, id="large, with large log files"),
+        pytest.param(None, 1000 * MIB, 1, id="a first load"),
     ],
 )
-def test_a_group_is_due_by_the_age_number_or_bytes_of_its_log_files(
-    found: FileView, triggers: CompactionTriggers, why: str | None
+def test_a_group_is_due_when_its_log_files_cost_reads_half_of_what_a_base_file_costs(
+    base: int | None, size: int, enough: int
 ) -> None:
-    due, left_out = due_groups(found, (), triggers, NOW)
-    assert [each.why for each in due] == ([why] if why else [])
-    assert left_out == (frozenset() if why else {("eu", FILE_ID)})
+    """A reader also pays for opening a log file, a compaction also for what it writes beside the base file."""
+    base_file = None if base is None else (at(9), base)
+    few = CompactionTriggers(log_files=10**9)
+    assert enough == 1 or why(view(*logs(enough - 1, size), base=base_file), few) is None
+    found = why(view(*logs(enough, size), base=base_file), few)
+    assert found == f"its {enough} log files have {enough * size} bytes, its base file {base or 0}"
+
+
+@pytest.mark.parametrize(("base", "size"), [(10**7, 1), (10**8, 10**4), (10**8, 10**6), (10**9, 10**8)])
+def test_a_log_file_is_charged_at_most_twice_its_bytes_and_those_of_opening_it(base: int, size: int) -> None:
+    """So what compactions write in a day is bounded by the log files of the day, whatever the size of the table."""
+    count = base // (2 * (size + OPEN_BYTES))
+    assert count > 3
+    assert why(view(*logs(count, size), base=(at(9), base)), CompactionTriggers(log_files=10**9)) is None
 
 
 def test_a_group_without_log_files_is_neither_due_nor_left_out() -> None:

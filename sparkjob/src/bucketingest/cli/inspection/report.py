@@ -191,9 +191,11 @@ class DueServices:
     log_files: int
     """Limit of the log files of a file group."""
     log_ratio: float
-    """Limit of the bytes of the log files by those of the base file."""
-    retain: float
-    """Seconds for which superseded files stay."""
+    """Limit of what the log files cost reads by what the base file costs a compaction."""
+    retain: float | None
+    """Seconds for which superseded files stay; None: by versions."""
+    versions: int | None
+    """Versions of a file group that stay; None: by time."""
     small_groups: SmallFileGroups | None = None
     """None: the table has no index with a state."""
     unknown: tuple[str, ...] = ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Final
 
 from bucketingest.cli.inspection.layout import current_groups
@@ -25,7 +24,7 @@ from bucketingest.hudi.table.table import StateRules
 from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, LOG_COMPACTION
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.archive.choose import ArchiveRules, old_writes
-from bucketingest.services.clean.choose import Retention, choose
+from bucketingest.services.clean.choose import DEFAULT_RETENTION, Retention, choose
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups
 from bucketingest.services.compaction.records import OURS
@@ -40,7 +39,7 @@ class Rules:
     """When a service is due: those of a resource, or the defaults."""
 
     triggers: CompactionTriggers = field(default_factory=CompactionTriggers)
-    retain: timedelta = timedelta(hours=24)
+    retention: Retention = DEFAULT_RETENTION
     merges: MergeTriggers = field(default_factory=lambda: MergeTriggers(StateRules().target_bytes))
     merges_groups: bool = False
     """Whether small file groups are merged at all."""
@@ -118,7 +117,7 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
         unknown.append(f"compaction: {error}")
     try:
         _, facts = load_clean_facts(storage)
-        plan = choose(snapshot.view, timeline, facts, Retention(retain=rules.retain), now).plan
+        plan = choose(snapshot.view, timeline, facts, rules.retention, now).plan
         clean = 0 if plan is None else sum(map(len, plan.files.values()))
     except BucketIngestError as error:
         unknown.append(f"clean: {error}")
@@ -129,7 +128,8 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
         log_age=rules.triggers.log_age.total_seconds(),
         log_files=rules.triggers.log_files,
         log_ratio=rules.triggers.log_ratio,
-        retain=rules.retain.total_seconds(),
+        retain=None if (retain := rules.retention.retain) is None else retain.total_seconds(),
+        versions=rules.retention.versions,
         small_groups=_small(snapshot, busy, rules) if snapshot.has_state else None,
         unknown=tuple(unknown),
     )

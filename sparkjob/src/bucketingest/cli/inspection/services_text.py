@@ -40,9 +40,10 @@ def show_services(services: ServicesReport, console: Console) -> None:
 def _show_due(due: DueServices, console: Console) -> None:
     compaction = "unknown" if due.compaction_file_groups is None else f"{due.compaction_file_groups:,} file groups"
     clean = "unknown" if due.clean_files is None else f"{due.clean_files:,} files"
+    stay = f"superseded for {age(due.retain)}" if due.retain is not None else f"older than {due.versions} versions"
     console.print(
-        f"due: compaction of {compaction} (a log file of {age(due.log_age)}, {due.log_files} log files, or logs of "
-        f"{due.log_ratio:.0%} of the base file); clean of {clean} (superseded for {age(due.retain)}); archive of up to "
+        f"due: compaction of {compaction} (a log file of {age(due.log_age)}, {due.log_files} log files, or logs that "
+        f"cost {due.log_ratio:.0%} of the base file); clean of {clean} ({stay}); archive of up to "
         f"{due.archive_instants:,} commits"
     )
     if due.small_groups is not None:

@@ -5,25 +5,34 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 from itertools import chain
 
 import typer
 
+from bucketingest.cli.errors import BadOption
+from bucketingest.cli.options import duration
 from bucketingest.cli.services.held_table import TableChoice, held
 from bucketingest.hudi.timeline.instant import Instant
 from bucketingest.services.archive.choose import Pin
-from bucketingest.services.clean.choose import Choice, Retention
+from bucketingest.services.clean.choose import DEFAULT_RETENTION, Choice, Retention
 from bucketingest.services.clean.execute import choose_now
 from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean, clean_options
 
 
-def clean_table(choice: TableChoice, retain: timedelta, *, dry_run: bool, as_json: bool) -> None:
-    """Delete files that a compaction has superseded for longer than `retain`; report them, and what stays and why.
+def retention(retain: str | None, versions: int | None) -> Retention:
+    """What two options say, of which one may be given. Raises BadOption."""
+    if retain is None:
+        return DEFAULT_RETENTION if versions is None else Retention(versions=versions)
+    if versions is not None:
+        raise BadOption("--versions: give either --retain or --versions")
+    return Retention(retain=duration("--retain", retain))
+
+
+def clean_table(choice: TableChoice, retention: Retention, *, dry_run: bool, as_json: bool) -> None:
+    """Delete files that a compaction has superseded and that are not retained; report them, and what stays and why.
 
     Raises TableLeased if a job holds the table, CleanRefused, UnsupportedTable, and what reading and writing raises.
     """
-    retention = Retention(retain=retain)
     if dry_run:
         chosen = choose_now(storage := choice.open(), retention, clean_options(Guarded.to_read(storage)))
         files = 0 if chosen.plan is None else sum(map(len, chosen.plan.files.values()))

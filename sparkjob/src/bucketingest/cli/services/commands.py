@@ -15,6 +15,13 @@ def compact(
     everything: Annotated[
         bool, typer.Option("--all", help="Every file group that has log files, not only those that are due.")
     ] = False,
+    log_age: Annotated[
+        str, typer.Option(help="Due is a file group whose oldest log file is so old, ...", metavar="DURATION")
+    ] = "1h",
+    log_files: Annotated[int, typer.Option(min=1, help="... or that has so many log files, ...")] = 50,
+    log_percent: Annotated[
+        int, typer.Option(min=1, help="... or whose log files cost reads so many percent of writing its base file.")
+    ] = 50,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     lock: LockOption = "auto",
@@ -22,15 +29,17 @@ def compact(
 ) -> None:
     """Merge the log files of file groups into base files, so that reads are fast: a Hudi compaction, without Java.
 
-    Due is a file group with many, large or old log files. The command may be repeated, also after a crash. It holds the
+    The command may be repeated, also after a crash. It holds the
     table's lease: a running job is not disturbed, the command ends instead.
     """
+    from bucketingest.cli.options import duration
     from bucketingest.cli.services.compact import EVERYTHING, compact_table
     from bucketingest.cli.services.held_table import TableChoice
     from bucketingest.services.compaction.choose import CompactionTriggers
 
     choice = TableChoice(table_url, lock, tuple(storage_options or ()))
-    compact_table(choice, EVERYTHING if everything else CompactionTriggers(), dry_run=dry_run, as_json=as_json)
+    triggers = CompactionTriggers(log_files, log_percent / 100, duration("--log-age", log_age))
+    compact_table(choice, EVERYTHING if everything else triggers, dry_run=dry_run, as_json=as_json)
 
 
 def handover(
@@ -78,8 +87,17 @@ def clean(
     table_url: TableUrl,
     *,
     retain: Annotated[
-        str, typer.Option(help="Time for which superseded files stay: longer than any query.", metavar="DURATION")
-    ] = "24h",
+        str | None,
+        typer.Option(
+            help="Time for which superseded files stay: longer than any query.", metavar="DURATION", show_default="24h"
+        ),
+    ] = None,
+    versions: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Instead: so many of the newest versions of each file group stay, whatever their age."
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     lock: LockOption = "auto",
@@ -89,12 +107,11 @@ def clean(
 
     A pending clean, also Hudi's, is finished first. The command may be repeated, and ends if a job holds the table.
     """
-    from bucketingest.cli.options import duration
-    from bucketingest.cli.services.clean_and_archive import clean_table
+    from bucketingest.cli.services.clean_and_archive import clean_table, retention
     from bucketingest.cli.services.held_table import TableChoice
 
     choice = TableChoice(table_url, lock, tuple(storage_options or ()))
-    clean_table(choice, duration("--retain", retain), dry_run=dry_run, as_json=as_json)
+    clean_table(choice, retention(retain, versions), dry_run=dry_run, as_json=as_json)
 
 
 def archive(

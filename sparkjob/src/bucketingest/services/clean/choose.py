@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Self
 
 from bucketingest.hudi.plans.clean_plan import BY_HOURS, BY_VERSIONS, SAVEPOINTS, CleanPlan, Earliest
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice, FileView
@@ -18,6 +18,7 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.clean.earliest import Limit, earliest_to_retain
 from bucketingest.services.clean.facts import CleanFacts
 from bucketingest.services.clean.reasons import Reasons
+from bucketingest.spec.fields.services import DEFAULT_RETAIN, Clean
 
 FILES_MAX: Final = 100_000
 """Files of one plan: about 25 MB on the timeline. The next plan has the others."""
@@ -37,6 +38,14 @@ class Retention:
             raise ValueError("a retention is either a time or a number of versions")
         if (self.retain is not None and self.retain < timedelta()) or (self.versions is not None and self.versions < 1):
             raise ValueError("a retention is a time of at least 0, or at least one version")
+
+    @classmethod
+    def of(cls, clean: Clean) -> Self:
+        """That of a resource."""
+        return cls(clean.chosen_retain, clean.versions)
+
+
+DEFAULT_RETENTION: Final = Retention(retain=DEFAULT_RETAIN)
 
 
 @dataclass(frozen=True, slots=True)

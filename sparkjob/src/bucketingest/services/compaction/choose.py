@@ -1,16 +1,28 @@
-"""Which file groups a compaction merges now: those whose log files make reads slow, or base files old. Pure."""
+"""Which file groups a compaction merges now: those whose log files make reads slow, or base files old. Pure.
+
+Reads pay for log files by their bytes, and for opening each of them; a compaction pays for the base file that it
+writes, and for its own files. So a file group of a few MiB is merged after a few log files, and a large one after many.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Final, Self
 
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation, CompactionPlan, operation_metrics
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice, FileView, Group
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.spec.fields.services import Compaction
+
+_MIB: Final = 1024**2
+OPEN_BYTES: Final = _MIB
+"""What it costs a reader to open a log file, in bytes that it could merge meanwhile."""
+MERGE_BYTES: Final = 8 * _MIB
+"""What a compaction of one more file group costs apart from its base file, in bytes that it could write meanwhile. It
+keeps tiny file groups from being merged after each commit.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +32,9 @@ class CompactionTriggers:
     log_files: int = 50
     """Log files of the slice: a snapshot read opens them all."""
     log_ratio: float = 0.5
-    """Bytes of the log files against those of the base file: a snapshot read merges them all."""
+    """Cost of reading the log files against that of writing the base file. At 0.5 each log file makes compactions
+    write at most twice its own bytes and `OPEN_BYTES`, whatever the size of the base file.
+    """
     log_age: timedelta = timedelta(hours=1)
     """Age of the oldest log file: a read-optimized read is at most so far behind."""
 
@@ -83,8 +97,10 @@ def _reasons(latest: FileSlice, age: timedelta, triggers: CompactionTriggers) ->
     if len(latest.log_files) >= triggers.log_files:
         yield f"it has {len(latest.log_files)} log files"
     log_bytes = sum(log.size for log in latest.log_files)
-    if latest.base_file is not None and log_bytes >= triggers.log_ratio * latest.base_file.size:
-        yield f"its log files have {log_bytes} bytes, its base file {latest.base_file.size}"
+    base_bytes = 0 if latest.base_file is None else latest.base_file.size
+    read = log_bytes + OPEN_BYTES * len(latest.log_files)
+    if read >= triggers.log_ratio * (base_bytes + MERGE_BYTES):
+        yield f"its {len(latest.log_files)} log files have {log_bytes} bytes, its base file {base_bytes}"
 
 
 def _operation(group: FileGroup, latest: FileSlice) -> CompactionOperation:

@@ -13,6 +13,8 @@ from bucketingest.spec.scalars import BytesText, CoresText, DurationText, Whole
 ServicesMode = Literal["auto", "inline", "job", "off"]
 DEFAULT_MODE: Final[ServicesMode] = "auto"
 """What a resource means that names no mode."""
+DEFAULT_RETAIN: Final = timedelta(hours=24)
+"""How long superseded files stay if a resource says nothing of it."""
 
 
 class CompactionJob(SpecModel):
@@ -53,7 +55,8 @@ class Compaction(SpecModel):
     log_percent: Whole = Field(
         default=50,
         alias="logPercent",
-        description="Bytes of the log files in percent of those of the base file. A snapshot query merges all of them.",
+        description="Cost of reading the log files (their bytes, and 1 MiB for each) in percent of that of writing the "
+        "base file (its bytes, and 8 MiB). So small file groups are compacted after a few log files.",
         ge=1,
         le=10_000,
     )
@@ -63,13 +66,25 @@ class Compaction(SpecModel):
 
 
 class Clean(SpecModel):
-    """How long files stay that a compaction has superseded."""
+    """How long files stay that a compaction has superseded: for a time, or until there are newer versions."""
 
-    retain: Annotated[timedelta, DurationText("1h", "8760h")] = Field(
-        default=timedelta(hours=24),
-        description="Time for which the files of an older version stay; 1h to 8760h. A query must not run longer, and "
-        "time travel reaches so far back.",
+    retain: Annotated[timedelta, DurationText("1h", "8760h")] | None = Field(
+        default=None,
+        description="Time for which the files of an older version stay; 1h to 8760h (default: 24h, unless versions is "
+        "given). A query must not run longer, and time travel reaches so far back.",
     )
+    versions: Whole | None = Field(
+        default=None,
+        description="Instead of retain: number of the newest versions of each file group that stay, whatever their "
+        "age. A query must end before so many compactions.",
+        ge=1,
+        le=1000,
+    )
+
+    @property
+    def chosen_retain(self) -> timedelta | None:
+        """The time of the resource, or the default; None: by versions."""
+        return self.retain or (DEFAULT_RETAIN if self.versions is None else None)
 
 
 class MergeGroups(SpecModel):
