@@ -67,7 +67,7 @@ def rows_of(keys: range, at: int, *, gone: int = 0) -> pa.Table:
 
 
 class Given:
-    """A table of ours with five small file groups in each of two partitions, and what it should show."""
+    """A table that we wrote, with five small file groups in each of two partitions, and what it should show."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

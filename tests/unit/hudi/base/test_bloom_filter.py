@@ -19,7 +19,7 @@ from support.tables.bloom_filters import might_contain
 from support.tables.fixtures import unpack_fixture
 
 HUDIS_DEFAULT = (60_000, 1e-9)
-"""Keys and false positives for which Hudi makes a filter, unless told otherwise."""
+"""Keys and false positives for which Hudi makes a filter by default."""
 
 
 def java_murmur(data: bytes, seed: int) -> int:
