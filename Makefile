@@ -64,6 +64,8 @@ images: $(READY) connectors ## build the container images of job and operator
 
 # They mostly wait: so more processes than cores, each with its own API server.
 OPERATOR_TESTS = $(BIN)/pytest tests/integration/operator --numprocesses 3 $(PYTEST_ARGS)
+# They mostly wait, too: two processes, each with its own node, unless you name a cluster.
+E2E_TESTS = $(BIN)/pytest tests/e2e --numprocesses auto --maxschedchunk 1 $(PYTEST_ARGS)
 
 # Those of the operator run beside the others. In a process group of their own they get Ctrl-C, which a shell's background
 # processes ignore, and stop their API servers. Those on a cluster run alone: its pods ask for little of the processor, and
@@ -82,7 +84,7 @@ test: $(READY) test-deps ## everything: unit tests, integration with Spark, Kafk
 	$(BIN)/pytest tests/integration --ignore=tests/integration/operator --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) || failed=1; \
 	wait $$operator || failed=1; \
 	cat build/test-operator.log; \
-	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
+	$(E2E_TESTS) || failed=1; \
 	exit $$failed
 
 .PHONY: test-unit
@@ -94,7 +96,7 @@ test-unit: $(READY) ## the fast tests: no JVM, no server
 test-e2e: $(READY) java connectors kafka-broker versitygw prometheus ## the operator against a real API server, then on a cluster: apply, run, kill, restart
 	failed=0; \
 	$(OPERATOR_TESTS) || failed=1; \
-	$(BIN)/pytest tests/e2e $(PYTEST_ARGS) || failed=1; \
+	$(E2E_TESTS) || failed=1; \
 	exit $$failed
 
 .PHONY: test-alerts

@@ -1,7 +1,8 @@
-"""A cluster with the operator installed by Helm, a broker and an S3 server that its pods reach: one of each per run.
+"""A cluster with the operator installed by Helm, and a broker and an S3 server that its pods reach: one per process.
 
 `make test-e2e` runs these tests if a cluster is possible, and skips them with a clear message if not. With `CI` or
-BUCKETINGEST_REQUIRE_CLUSTER=1 that is an error.
+BUCKETINGEST_REQUIRE_CLUSTER=1 that is an error. The tests mostly wait, so two processes run them side by side, each on
+a cluster of its own; on a user's cluster one process runs them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.cluster import REGISTRY_VARIABLE, Cluster, EmbeddedCluster, choose
+from devcluster.cluster import REGISTRY_VARIABLE, Cluster, EmbeddedCluster, UsersCluster, choose
+from devcluster.instance import VARIABLE
 from devcluster.node import machine
 from devcluster.release import Images, bring_images, install
 from devservers.kafka import KafkaBroker
@@ -28,12 +30,20 @@ CLAIM = "tables"
 TABLES = "/tables"
 CREDENTIALS = "storage-credentials"
 BUCKET = "lake"
-TIMES: list[str] = []
-"""Waiting times of pipelines, for the summary."""
+LONGEST = ("test_pages", "test_monitoring", "test_troubles", "test_runs")
+"""Files whose tests take longest. They come first, so that neither process waits long for the other at the end."""
+TIMES = "times on the cluster"
+"""Property of a test: the waiting times of a pipeline, for the summary."""
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark all tests of this folder."""
+def pytest_xdist_auto_num_workers() -> int:
+    """Processes of `--numprocesses auto`; 0, only this one, for a cluster that all would share."""
+    return 0 if VARIABLE in os.environ or isinstance(_chosen(), UsersCluster) else 2
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests of this folder; the longest come first."""
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.e2e)
@@ -41,22 +51,29 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Show how long things took, without a limit: a busy machine takes longer."""
-    if TIMES:
-        terminalreporter.section("times on the cluster")
-        for line in TIMES:
+    reports = [each for found in terminalreporter.stats.values() for each in found]
+    properties = [pair for each in reports for pair in getattr(each, "user_properties", ())]
+    lines = dict.fromkeys(str(line) for name, line in properties if name == TIMES)
+    if lines:
+        terminalreporter.section(TIMES)
+        for line in lines:
             terminalreporter.line(line)
+
+
+def _chosen() -> Cluster:
+    """The cluster of this process: the user's only with BUCKETINGEST_REGISTRY, a KUBECONFIG alone is no permission."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    own = INSTANCE if worker is None else f"{INSTANCE}-{worker}"
+    with pytest.MonkeyPatch.context() as patch:
+        if REGISTRY_VARIABLE not in os.environ:
+            patch.delenv("KUBECONFIG", raising=False)
+        return choose(os.environ.get(VARIABLE) or own)
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """The cluster: the user's, kind, or the embedded node, which is stopped afterwards unless it was up before.
-
-    The user's only with BUCKETINGEST_REGISTRY: a KUBECONFIG alone is no permission.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        if REGISTRY_VARIABLE not in os.environ:
-            patch.delenv("KUBECONFIG", raising=False)
-        chosen = choose(os.environ.get("BUCKETINGEST_CLUSTER") or INSTANCE)
+    """The cluster: the user's, kind, or the embedded node, which is stopped afterwards unless it was up before."""
+    chosen = _chosen()
     if isinstance(chosen, EmbeddedCluster) and (reason := machine.why_not()) is not None:
         message = f"NO CLUSTER TESTS: {reason}"
         if os.environ.get("CI") or os.environ.get("BUCKETINGEST_REQUIRE_CLUSTER"):
@@ -156,7 +173,9 @@ NewPipeline = Callable[..., Pipeline]
 
 
 @pytest.fixture
-def on_volume(kube: Kube, kafka_broker: KafkaBroker, tables: Path) -> Iterator[NewPipeline]:
+def on_volume(
+    kube: Kube, kafka_broker: KafkaBroker, tables: Path, request: pytest.FixtureRequest
+) -> Iterator[NewPipeline]:
     """Makes pipelines with tables on the volume; they are removed after the test."""
     made: list[Pipeline] = []
     run = secrets.token_hex(3)  # a cluster that is kept has tables of earlier runs
@@ -168,11 +187,13 @@ def on_volume(kube: Kube, kafka_broker: KafkaBroker, tables: Path) -> Iterator[N
         return pipeline
 
     yield make
-    _remove(made)
+    _remove(made, request)
 
 
 @pytest.fixture
-def on_s3(kube: Kube, kafka_broker: KafkaBroker, s3_server: S3Server, release: Cluster) -> Iterator[NewPipeline]:
+def on_s3(
+    kube: Kube, kafka_broker: KafkaBroker, s3_server: S3Server, release: Cluster, request: pytest.FixtureRequest
+) -> Iterator[NewPipeline]:
     """Makes pipelines with tables in the bucket, which the S3 server keeps as a folder."""
     made: list[Pipeline] = []
 
@@ -183,11 +204,12 @@ def on_s3(kube: Kube, kafka_broker: KafkaBroker, s3_server: S3Server, release: C
         return pipeline
 
     yield make
-    _remove(made)
+    _remove(made, request)
 
 
-def _remove(pipelines: Sequence[Pipeline]) -> None:
+def _remove(pipelines: Sequence[Pipeline], request: pytest.FixtureRequest) -> None:
     for pipeline in pipelines:
         if pipeline.took:
-            TIMES.append(f"{pipeline.name}: " + ", ".join(f"{what} {took} s" for what, took in pipeline.took.items()))
+            took = ", ".join(f"{what} {took} s" for what, took in pipeline.took.items())
+            request.node.user_properties.append((TIMES, f"{pipeline.name}: {took}"))
         pipeline.remove()

@@ -43,8 +43,8 @@ class Moment(StrEnum):
     """What is waited for before a fault."""
 
     ANY = "any"
-    BEGUN = "begun"
-    """A micro-batch has begun."""
+    STARTED = "started"
+    """A micro-batch has started."""
     WRITING = "writing"
     """A data file of the open instant is there."""
     WRITTEN = "written"

@@ -145,8 +145,8 @@ def _faults(settings: Settings, carrier: FaultCarrier, report: Report, say: Call
 
 
 def _catch_up(traffic: Traffic, pipeline: Pipeline, say: Callable[[str], None]) -> None:
-    """No more rows, no more faults: the table must come to have all, and a graceful end must be graceful."""
-    say("no more rows; catching up")
+    """Rows and faults have ended: now the table must get all rows, and a graceful stop must be graceful."""
+    say("all rows sent; catching up")
     traffic.finish()
     while pipeline.watch.ends() != traffic.ends:
         pipeline.wait_for_commit(pipeline.watch.newest(), f"the last row was sent: {traffic.ends}")

@@ -74,7 +74,7 @@ class Traffic(threading.Thread):
             self._over.wait(_CHUNK_SECONDS)
 
     def finish(self) -> None:
-        """Send no more, and wait until the broker has all. Raises RuntimeError if it has not."""
+        """Stop sending, and wait until the broker has all. Raises RuntimeError if it has not."""
         self._over.set()
         self.join()
         left = self._producer.flush(_FLUSH_SECONDS)

@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("down", help="end the cluster")
     commands.add_parser("status", help="kubeconfig, addresses and nodes; code 1 if the cluster is not up")
     building = commands.add_parser("build-image", help="build images from the Dockerfile")
-    # `choices` would refuse that there are none
+    # `choices` would refuse an empty list
     building.add_argument("targets", nargs="*", type=_target, metavar="TARGET", help="job, operator; default: both")
     pushing = commands.add_parser("push-image", help="bring built images to the cluster")
     pushing.add_argument("images", nargs="+", metavar="NAME", help="as build-image printed it")
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _target(name: str) -> str:
     if name not in TARGETS:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(TARGETS)}")
+        raise argparse.ArgumentTypeError(f"{name!r} is not a target: {', '.join(TARGETS)}")
     return name
 
 
@@ -84,7 +84,7 @@ def _image(name: str) -> Image:
     repository, _, tag = name.rpartition("/")[2].partition(":")
     target = repository.removeprefix("bucketingest-")
     if target not in TARGETS or not tag:
-        raise ClusterError(f"{name!r} is none of our images: give a name that build-image printed")
+        raise ClusterError(f"{name!r} is not an image of this project: give a name that build-image printed")
     return Image(target, tag)
 
 

@@ -37,7 +37,7 @@ class Cluster(ABC):
     @property
     @abstractmethod
     def host_ip(self) -> str:
-        """Address by which pods reach servers on this machine. Raises ClusterError if nobody knows."""
+        """Address by which pods reach servers on this machine. Raises ClusterError if it is unknown."""
 
     @abstractmethod
     def up(self, *, with_node: bool = True) -> None:
@@ -45,7 +45,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def down(self) -> None:
-        """End it, if it is ours."""
+        """End it, if devcluster started it."""
 
     @abstractmethod
     def push(self, image: Image) -> str:
@@ -94,7 +94,7 @@ class EmbeddedCluster(Cluster):
 
 @dataclass(frozen=True, slots=True)
 class KindCluster(Cluster):
-    """A kind cluster of our own, in the user's Docker."""
+    """A kind cluster that devcluster creates, in the user's Docker."""
 
     instance: Instance
 
@@ -140,7 +140,7 @@ class KindCluster(Cluster):
 
 @dataclass(frozen=True, slots=True)
 class UsersCluster(Cluster):
-    """A cluster that others run: KUBECONFIG names it, and we start and end nothing."""
+    """A cluster that others run: KUBECONFIG names it; nothing of it is started or ended."""
 
     own: Path
 
@@ -186,7 +186,7 @@ def choose(name: str | None = None) -> Cluster:
     """The cluster to use: that of KUBECONFIG, else kind where it is installed, else the embedded node."""
     ours = instance(name)
     own = os.environ.get("KUBECONFIG")
-    # A kubeconfig of ours names a cluster that we know better as what it is.
+    # A kubeconfig of an own cluster: it is used as what it is, not as a user's.
     if own and not Path(own).resolve().is_relative_to(cluster_folder().resolve()):
         return UsersCluster(Path(own))
     if shutil.which("kind") is not None and succeeds(["docker", "info"]):

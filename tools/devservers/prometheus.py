@@ -60,7 +60,7 @@ class Prometheus(Server):
     def query(self, expr: str) -> list[dict[str, Any]]:
         """Samples of an instant query: `metric` (labels) and `value` (time, text).
 
-        Raises urllib.error.HTTPError when the expression is none.
+        Raises urllib.error.HTTPError when the text is not an expression.
         """
         return self._api("query", query=expr)["result"]
 

@@ -66,7 +66,7 @@ metricsFrom:
 {{- toYaml (mustMergeOverwrite $given (dict "image" $image "networkPolicy" $policy)) -}}
 {{- end -}}
 
-{{/* The rules of bucketingest_operator.kube.rights; a test keeps them in sync, docs/operator.md explains each. */}}
+{{/* The minimal rights. A test compares them with those that tests run with; docs/operator.md explains each. */}}
 {{- define "bucketingest.namespacedRules" -}}
 - {apiGroups: [bucketingest.dev], resources: [bucketingests], verbs: [get, list, watch, patch]}
 - {apiGroups: [bucketingest.dev], resources: [bucketingests/status], verbs: [update]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, Final
 
 from pydantic import TypeAdapter
@@ -34,7 +33,6 @@ from bucketingest_operator.decide.plan import (
     WriteStatus,
 )
 from bucketingest_operator.decide.spec_changes import digest
-from bucketingest_operator.decide.upgrade.last_good import spec_to_run
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.observation import Observation
 
@@ -42,7 +40,6 @@ EVENT: Final = "decision"
 """The `event` of the log line of a pass whose plan acts; with `namespace`, `name`, `observation` and `plan`."""
 
 _OBSERVATION: Final = TypeAdapter(Observation)
-_STATUS: Final = TypeAdapter(Status)
 _ACTIONS: Final[dict[str, TypeAdapter[Any]]] = {
     kind.__name__: TypeAdapter(kind)
     for kind in (
@@ -84,34 +81,10 @@ def encode_plan(plan: Plan) -> dict[str, Any]:
     }
 
 
-def decode_plan(content: Mapping[str, Any], seen: Observation) -> Plan:
-    """The plan of JSON values, for the observation that it was made from. Raises ValueError if they are not a plan."""
-    return Plan(
-        tuple(_decode(each, seen) for each in content["actions"]),
-        _STATUS.validate_python(content["status"]),
-        timedelta(seconds=content["lookAgainSeconds"]),
-        content["lookLive"],
-    )
-
-
 def _encode(action: Action) -> dict[str, Any]:
     name = type(action).__name__
     content = _ACTIONS[name].dump_python(action, mode="json", by_alias=True, exclude={"wanted"})
     return {"action": name, **content}
-
-
-def _decode(content: Mapping[str, Any], seen: Observation) -> Action:
-    fields = {name: value for name, value in content.items() if name != "action"}
-    name = content["action"]
-    if name not in _ACTIONS:
-        raise ValueError(f"There is no action {name}: another version of the operator wrote the log.")
-    if name == "CreatePreflight":
-        wanted = seen.resource.wanted
-        fields["wanted"] = None if wanted is None else wanted.to_document()
-    if name in {"StartAttempt", "CreateRollback", "CreateCompaction"}:
-        wanted = spec_to_run(seen)
-        fields["wanted"] = None if wanted is None else wanted.to_document()
-    return _ACTIONS[name].validate_json(json.dumps(fields))
 
 
 def without_secrets(seen: Observation) -> Observation:

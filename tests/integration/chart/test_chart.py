@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from bucketingest.spec.crd import custom_resource_definition
-from bucketingest_operator.kube import rights
 from bucketingest_operator.kube.leadership import LEASE_NAME
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.settings_file import load_settings
 from devcluster.binaries import find_tool
 from devcluster.release import CHART
+from support.cluster import rights
 
 Manifest = dict[str, Any]
 CLUSTER_WIDE = {"ClusterRole", "ClusterRoleBinding"}

@@ -1,7 +1,7 @@
 """Hudi's writer adds a column while our writer runs: our next commits must not make it disappear.
 
-Readers take the table's columns from its newest commit. A commit of ours that names only the columns of our own rows
-hides the others, and a compaction after it drops their values for good.
+Readers take the table's columns from its newest commit. If our commit names only the columns of our own rows,
+it hides the others, and a compaction after it drops their values for good.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Both of Hudi's readers on log files of ours: every column type, and deletes by every kind of ordering column."""
+"""Both of Hudi's readers on our log files: every column type, and deletes by every kind of ordering column."""
 
 from __future__ import annotations
 

@@ -164,9 +164,9 @@ def test_a_write_of_hudis_to_a_bucket_that_we_commit_meanwhile_fails_and_succeed
     for at in range(3, 3 + ROUNDS_MAX):
         theirs = rows("eu", at, "second", "theirs")
         write = background.submit(hudi.upsert, path, theirs, THEIRS)
-        begun = wait_until_inflight(storage, write)
+        started = wait_until_inflight(storage, write)
         with lock.held():
-            if begun in inflight(storage):  # and it stays so: theirs cannot commit now
+            if started in inflight(storage):  # it stays so: Hudi cannot commit now
                 meanwhile = rows("eu", 2, "first", "second", "ours", *(f"more-{n}" for n in range(10)))
                 writer.commit(meanwhile)
                 expected.apply(meanwhile)

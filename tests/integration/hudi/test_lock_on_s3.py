@@ -61,7 +61,7 @@ def test_one_writer_at_a_time_is_inside(url: str, s3_server: S3Server) -> None:
                     held.check()
                     inside.remove(owner)
                     entered.append(owner)
-        except BaseException as failure:  # noqa: BLE001 - told to the test's own thread
+        except BaseException as failure:  # noqa: BLE001 - raised in the test's own thread
             failures.append(failure)
 
     threads = [threading.Thread(target=work, args=(str(number),)) for number in range(WRITERS)]

@@ -76,7 +76,7 @@ def rows(at: int, count: int = 12) -> pa.Table:
 
 
 def say_whose(path: Path) -> int:
-    """Let every requested file of ours hold what its inflight file holds; returns how many do."""
+    """Let each of our requested files hold what its inflight file holds; returns how many do."""
     named = 0
     for inflight in (path / ".hoodie" / "timeline").glob("*.deltacommit.inflight"):
         if PIPELINE.encode() in (content := inflight.read_bytes()):

@@ -51,7 +51,7 @@ def test_a_compactions_job_follows_what_the_driver_wants(scene: Scene, start: St
         await_rounds(scene, "3/2")
         job.report = scene.well(inflight=None, services=services())
         await_rounds(scene)
-        # pods run only as long as somebody commits what they make
+        # pods run only as long as a job commits what they make
         job.report = scene.well(inflight=None, services=services(job=NEXT, compacting=NEXT.compaction))
         await_rounds(scene, "3/2")
         scene.apply(**SPEC, suspend=True)

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from bucketingest.spec.job_report import InflightReport
-from bucketingest_operator.kube import rights
+from support.cluster import rights
 from support.cluster.kube import Kube, wait_for
 from support.operator.observations import termination
 from support.operator.process import OperatorProcess

@@ -30,7 +30,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[BucketIngestError], list[str]]] = 
             "SQLSTATE: 0A000 (line 1, pos 3)",
         ],
     ),
-    "an Avro schema that is none": (
+    "an invalid Avro schema": (
         {"format": {"type": "avro", "schema": AVRO_FIELD}},
         InvalidTransform,
         ["spec.format.schema: Spark cannot read it: org.apache.avro.AvroTypeException: Undefined schema: strng"],
@@ -49,7 +49,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[BucketIngestError], list[str]]] = 
             f"SQLSTATE: 42703; line 1 pos 7; {COLUMNS}",
         ],
     ),
-    "SQL that is none": (
+    "invalid SQL": (
         {"transform": {"sql": "SELEC id FROM source"}},
         InvalidTransform,
         [

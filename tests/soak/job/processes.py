@@ -79,7 +79,7 @@ def _look(folder: Path, wanted: bytes) -> Process | None:
             return None
         command = (folder / "cmdline").read_text(errors="replace").replace("\0", " ").strip()
         state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-    except OSError:  # gone, or somebody else's
+    except OSError:  # gone, or another process's
         return None
     return None if state == "Z" else Process(int(folder.name), int(parent), _role(command), command)
 

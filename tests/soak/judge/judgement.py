@@ -33,7 +33,7 @@ Offset = tuple[int, int]
 
 @dataclass(slots=True)
 class Judgement:
-    """What was found. Wrong things fail the soak, leftovers are told."""
+    """What was found. Wrong things fail the soak, leftovers are reported."""
 
     rows: int = 0
     commits: int = 0
@@ -208,7 +208,7 @@ def _of_topic(position: dict[str, dict[str, int]] | None) -> dict[str, int]:
 
 
 def _phantoms(active: Timeline, timeline: Timeline, view: FileView) -> Iterator[str]:
-    """Readers take whatever is older than the active timeline for archived, hence completed."""
+    """To readers, everything older than the active timeline is archived, so completed."""
     for group in view.groups:
         logs_and_bases = ((*_base_of(slice_), *slice_.log_files) for slice_ in group.slices)
         for file in chain(group.uncommitted, *logs_and_bases):

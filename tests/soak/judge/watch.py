@@ -128,7 +128,7 @@ class TableWatch:
             return False
         intents, ledgers = _count(folder / "intent"), _count(folder / "ledger")
         match moment:
-            case Moment.BEGUN:
+            case Moment.STARTED:
                 return intents > ledgers
             case Moment.WRITING:
                 return intents > ledgers and any(self.table.glob(f"*/.*_{folder.name}.log.{intents}_*"))

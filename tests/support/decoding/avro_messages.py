@@ -7,6 +7,8 @@ import random
 import struct
 from typing import Any, Final
 
+from support.decoding.damage import damaged
+
 LONGS: Final = (
     *(0, 1, -1, 63, 64, -64, -65, 127, 128, 8191, 8192, 2**31 - 1, -(2**31), 2**31, 2**32, 2**40, -(2**55), 2**56),
     *(2**62, 2**63 - 1, -(2**63), 9223372036854775, 9223372036854776, -9223372036854775, -9223372036854776),
@@ -109,22 +111,8 @@ class AvroMessages:
         oddity = 0.0 if choice < 0.5 else self._random.choice((0.002, 0.01, 0.1))
         message = self._value(schema, oddity)
         while self._random.random() < (0.0 if choice < 0.75 else 0.4):
-            message = self._mutated(message)
+            message = damaged(message, self._random)
         return message
-
-    def _mutated(self, message: bytes) -> bytes:
-        at = self._random.randrange(len(message) + 1)
-        some = self._random.randbytes(self._random.choice((1, 1, 2, 9)))
-        match self._random.randrange(5):
-            case 0:
-                return message[:at]
-            case 1:
-                return message + some
-            case 2:
-                return message[:at] + some + message[at:]
-            case 3:
-                return message[:at] + message[at + 1 :]
-        return message[:at] + some + message[at + len(some) :]
 
     def _odd(self, oddity: float) -> bool:
         return self._random.random() < oddity

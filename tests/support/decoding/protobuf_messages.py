@@ -9,6 +9,8 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
+from support.decoding.damage import damaged
+
 KINDS: Final = (
     *("int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64"),
     *("bool", "float", "double", "string", "string", "bytes", "enum"),
@@ -164,23 +166,9 @@ class ProtobufMessages:
                 extra = (b"\xf8\x3f\x05", b"\xfa\x3f\x02ab", b"\xfd\x3f\x01\x02\x03\x04", b"\xfb\x3f\x08\x01\xfc\x3f")
                 return self._random.choice(extra) + message + self._random.choice(extra)
         while True:
-            message = self._mutated(message)
+            message = damaged(message, self._random)
             if self._random.random() < 0.5:
                 return message
-
-    def _mutated(self, message: bytes) -> bytes:
-        at = self._random.randrange(len(message) + 1)
-        some = self._random.randbytes(self._random.choice((1, 1, 2, 9)))
-        match self._random.randrange(5):
-            case 0:
-                return message[:at]
-            case 1:
-                return message + some
-            case 2:
-                return message[:at] + some + message[at:]
-            case 3:
-                return message[:at] + some + message[at + len(some) :]
-        return message[:at] + message[at + 1 :]
 
 
 class Schema:

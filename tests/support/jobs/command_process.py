@@ -80,7 +80,7 @@ class CommandProcess:
             try:
                 if f"{_MARK}={self._mark}".encode() in (folder / "environ").read_bytes():
                     found[int(folder.name)] = (folder / "cmdline").read_text(errors="replace").replace("\0", " ")
-            except OSError:  # gone, or somebody else's
+            except OSError:  # gone, or another process's
                 continue
         return found
 

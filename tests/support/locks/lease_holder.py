@@ -1,4 +1,4 @@
-"""A process that holds a table's lease and checks it when told to: something to stop, continue and kill.
+"""A process that holds a table's lease and checks it on request: something to stop, continue and kill.
 
 Arguments: table URL, storage options as JSON, seconds of validity, seconds by which its wall clock is ahead, whether it
 seems to run on another machine. Writes one line when it holds the table, then one
@@ -43,7 +43,7 @@ def start_holder(
 
 
 def ask(holder: subprocess.Popen[str]) -> str:
-    """What the process says when it is told to check."""
+    """What the process says when it is asked to check."""
     assert holder.stdin is not None
     holder.stdin.write("check\n")
     holder.stdin.flush()

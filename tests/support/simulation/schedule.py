@@ -252,7 +252,7 @@ class Schedule:
                 f"has: ended with {process.ended}, committed {sorted(done)}"
             )
 
-    def _begun_by_others(self) -> set[str]:
+    def _started_by_others(self) -> set[str]:
         """Compactions that the pipeline gave up before their requests arrived, and that another writer then began: the
         pipeline leaves them alone.
         """
@@ -263,13 +263,13 @@ class Schedule:
             and path.endswith("/done")
             and stored.content == b"void"
         }
-        begun = {
+        started = {
             path[len(".hoodie/timeline/") :][:17]
             for path in self._table.objects
             if path.endswith(".compaction.inflight") and self._table.creators[path].startswith("services ")
         }
         return {
-            time for time in begun for plan in void if f'"compaction": "{time}"'.encode() in plan.partition(b"\n")[0]
+            time for time in started for plan in void if f'"compaction": "{time}"'.encode() in plan.partition(b"\n")[0]
         }
 
     def _ended(self) -> Ended:
@@ -281,7 +281,7 @@ class Schedule:
             rows=self._around.rows,
             assigned=self._around.assigned,
             foreign_rows=rows,
-            foreign_instants=rows.keys() | visitors.others.requested | self._begun_by_others(),
+            foreign_instants=rows.keys() | visitors.others.requested | self._started_by_others(),
             others=visitors.came or not {"undo", "compact"}.isdisjoint(features.services),
             overtaken=self._table.overtaken,
             pipeline=self._spec.pipeline,

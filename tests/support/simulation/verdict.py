@@ -27,7 +27,7 @@ COUNTED: Final = (
     "compactions completed",
     "compactions gone",
     "compactions void",
-    "merges begun",
+    "merges started",
     "merges completed",
     "merges void",
     "cleans of its own",

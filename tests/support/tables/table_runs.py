@@ -70,7 +70,7 @@ class Attempt:
                 self.run(source_range, rows)
 
     def plan(self, assignment: Assignment, **changes: Any) -> WritePlan:
-        """What the tasks of this attempt are told."""
+        """What the tasks of this attempt receive."""
         standard = {
             "table_url": self.opened.storage.url,
             "dead_letters_url": self.dead_letters_url,

@@ -1,4 +1,4 @@
-"""Columns are read from many rows at once; rows that are none are either an error, or remembered and passed over."""
+"""Columns are read from many rows at once; rows that cannot be read are an error, or are remembered and passed over."""
 
 from __future__ import annotations
 

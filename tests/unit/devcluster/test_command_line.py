@@ -32,4 +32,4 @@ def test_without_names_both_images_are_built(
 def test_another_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command_line.main(["build-image", "nope"])
-    assert "'nope' is none of job, operator" in capsys.readouterr().err
+    assert "'nope' is not a target: job, operator" in capsys.readouterr().err

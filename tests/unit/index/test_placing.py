@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import tempfile
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.hudi.table.table import InsertMode, TableDefinition
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.assignment.open_groups import InsertRules
 from bucketingest.index.assignment.plan import AssignmentPlan
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
@@ -36,8 +36,7 @@ def storage() -> Storage:
 
 @pytest.fixture(autouse=True)
 def disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda _: tmp_path / "local")
-    planned_file_ids._opened.cache_clear()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 

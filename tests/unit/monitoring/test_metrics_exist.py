@@ -29,7 +29,7 @@ def names(families: Iterable[Metric]) -> set[str]:
 def of_job() -> set[str]:
     metrics = JobMetrics(namespace="shop", name="orders", pipeline="shop/orders")
     metrics.watch(lambda: Progress(0.0))
-    return names(metrics.families())
+    return names(text_string_to_metric_families(metrics.exposition().decode()))
 
 
 def of_operator() -> set[str]:

@@ -14,7 +14,6 @@ from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.decision_log import (
     decode_observation,
-    decode_plan,
     encode_observation,
     encode_plan,
     without_secrets,
@@ -100,7 +99,7 @@ def test_what_is_read_back_is_what_was_written_and_decides_the_same(name: str) -
     assert read == seen
     plan = reconcile(seen)
     assert reconcile(read) == plan
-    assert decode_plan(again(encode_plan(plan)), read) == plan
+    assert again(encode_plan(plan)) == encode_plan(plan), "a plan that was read from a log equals one that is made now"
 
 
 def test_every_step_of_a_life_can_be_decided_again() -> None:
@@ -109,7 +108,7 @@ def test_every_step_of_a_life_can_be_decided_again() -> None:
         seen = cluster.observe()
         plan = reconcile(seen)
         read = decode_observation(again(encode_observation(seen)))
-        assert decode_plan(again(encode_plan(plan)), read) == reconcile(read) == plan
+        assert reconcile(read) == plan
         kinds |= {type(action).__name__ for action in plan.actions}
         cluster.apply(plan)
         if step == 10:
@@ -162,8 +161,7 @@ def test_the_check_of_a_spec_with_a_secret_is_decided_alike_without_it() -> None
     wanted = wanted.model_copy(update={"spec": wanted.spec.model_copy(update={"upgrade": upgrade})})
     seen = changed(wanted)
     first = reconcile(seen)
-    decoded = decode_plan(again(encode_plan(reconcile(without_secrets(seen)))), without_secrets(seen))
-    assert "CreatePreflight" in [type(action).__name__ for action in decoded.actions]
+    assert "CreatePreflight" in [type(action).__name__ for action in reconcile(without_secrets(seen)).actions]
     assert SECRET not in json.dumps(encode_plan(first))
     name = NAMES.preflight(digest(wanted))
     running = PreflightJob(name, "job-1", digest(wanted), JobState.RUNNING, NOW)
@@ -197,12 +195,6 @@ def test_the_keys_of_older_logs_stay() -> None:
     assert (set(observation["told"]), observation["claims"][0]["begun"]) == ({"1", "2"}, False)
     starts = [each for each in encode_plan(reconcile(ended("Suspended", 9)))["actions"] if "told" in each]
     assert [each["action"] for each in starts] == ["StartAttempt"]
-
-
-def test_a_log_of_another_version_is_refused() -> None:
-    plan = {"actions": [{"action": "Dance"}], "status": {}, "lookAgainSeconds": 1, "lookLive": False}
-    with pytest.raises(ValueError, match="another version"):
-        decode_plan(plan, well())
 
 
 def test_the_uid_survives() -> None:

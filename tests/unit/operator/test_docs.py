@@ -10,11 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bucketingest_operator.decide.failures import Failure
 from bucketingest_operator.decide.status import CONDITIONS, DEGRADED, SERVICES_HEALTHY
-from bucketingest_operator.kube import rights
 from bucketingest_operator.main import _parser
 from bucketingest_operator.metrics.operator_metrics import Metrics
 from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
 from bucketingest_operator.observe.inventory import Inventory
+from support.cluster import rights
 
 TEXT = (Path(__file__).parents[3] / "docs" / "operator.md").read_text(encoding="utf-8")
 NAMED = set(re.findall(r"[A-Za-z_]+", TEXT))

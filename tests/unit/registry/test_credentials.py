@@ -1,4 +1,4 @@
-"""The registry's Secret is a folder of files: one way to show who asks, and whom to trust."""
+"""The registry's Secret is a folder of files: how the job identifies itself, and which servers it trusts."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.instant import COMPACTION
 from bucketingest.hudi.timeline.timeline import Timeline, create_requested
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import NotHandedOver
@@ -86,7 +86,7 @@ def test_file_groups_of_one_id_in_two_partitions_are_refused() -> None:
 def test_a_table_with_a_state_has_no_such_keys_but_those_that_come_again_beside_a_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     table = state_table()
     attempt = table.attempt()
     attempt.run(offsets(0, 2), [row("a", at=1), row("b", at=1)])

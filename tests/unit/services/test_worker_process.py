@@ -86,7 +86,7 @@ def test_it_ends_with_its_job(tmp_path: Path) -> None:
 
 
 def is_reading(pid: int, pipe: Path) -> bool:
-    """Whether it has got as far as its work: somebody has the pipe open for reading."""
+    """Whether it has got as far as its work: a process has the pipe open for reading."""
     try:
         os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
     except OSError:  # nobody reads

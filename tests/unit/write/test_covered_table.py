@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import tempfile
 from collections.abc import Iterator
 from unittest.mock import patch
 
@@ -12,7 +13,6 @@ import pytest
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.hudi.table.table import StateRules
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.services.compaction.records import End
@@ -32,7 +32,7 @@ ROWS = [row("a", amount=1, at=1), row("b", amount=1, at=1)]
 
 @pytest.fixture
 def table(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> TestTable:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     table = state_table()
     table.attempt().run(offsets(0, 2), ROWS)
     return table

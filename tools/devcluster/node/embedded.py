@@ -204,6 +204,8 @@ def _end(instance: Instance, *, keep_logs: bool = False) -> None:
         deadline = time.monotonic() + _END_SECONDS
         while start_time(running.pid) == running.started and time.monotonic() < deadline:
             time.sleep(0.02)
+        for each in _left_running:
+            each.poll()  # Python complains of an ended process, too, until it has its exit status
     disconnect(instance.namespace)
     cgroups.remove(instance.namespace)
     if not keep_logs:

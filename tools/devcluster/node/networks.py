@@ -30,7 +30,7 @@ def choose(taken: Iterable[str]) -> Network:
         wanted = [ipaddress.ip_network(each) for each in (candidate.link, candidate.pods, candidate.services)]
         if not any(ours.overlaps(theirs) for ours in wanted for theirs in used):
             return candidate
-    raise ClusterError(f"all {SLOTS} address ranges for clusters are taken: `ip route` shows by whom")
+    raise ClusterError(f"all {SLOTS} address ranges for clusters are taken: `ip route` lists them")
 
 
 def connect(namespace: str, network: Network) -> None:

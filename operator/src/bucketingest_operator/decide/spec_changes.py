@@ -12,7 +12,7 @@ from bucketingest.spec.errors import Problem
 from bucketingest.spec.fields.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
 from bucketingest.spec.model import BucketIngest
 from bucketingest_operator.decide.first_release import FIXED_INDEX_FIELDS, FIXED_TABLE_FIELDS, with_first_defaults
-from bucketingest_operator.manifests.protection import JAVA_VARIABLE, SECRET_VARIABLE
+from bucketingest_operator.manifests.spark_ports import JAVA_VARIABLE, SECRET_VARIABLE
 from bucketingest_operator.observation import AttemptInput
 
 NO_RESTART: Final = ("suspend", "health", "restart", "slo", "upgrade")

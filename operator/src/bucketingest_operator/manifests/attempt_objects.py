@@ -24,9 +24,9 @@ from bucketingest_operator.manifests.pod_specs import (
     preflight_pod_spec,
     rollback_pod_spec,
 )
-from bucketingest_operator.manifests.protection import policy_spec, secret_data
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.spark_conf import BLOCK_PORT, DRIVER_PORT, TEMPLATE_FILE, spark_defaults
+from bucketingest_operator.manifests.spark_ports import policy_spec, secret_data
 from bucketingest_operator.observation import AttemptInput
 
 Manifest = dict[str, Any]

@@ -14,14 +14,6 @@ from bucketingest_operator.manifests.driver_secrets import (
     source_secrets,
 )
 from bucketingest_operator.manifests.names import Names
-from bucketingest_operator.manifests.protection import (
-    JAVA_VARIABLE,
-    SECRET_FOLDER,
-    SECRET_VOLUME,
-    executor_java_options,
-    secret_mount,
-    secret_volume,
-)
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.spark_conf import (
     BLOCK_PORT,
@@ -31,6 +23,14 @@ from bucketingest_operator.manifests.spark_conf import (
     MIB,
     driver_pod_mib,
     executor_overhead_mib,
+)
+from bucketingest_operator.manifests.spark_ports import (
+    JAVA_VARIABLE,
+    SECRET_FOLDER,
+    SECRET_VOLUME,
+    executor_java_options,
+    secret_mount,
+    secret_volume,
 )
 
 SPEC_FILE: Final = "bucketingest.yaml"

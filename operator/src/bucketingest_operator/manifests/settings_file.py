@@ -17,8 +17,8 @@ from bucketingest.spec.quantity import parse_duration
 from bucketingest.spec.reading.yaml_documents import Document, read_documents
 from bucketingest_operator.manifests.attempt_objects import RESERVED_LABELS
 from bucketingest_operator.manifests.pod_specs import RESERVED_MOUNTS, RESERVED_VOLUMES
-from bucketingest_operator.manifests.protection import SECRET_VARIABLE
 from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.manifests.spark_ports import SECRET_VARIABLE
 
 _NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 Name = Annotated[str, Field(pattern=_NAME, max_length=253)]

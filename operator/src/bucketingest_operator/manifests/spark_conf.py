@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest_operator.manifests.protection import SPARK_AUTHENTICATION
 from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.manifests.spark_ports import SPARK_AUTHENTICATION
 
 DRIVER_PORT: Final = 7078
 BLOCK_PORT: Final = 7079

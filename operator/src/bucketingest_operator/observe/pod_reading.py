@@ -14,7 +14,7 @@ from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
 from bucketingest_operator.manifests.attempt_input import parse_attempt_input
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL
-from bucketingest_operator.manifests.protection import secret_mounted
+from bucketingest_operator.manifests.spark_ports import secret_mounted
 from bucketingest_operator.observation import AttemptInput, PodReason, PodState
 from bucketingest_operator.observe.ownership import Controller, controller_of
 

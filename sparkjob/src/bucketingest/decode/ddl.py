@@ -17,7 +17,7 @@ class UnreadableDdl(Exception):
 
 
 def unsupported(ddl: str, supported: Collection[str]) -> str | None:
-    """The first type in the text that is none of the supported names, a decimal, an array or a struct; None if all are.
+    """The first type in the text that is not in `supported`, nor a decimal, array or struct; None if there is none.
 
     Raises UnreadableDdl, also for names that differ in case only: it depends on Spark which of them is meant.
     """

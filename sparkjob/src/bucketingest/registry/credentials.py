@@ -22,7 +22,7 @@ _KEYS: Final = "username and password, or token; and ca.crt"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """How to show who asks, and whom to trust."""
+    """How the job identifies itself, and which server it trusts."""
 
     authorization: str | None = field(default=None, repr=False)
     """Value of the header."""

@@ -13,7 +13,7 @@ class ServiceError(BucketIngestError):
 
 
 class NewerFormat(ServiceError):
-    """A newer release of ours works on the table: this one must not go on with its plans."""
+    """A newer release of bucketingest works on the table: this one must not continue its plans."""
 
 
 class PlanOutdated(ServiceError):

@@ -25,7 +25,7 @@ _HEX: Final = re.compile(r"[0-9a-fA-F]{2}")
 
 
 class InvalidPattern(ValueError):
-    """The pattern is none of those that Hudi and bucketingest read alike; the message says where and why."""
+    """The pattern is not one that Hudi and bucketingest read alike; the message says where and why."""
 
 
 @dataclass(frozen=True, slots=True)

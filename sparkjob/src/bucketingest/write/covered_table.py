@@ -2,7 +2,7 @@
 loaded before each plan.
 
 What is new is found by the instants, not by a listing alone: an instant may complete late, after others that began
-later, and a listing may leave out its newest files. An instant that has not completed is not covered, also one of ours.
+later, and a listing may leave out its newest files. An instant that has not completed is not covered, not even our own.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ MESSAGES = int(os.environ.get("FUZZED_MESSAGES", "500"))
 SEED = int(os.environ.get("FUZZED_SEED", "5"))
 DELIBERATE = re.compile(
     r": (a byte that is not UTF-8|-?\d+ seconds do not fit into TIMESTAMP|the enum \w+ has no number -?\d+|"
-    r"wire type \d, which is none of a field of type \w+)$"
+    r"wire type \d, which a field of type \w+ cannot have)$"
 )
 """Why we refuse messages that Spark takes: it replaces bytes that are no text, wraps times, and leaves out what is odd
 inside a message.

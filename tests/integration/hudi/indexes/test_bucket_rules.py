@@ -1,4 +1,4 @@
-"""Bucket rules of ours and of Hudi's: both writers put every key into the same file group."""
+"""Our bucket rules and Hudi's: both writers put every key into the same file group."""
 
 from __future__ import annotations
 

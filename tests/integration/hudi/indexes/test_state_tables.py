@@ -5,6 +5,7 @@ index: no key gets a second file group, and every reader shows the same rows.
 from __future__ import annotations
 
 import random
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +21,6 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.table import InsertMode, StateRules, TableDefinition
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
 from bucketingest.services.compaction.records import End
@@ -47,7 +47,7 @@ KEYS: Final = [f"k{number}-ä" if number % 5 == 0 else f"k{number}" for number i
 
 @pytest.fixture(autouse=True)
 def local_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def theirs(index: str) -> HudiWriter:

@@ -1,4 +1,4 @@
-"""A compaction of Hudi's that comes between the decision of a commit of ours and its completed file: no row is lost.
+"""A compaction of Hudi that comes between the decision of our commit and its completed file: no row is lost.
 
 A completed file has the time that was decided. If a compaction was planned after that time and without the commit's log
 files, readers put these under the compaction's base file, whose rows are merged without them: silently lost. So such a

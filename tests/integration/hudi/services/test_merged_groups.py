@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
@@ -14,7 +15,6 @@ import pytest
 from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.hudi.timeline.instant import REPLACE_COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
@@ -46,7 +46,7 @@ ALL: Final = MergeTriggers(PAIRS.target_bytes, min_groups=2)
 
 @pytest.fixture(autouse=True)
 def local_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def theirs(index: str) -> HudiWriter:
@@ -67,7 +67,7 @@ def rows_of(keys: range, at: int, *, gone: int = 0) -> pa.Table:
 
 
 class Given:
-    """A table of ours with five small file groups in each of two partitions, and what it should show."""
+    """A table that we wrote, with five small file groups in each of two partitions, and what it should show."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -58,7 +58,7 @@ FEW = ArchiveRules(keep_min=5, min_age=timedelta(), instants_max=100)
 
 @dataclass
 class Table:
-    """A table of ours that Hudi compacts and cleans."""
+    """A table that we write, and Hudi compacts and cleans."""
 
     path: Path
     inputs: list[pa.Table]

@@ -87,7 +87,7 @@ def test_every_value_arrives_and_what_is_no_message_is_a_dead_letter(
     assert [(each["offset"], each["value"]) for each in letters] == list(enumerate(bad))
     assert [each["detail"] for each in letters] == [
         f"{PROBLEM}: field id, byte 2: the message ends within a value of 5 bytes",
-        f"{PROBLEM}: field id, byte 1: wire type 0, which is none of a field of type string",
+        f"{PROBLEM}: field id, byte 1: wire type 0, which a field of type string cannot have",
         "the message has no value",
     ]
 

@@ -153,7 +153,7 @@ class OwnServices:
             return False
         number = self._merges(actor).begin(plan)
         self._world.note(self._name, "begins", f"merge {number} of {len(plan.replaced)} file groups at {plan.instant}")
-        self._world.counts["merges begun"] += 1
+        self._world.counts["merges started"] += 1
         if self._world.rng.random() < 0.7:
             self._make(actor, number)
             self._merging = number

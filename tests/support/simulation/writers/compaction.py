@@ -106,7 +106,7 @@ def _run(visit: Visit, actor: Actor, storage: View, time: str, operations: Seque
 
 
 def roll_back_pending(visit: Visit, actor: Actor, storage: View) -> None:
-    """Take every compaction that somebody began for dead, and stop at any step.
+    """Treat every open compaction as dead, and stop at any step.
 
     Not beside a clean: if the compaction completes meanwhile, that would delete the logs, and this the base file.
     Hudi's writers lose these rows with or without us.

@@ -1,4 +1,4 @@
-"""A table of names only: instants and files without content, and what a clean is told about them."""
+"""A table of names only: instants and files without content, and what a clean knows of them."""
 
 from __future__ import annotations
 

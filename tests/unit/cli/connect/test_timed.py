@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bucketingest.cli.connect import timed
-from bucketingest.cli.connect.outcome import Check, Outcome
+from bucketingest.cli.connect.results import Check, Results
 from bucketingest.cli.connect.timed import CheckTimedOut, within
 from bucketingest.errors import BucketIngestError
 from bucketingest.exit_codes import ExitCode
@@ -33,18 +33,18 @@ def test_what_a_check_returns_and_raises_is_its_own() -> None:
 
 def test_a_failure_is_noted_with_its_code_and_others_go_on() -> None:
     shown: list[Check] = []
-    outcome = Outcome(shown.append)
+    results = Results(shown.append)
 
     def fails() -> str:
         raise StorageUnavailable("s3://lake does not answer")
 
-    assert outcome.check("storage", 10, fails, str) is None
-    assert outcome.check("source", 10, lambda: "found", str) == "found"
-    assert outcome.check("sql", 10, lambda: 1 // 0, str) is None
+    assert results.check("storage", 10, fails, str) is None
+    assert results.check("source", 10, lambda: "found", str) == "found"
+    assert results.check("sql", 10, lambda: 1 // 0, str) is None
     assert [(each.name, each.code) for each in shown] == [
         ("storage", ExitCode.STORAGE_UNAVAILABLE),
         ("source", ExitCode.OK),
         ("sql", ExitCode.DEFECT),
     ]
-    assert [each.name for each in outcome.failed] == ["storage", "sql"]
+    assert [each.name for each in results.failed] == ["storage", "sql"]
     assert issubclass(CheckTimedOut, BucketIngestError)

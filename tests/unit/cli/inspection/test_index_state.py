@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from bucketingest.cli.inspection.command import inspected
 from bucketingest.cli.inspection.render import show
 from bucketingest.cli.inspection.report import IndexState, TableReport
 from bucketingest.cli.inspection.services import Rules
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state.store import STATE_DIRECTORY, forget_state
 from support.tables.state.tables import insert_by_another, state_table
 from support.tables.table_runs import TestTable, offsets
@@ -21,7 +21,7 @@ from support.tables.write_plans import row
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestTable:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return state_table()
 
 

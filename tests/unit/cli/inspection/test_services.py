@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_requested
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.regroup.choose import MergeTriggers
@@ -129,7 +129,7 @@ def test_the_limits_are_those_of_a_resource(command: Command, tmp_path: Path, re
 
 
 def test_small_file_groups_of_a_table_with_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     table = state_table()
     attempt = table.attempt()
     for number in range(3):

@@ -27,7 +27,7 @@ MESSAGES = int(os.environ.get("FUZZED_MESSAGES", "200"))
 SEED = int(os.environ.get("FUZZED_SEED", "1"))
 
 STRICTER = re.compile(
-    r": (wire type \d, which is none of a field of type \w+|the enum \w+ has no number -?\d+|a byte that is not UTF-8|"
+    r": (wire type \d, which a field of type \w+ cannot have|the enum \w+ has no number -?\d+|a byte that is not UTF-8|"
     r"-?\d+ seconds do not fit into TIMESTAMP)$"
 )
 """Why we refuse what Google's library takes: it drops other types, and does not check proto2's texts."""

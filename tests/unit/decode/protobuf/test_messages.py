@@ -134,7 +134,7 @@ def test_what_another_serializer_may_write() -> None:
         (None, ""),
         (b"\x0a\x05ab", "field id, byte 2: the message ends within a value of 5 bytes"),
         (b"\x0a\x01\xff", "field id, byte 3: a byte that is not UTF-8"),
-        (b"\x08\x01", "field id, byte 1: wire type 0, which is none of a field of type string"),
+        (b"\x08\x01", "field id, byte 1: wire type 0, which a field of type string cannot have"),
         (b"\x10\x80", "field n, byte 2: the message ends within a number"),
         (b"\x10" + b"\x80" * 10 + b"\x01", "field n, byte 2: a number has more than 10 bytes"),
         (b"\x0a\xff\xff\xff\xff\x0f", "field id, byte 2: a length of -1 bytes"),

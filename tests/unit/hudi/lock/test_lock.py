@@ -12,7 +12,6 @@ from bucketingest.hudi.errors import LockHeld, UnsupportedTable
 from bucketingest.hudi.lock.file_lock import LOCK_PATH as LOCK_FILE
 from bucketingest.hudi.lock.hudi_lock import (
     FILE_SYSTEM_PATH_PROPERTY,
-    NO_LOCK,
     PROVIDER_PROPERTY,
     HudiLock,
     LockSettings,
@@ -134,8 +133,8 @@ def test_threads_of_one_process_exclude_each_other() -> None:
     assert len(refused) == 1
 
 
-def test_without_a_lock_nothing_is_held_and_nothing_lost() -> None:
-    with NO_LOCK.held() as held:
+def test_without_a_lock_nothing_is_held_and_nothing_lost(disk: Storage) -> None:
+    with open_lock(disk, {}, LockSettings("none"), "us").held() as held:
         held.check()
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketingest.hudi.errors import SchemaError
-from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block, rollback_command_block
+from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block
 from bucketingest.hudi.log.format import BlockType, Buffer, HeaderKey
 from bucketingest.hudi.log.reader import LogContent, read_log
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
@@ -127,16 +127,6 @@ def test_nulls_in_a_required_column_are_refused_by_name(block: Any) -> None:
 def test_a_table_without_meta_columns_is_refused(block: Any) -> None:
     with pytest.raises(ValueError, match="first columns are _hoodie_commit_time"):
         block(pa.table({"n": [1]}), instant_time=INSTANT, avro_schema_json="{}")
-
-
-def test_a_rollback_command_names_its_target() -> None:
-    content = written_and_read(rollback_command_block(instant_time="2", target_instant_time="1"))
-    assert content.block.type is BlockType.COMMAND
-    assert content.block.headers == {
-        HeaderKey.INSTANT_TIME: "2",
-        HeaderKey.TARGET_INSTANT_TIME: "1",
-        HeaderKey.COMMAND_BLOCK_TYPE: "3",
-    }
 
 
 def test_a_delete_block_is_written_in_the_instant_with_the_schema() -> None:

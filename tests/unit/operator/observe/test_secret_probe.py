@@ -1,4 +1,4 @@
-"""A Secret of Spark's ports that somebody deleted is noticed where a pod waits for it, without a right to read it."""
+"""A deleted Secret of Spark's ports is noticed where a pod waits for it, without a right to read it."""
 
 from __future__ import annotations
 

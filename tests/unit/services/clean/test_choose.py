@@ -9,13 +9,12 @@ import pytest
 
 from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.plans.clean_plan import BY_HOURS, BY_VERSIONS, Earliest
-from bucketingest.services.clean.choose import Retention, plan_clean
+from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.facts import PendingPlan, Superseder
 from support.tables.services.named_slices import (
     FILE_ID,
     GROUP,
     HOUR,
-    NOW,
     NamedTable,
     ago,
     deleted_instants,
@@ -58,7 +57,6 @@ def test_nothing_to_delete_is_no_plan() -> None:
     table.write(10)
     assert table.choose().plan is not None
     assert table.choose(Retention(retain=timedelta(hours=9))).plan is None
-    assert plan_clean(table.view(), table.timeline(), table.facts(), HOUR, NOW) == table.choose().plan
 
 
 def test_the_newest_slice_stays_however_old() -> None:

@@ -60,7 +60,7 @@ def test_a_scheduler_without_a_lock_that_comes_between_makes_the_plan_void(given
     assert theirs.request_time != proposal.record.compaction
 
 
-def test_a_compaction_that_another_writer_has_begun_keeps_its_plan(given: Written) -> None:
+def test_a_compaction_that_another_writer_has_started_keeps_its_plan(given: Written) -> None:
     proposal = propose(given.storage, ALL, utc_now()).proposal
     assert proposal is not None
     record = proposal.record

@@ -1,4 +1,4 @@
-"""Another writer rolls a compaction of ours back: a new round makes it, under names that no plan has."""
+"""Another writer rolls our compaction back: a new round makes it, under names that no plan has."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import pytest
 
 from bucketingest.hudi.base.base_file import BaseFileWriter
 from bucketingest.hudi.errors import CorruptLog, UnsupportedTable
-from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block, rollback_command_block
+from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block
 from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
 from bucketingest.services.merge.limits import Limits
@@ -299,7 +299,12 @@ def test_blocks_that_only_hudi_can_merge_are_refused(tmp_path: Path, header: Hea
 
 def test_rollback_commands_of_old_tables_are_refused(tmp_path: Path) -> None:
     merging = Slice(tmp_path, schema_of(pa.int64()))
-    merging.log(rollback_command_block(instant_time="2", target_instant_time="1"))
+    headers = {
+        HeaderKey.INSTANT_TIME: "2",
+        HeaderKey.TARGET_INSTANT_TIME: "1",
+        HeaderKey.COMMAND_BLOCK_TYPE: "3",  # as in a table that Hudi wrote: its enum has only this command
+    }
+    merging.log(frame_block(BlockType.COMMAND, headers, []))
     with pytest.raises(UnsupportedTable, match="version 6"):
         merging.merge()
 

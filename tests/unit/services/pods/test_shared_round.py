@@ -1,4 +1,4 @@
-"""Pods that share a round: each chunk is merged once if they live, and by somebody whoever dies."""
+"""Pods that share a round: each chunk is merged once if they live, and is merged, whichever of them dies."""
 
 from __future__ import annotations
 

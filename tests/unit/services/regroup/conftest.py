@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pathlib
+import tempfile
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.storage import Storage
 from support.tables.services.regroupings import current_groups
 from support.tables.services.snapshot import doubled_base_files, snapshot
@@ -59,7 +59,7 @@ def scattered() -> Scattered:
 
 @pytest.fixture(autouse=True)
 def local_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture

@@ -27,14 +27,14 @@ from support.tables.write_plans import WITH_DELETES, row
 from unit.services.regroup.conftest import Scattered
 
 
-def begun(storage: Storage, triggers: MergeTriggers = PAIRS) -> tuple[int, MergePlan]:
+def started(storage: Storage, triggers: MergeTriggers = PAIRS) -> tuple[int, MergePlan]:
     plan = planned(storage, triggers)
     assert plan is not None
     return merge_holder(storage).begin(plan), plan
 
 
 def test_the_base_file_has_each_key_once_as_hudis_bloom_index_needs_it(given: Scattered) -> None:
-    number, plan = begun(given.storage)
+    number, plan = started(given.storage)
     make_base_files(given.storage, number)
     (path,) = plan.paths
     file = pq.ParquetFile(io.BytesIO(given.storage.get(path)))
@@ -83,7 +83,7 @@ def test_groups_with_a_key_in_common_are_not_merged() -> None:
 
 
 def test_too_many_rows_for_one_comparison_are_not_merged(given: Scattered) -> None:
-    number, plan = begun(given.storage)
+    number, plan = started(given.storage)
     assert make_base_files(given.storage, number, rows_max=4) == 1
     assert not any(map(given.storage.exists, plan.paths))
     assert merge_holder(given.storage).commit(number).end is MergeEnd.VOID
@@ -103,7 +103,7 @@ class Happens(PassingStorage):
 
 
 def test_who_comes_after_the_decision_takes_its_file_away(given: Scattered) -> None:
-    number, plan = begun(given.storage)
+    number, plan = started(given.storage)
     late = Happens(given.storage, lambda: MergeJournal(given.storage).decide(number, Decided(None)))
     with pytest.raises(RoundEnded, match="decided"):
         make_base_files(late, number)
@@ -111,7 +111,7 @@ def test_who_comes_after_the_decision_takes_its_file_away(given: Scattered) -> N
 
 
 def test_a_merge_that_takes_too_long_is_given_up(given: Scattered) -> None:
-    number, plan = begun(given.storage)
+    number, plan = started(given.storage)
     times = iter([0.0, 0.0, DEADLINE_SECONDS + 1])
     with pytest.raises(RoundEnded, match="longer than"):
         make_base_files(given.storage, number, forward=lambda: next(times))
@@ -119,7 +119,7 @@ def test_a_merge_that_takes_too_long_is_given_up(given: Scattered) -> None:
 
 
 def test_a_plan_of_a_newer_release_is_left_alone(given: Scattered) -> None:
-    number, plan = begun(given.storage)
+    number, plan = started(given.storage)
     newer = plan.encode().replace(b'"version": 1', b'"version": 2')
     given.storage.put(MergeJournal(given.storage).path(number, "plan"), newer)
     with pytest.raises(NewerFormat, match="newer release"):

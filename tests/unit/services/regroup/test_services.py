@@ -242,8 +242,8 @@ def test_groups_that_are_written_to_while_they_are_merged_rest(given: Scattered,
 
     job.meanwhile = update
     job.pass_time(services, looks=4)
-    begun = [each for each in job.requests if isinstance(each, MakeBaseFiles)]
-    assert len(begun) == 1, "not tried again at each look"
+    started = [each for each in job.requests if isinstance(each, MakeBaseFiles)]
+    assert len(started) == 1, "not tried again at each look"
     given.rows = snapshot(given.storage)
     given.unchanged()
     job.meanwhile = lambda _: None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest.stream.report.lag import Lag, parse_offsets, source_end
+from bucketingest.stream.report.lag import Lag, source_end
 
 
 def at(offset: int, partition: int = 0) -> dict[tuple[str, int], int]:
@@ -71,22 +71,6 @@ def test_without_any_commit_memory_stays_bounded_and_the_age_right() -> None:
         backlog.seen(float(second), at(second))
     assert len(backlog._sightings) <= 1000
     assert backlog.seconds(10_000.0) == 9_999.0
-
-
-@pytest.mark.parametrize(
-    ("text", "offsets"),
-    [
-        ('{"t":{"0":5,"1":7}}', {("t", 0): 5, ("t", 1): 7}),
-        ('{"logOffset":3}', None),
-        ("17", None),
-        ("null", None),
-        ("no json", None),
-        ('{"t":{"x":5}}', None),
-        (None, None),
-    ],
-)
-def test_only_kafka_offsets_are_read(text: str | None, offsets: object) -> None:
-    assert parse_offsets(text) == offsets
 
 
 def spark_progress(*sources: tuple[str | None, str | None]) -> Any:

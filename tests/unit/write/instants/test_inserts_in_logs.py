@@ -5,6 +5,7 @@ file group.
 from __future__ import annotations
 
 import pathlib
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -18,7 +19,6 @@ from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.hudi.table.table import InsertMode
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import path_of
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
@@ -47,7 +47,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def table(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> TestTable:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return state_table(inserts="log")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state.store import forget_state
 from bucketingest.write.errors import PositionLost
 from support.storage.crashing_storage import Crash, CrashingStorage
@@ -38,7 +38,7 @@ def test_an_attempt_may_end_at_any_step(
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(planned_file_ids, "local_folder", lambda table_id: folder / table_id.hex())
+        patched.setattr(tempfile, "tempdir", str(folder))
         table = state_table(inserts="log")
         batches = ((offsets(0, 6), FIRST), (offsets(6, 12), SECOND))
         storage = CrashingStorage(table.storage, dies_at, after_effect=after_effect)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.write.errors import RangeConflict
-from bucketingest.write.instants.source_range import Relation, SourceRange, canonical_json, relate
+from bucketingest.write.instants.source_range import Relation, SourceRange, canonical_json, kafka_offsets, relate
 
 Offsets = dict[str, dict[str, int]]
 
@@ -122,6 +122,28 @@ def test_a_pipeline_that_changes_its_kind_of_source_is_refused() -> None:
         "the table was last fed from a kafka source, this one is checkpoint: a pipeline keeps its source; "
         "give the new one another name"
     )
+
+
+def test_a_position_that_is_not_kafkas_is_refused() -> None:
+    position = SourceRange("kafka", None, '{"logOffset":3}', "q", 0)
+    with pytest.raises(RangeConflict, match="is not one of Kafka's"):
+        relate(one(0, 10), position)
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets"),
+    [
+        ('{"t":{"0":5,"1":7}}', {("t", 0): 5, ("t", 1): 7}),
+        ('{"logOffset":3}', None),
+        ("17", None),
+        ("null", None),
+        ("no json", None),
+        ('{"t":{"x":5}}', None),
+        (None, None),
+    ],
+)
+def test_only_kafka_offsets_are_read(text: str | None, offsets: object) -> None:
+    assert kafka_offsets(text) == offsets
 
 
 def test_micro_batches_of_one_checkpoint_go_by_their_number() -> None:

@@ -5,6 +5,7 @@ whenever an attempt ends.
 from __future__ import annotations
 
 import pathlib
+import tempfile
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import path_of
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.errors import DuplicateKeys
 from bucketingest.index.state.store import STATE_DIRECTORY, forget_state
 from bucketingest.storage import AlreadyExists, StorageUnavailable
@@ -42,7 +42,7 @@ from support.tables.write_plans import WITH_DELETES, row
 
 @pytest.fixture
 def table(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> TestTable:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return state_table()
 
 
@@ -87,7 +87,7 @@ def test_an_outcome_says_how_many_keys_were_new_and_how_large_the_state_is(table
 
 @pytest.mark.parametrize("lose", ["nothing", "all", "runs", "manifests", "a bit"])
 def test_a_restart_finds_the_keys_whatever_is_left_of_the_state(
-    table: TestTable, lose: str, tmp_path: pathlib.Path
+    table: TestTable, lose: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.attempt().run(offsets(0, 6), FIRST)
     attempt = table.attempt()
@@ -102,10 +102,9 @@ def test_a_restart_finds_the_keys_whatever_is_left_of_the_state(
         table.storage.put(path, bytes(content))
     else:
         table.storage.delete_many([path for path in objects if f"/{lose.removesuffix('s')}/" in path])
-    planned_file_ids._opened.cache_clear()
-    for file in tmp_path.rglob("*"):
-        if file.is_file():
-            file.unlink()
+    another_machine = tmp_path / "another-machine"
+    another_machine.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(another_machine))
 
     table.attempt().run(offsets(7, 13), SECOND)
     check(table, BOTH)
@@ -137,7 +136,7 @@ def test_keys_that_another_writer_put_into_two_file_groups_are_refused(table: Te
 
 
 def test_or_only_reported(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     table = state_table(report_duplicates=True)
     table.attempt().run(offsets(0, 6), FIRST)
     insert_by_another(table, [row("k0", at=1)])
@@ -206,7 +205,7 @@ def test_an_attempt_may_end_at_any_step(
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planned_file_ids, "local_folder", lambda table_id: folder / table_id.hex())
+        patch.setattr(tempfile, "tempdir", str(folder))
         table = state_table()
         batches = ((offsets(0, 6), FIRST), (offsets(6, 12), SECOND))
         storage = CrashingStorage(table.storage, dies_at, after_effect=after_effect)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from bucketingest.cli.connect.checking_spark import CheckingSpark
-from bucketingest.cli.connect.outcome import Check, Outcome
+from bucketingest.cli.connect.results import Check, Results
 from bucketingest.cli.job import keep_secrets_of
 from bucketingest.cli.validate import ask_registry
 from bucketingest.decode.registered.subjects import registry_client
@@ -30,38 +30,38 @@ SPARK_SECONDS: Final = 90.0
 SQL_SECONDS: Final = 60.0
 
 
-def check_all(resource: BucketIngest, spark: CheckingSpark, show: Callable[[Check], None]) -> Outcome:
+def check_all(resource: BucketIngest, spark: CheckingSpark, show: Callable[[Check], None]) -> Results:
     """Make every check that can be made; one that fails does not keep the others from being made."""
-    outcome = Outcome(show)
+    results = Results(show)
     format_ = resource.spec.format
-    if outcome.check("access", STORAGE_SECONDS, lambda: _secrets_of(resource), str) is None:
-        return outcome
+    if results.check("access", STORAGE_SECONDS, lambda: _secrets_of(resource), str) is None:
+        return results
     known: BucketIngest | None = resource
     if format_ is not None and (registry := format_.registry) is not None:
-        known = outcome.check(
+        known = results.check(
             "registry",
             REGISTRY_SECONDS,
             lambda: ask_registry(resource, registry_client(registry)),
             lambda _: f"{registry.url} answers",
         )
-    outcome.check("storage", STORAGE_SECONDS, lambda: look_at_storage(resource.spec.table.path), str)
+    results.check("storage", STORAGE_SECONDS, lambda: look_at_storage(resource.spec.table.path), str)
     if (letters := resource.dead_letter_path) is not None:
-        outcome.check("dead letters", STORAGE_SECONDS, lambda: look_at_storage(letters, table=False), str)
-    session = outcome.check(
+        results.check("dead letters", STORAGE_SECONDS, lambda: look_at_storage(letters, table=False), str)
+    session = results.check(
         "spark", SPARK_SECONDS, lambda: spark.session_for(resource), lambda found: f"Spark {found.version}"
     )
     if session is None:
-        return outcome
+        return results
     if resource.spec.source.kafka is not None:
-        outcome.check("source", SOURCE_SECONDS, lambda: _look_at_kafka(session, resource), str)
+        results.check("source", SOURCE_SECONDS, lambda: _look_at_kafka(session, resource), str)
     if known is None:
-        return outcome
-    compiled = outcome.check("sql", SQL_SECONDS, lambda: _compiled(session, known), _columns)
+        return results
+    compiled = results.check("sql", SQL_SECONDS, lambda: _compiled(session, known), _columns)
     if compiled is not None:
-        storage_failed = any(each.name == "storage" for each in outcome.failed)
+        storage_failed = any(each.name == "storage" for each in results.failed)
         if not storage_failed:
-            outcome.check("table", STORAGE_SECONDS, lambda: _fits(compiled), str)
-    return outcome
+            results.check("table", STORAGE_SECONDS, lambda: _fits(compiled), str)
+    return results
 
 
 def look_at_storage(url: str, *, table: bool = True) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from bucketingest.cli.connect.checking_spark import CheckingSpark
 from bucketingest.cli.connect.checks import check_all
-from bucketingest.cli.connect.outcome import PREFLIGHT_FAILED, Check
+from bucketingest.cli.connect.results import PREFLIGHT_FAILED, Check
 from bucketingest.cli.options import TERMINATION_LOG_VARIABLE, UnknownFields, load_known
 from bucketingest.cli.process.termination_message import Termination, termination_path
 from bucketingest.cli.validate import summary

@@ -127,7 +127,7 @@ class _Seconds:
 
 
 class _AllOf:
-    """True once the table has every message, or no more will come. Messages are made from the first question on."""
+    """True once the table has every message, or none will follow. Messages are made from the first question on."""
 
     def __init__(self, producer: OrderProducer) -> None:
         self._producer = producer

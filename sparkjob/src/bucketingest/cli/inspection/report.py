@@ -235,7 +235,7 @@ class IndexState:
     known_groups: int = 0
     """File groups whose keys it has."""
     changed_groups: int = 0
-    """File groups that are new or changed since. The next start reads their keys, unless only updates of ours came."""
+    """File groups that are new or changed since. The next start reads their keys, except after our own updates."""
     known_up_to: str | None = None
     """Completion time of the newest instant that it knows; None: it is empty."""
     problem: str | None = None

@@ -18,7 +18,6 @@ from bucketingest.decode.protobuf.schema import Enum, Field, Message, Unreadable
 
 FIELDS_MAX: Final = 5_000
 """Fields of a message and of all that it has inside, each as often as it occurs."""
-_KNOWN_FILES: Final = "google/protobuf/"
 _ZERO: Final = {"string": "", "bytes": b"", "bool": False, "float": 0.0, "double": 0.0}
 _SPECIAL: Final = {"Timestamp": "timestamp", "Duration": "duration"}
 

@@ -132,7 +132,7 @@ def _read(message: Message, given: _Bytes, values: Values) -> None:
                 while piece.at < piece.end:
                     items.append(_scalar(field, piece))
             elif wire != field.wire:
-                raise Undecodable(start, f"wire type {wire}, which is none of a field of type {field.kind}")
+                raise Undecodable(start, f"wire type {wire}, which a field of type {field.kind} cannot have")
             else:
                 _read_one(message, field, given, values)
         except Undecodable as error:

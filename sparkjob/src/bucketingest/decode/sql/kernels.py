@@ -35,4 +35,3 @@ KERNELS: Final[Mapping[str, Kernel]] = {
 }
 CHOICES: Final = frozenset({"And", "Or", "CaseWhen", "If", "Coalesce"})
 """Those that do not need all of their operands in all rows: they are evaluated otherwise."""
-LEAVES: Final = frozenset({"Literal", "AttributeReference"})

@@ -1,4 +1,4 @@
-"""What of SQL's text says that Spark has to evaluate it: as far as that can be told without Spark, which parses it.
+"""What of SQL's text says that Spark has to evaluate it: as far as that is clear without Spark, which parses it.
 
 Text that looks fine here may still have types that are Spark's; nothing is evaluated by this look.
 """

@@ -70,11 +70,6 @@ class BloomFilter:
         for positions in self._positions(keys):
             self._set[positions.ravel()] = True
 
-    def might_contain(self, keys: pa.Array) -> npt.NDArray[np.bool_]:
-        """Whether each key may have been added, bool[n]: true for each that was. The order is that of the keys."""
-        found = [self._set[positions].all(axis=0) for positions in self._positions(keys)]
-        return np.concatenate([*found, np.zeros(0, np.bool_)])
-
     def text(self) -> str:
         """For the footer, under `FOOTER_KEY`."""
         head = _HEAD.pack(_VERSION, self.hashes, _MURMUR, self.bits)

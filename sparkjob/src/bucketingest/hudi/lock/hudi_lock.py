@@ -148,9 +148,6 @@ class _Nothing:
 
 _NOTHING: Final = _Nothing()
 
-NO_LOCK: Final = HudiLock(None, timedelta(0), where="")
-"""For a table that no other writer writes at the same time."""
-
 
 def open_lock(
     storage: Storage,

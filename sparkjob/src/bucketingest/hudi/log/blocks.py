@@ -20,8 +20,6 @@ from bucketingest.hudi.log.format import BlockType, Buffer, HeaderKey, frame_blo
 from bucketingest.hudi.table.schema import META_COLUMNS
 
 _AVRO_BLOCK_VERSION: Final = 3
-_ROLLBACK_COMMAND: Final = "3"
-"""Seen as COMMAND_BLOCK_TYPE in a table of version 6; Hudi's enum has only this command."""
 
 
 def parquet_data_block(
@@ -93,19 +91,6 @@ def delete_block(
     headers = _data_headers(instant_time, avro_schema_json)
     contents = delete_contents(record_keys, partition_path, ordering)
     return [part for content in contents for part in frame_block(BlockType.DELETE, headers, content)]
-
-
-def rollback_command_block(*, instant_time: str, target_instant_time: str) -> list[Buffer]:
-    """A COMMAND block that makes readers skip the blocks of ``target_instant_time`` in the same log file.
-
-    Tables of version 6 need it; later versions delete the files instead (Hudi 1.2.0).
-    """
-    headers = {
-        HeaderKey.INSTANT_TIME: instant_time,
-        HeaderKey.TARGET_INSTANT_TIME: target_instant_time,
-        HeaderKey.COMMAND_BLOCK_TYPE: _ROLLBACK_COMMAND,
-    }
-    return frame_block(BlockType.COMMAND, headers, [])
 
 
 def _data_headers(instant_time: str, avro_schema_json: str) -> dict[HeaderKey, str]:

@@ -51,7 +51,7 @@ class Difference:
     All their files must be read, as keys may have gone.
     """
     gone: tuple[str, ...] = ()
-    """File ids that are no more: their keys must be forgotten."""
+    """File ids that no longer exist: their keys must be forgotten."""
 
     @property
     def read(self) -> tuple[str, ...]:

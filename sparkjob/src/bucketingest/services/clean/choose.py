@@ -69,13 +69,6 @@ class Choice:
     kept: tuple[Kept, ...]
 
 
-def plan_clean(
-    view: FileView, timeline: Timeline, facts: CleanFacts, retention: Retention, now: datetime
-) -> CleanPlan | None:
-    """The plan of a clean that is due now; None if there is nothing to delete."""
-    return choose(view, timeline, facts, retention, now).plan
-
-
 def choose(
     view: FileView,
     timeline: Timeline,

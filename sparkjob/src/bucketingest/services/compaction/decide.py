@@ -1,4 +1,4 @@
-"""What happens next to a compaction of ours: one record of facts, one table of decisions. Pure."""
+"""What happens next to a compaction that bucketingest planned: one record of facts, one table of decisions. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What storage shows of a compaction of ours."""
+    """What storage shows of such a compaction."""
 
     go: bool | None
     done: End | None

@@ -1,4 +1,4 @@
-"""Reads what storage shows of a compaction of ours."""
+"""Reads what storage shows of a compaction that bucketingest planned."""
 
 from __future__ import annotations
 

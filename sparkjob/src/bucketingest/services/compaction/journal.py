@@ -1,4 +1,4 @@
-"""The objects by which processes agree about a compaction of ours, in `.hoodie/.bucketingest/services/compaction/<n>/`.
+"""The objects by which processes agree about a compaction, in `.hoodie/.bucketingest/services/compaction/<n>/`.
 
     plan                        what is merged, before the compaction is requested
     go                          start: it was requested · void: nobody carries it out. One name, so it cannot be both

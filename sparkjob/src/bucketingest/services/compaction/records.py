@@ -37,7 +37,7 @@ def chunk_size(operations: int) -> int:
 
 
 class End(StrEnum):
-    """How a compaction of ours ended."""
+    """How a compaction ended."""
 
     COMPLETED = "completed"
     GONE = "gone"

@@ -121,7 +121,7 @@ class RoundExecutor:
                 )
                 return OperationResult(stat)
             except (HudiError, NotFound, pa.ArrowException) as error:
-                if isinstance(error, NotFound) and not late:  # another writer merged what the plan says, no more
+                if isinstance(error, NotFound) and not late:  # another writer merged what the plan says, and only that
                     adopted = adopted_base_file(self._storage, operation, self._compaction)
                     if adopted is not None:
                         self.check()

@@ -1,4 +1,4 @@
-"""Takes over the base file that another writer made of a plan of ours, where the plan's files are no longer there.
+"""Adopts the base file that another writer made of our plan, where the files of the plan are no longer there.
 
 A writer that took our compaction for dead may have made its base files, deleted the files that they replace, and have
 died before it completed the compaction. The rows of the file group are then nowhere but in its base file.

@@ -13,11 +13,11 @@ from typing import Any, Final, Protocol
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.state import ServicesState
-from bucketingest.stream.report.lag import Lag, parse_offsets, source_end
+from bucketingest.stream.report.lag import Lag, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, latency
 from bucketingest.stream.report.rate import Rate
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
-from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.instants.source_range import SourceRange, kafka_offsets
 from bucketingest.write.rows.write_status import WriteStatus
 
 _BATCHES: Final = ("micro-batches", 0)
@@ -74,7 +74,7 @@ class ProgressBoard:
         with self._lock:
             self._is_running = True
             self._progress = replace(self._progress, epoch=epoch, verdict=verdict[0], verdict_reason=verdict[1])
-            if position is not None and (offsets := parse_offsets(position.end)) is not None:
+            if position is not None and (offsets := kafka_offsets(position.end)) is not None:
                 self._lag.committed(offsets)
             self._open(inflight)
             self._made_progress(self._forward())
@@ -269,9 +269,9 @@ class ProgressBoard:
 
     def _see_range(self, now: float, source_range: SourceRange) -> None:
         self._progress = replace(self._progress, batch=source_range.batch_id)
-        end = parse_offsets(source_range.end) if source_range.kind == "kafka" else None
+        end = kafka_offsets(source_range.end) if source_range.kind == "kafka" else None
         if end is not None:
-            self._lag.begin_at(parse_offsets(source_range.start) or dict.fromkeys(end, 0))
+            self._lag.begin_at(kafka_offsets(source_range.start) or dict.fromkeys(end, 0))
             self._lag.seen(now, end)
             self._read = end
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-Offsets: TypeAlias = Mapping[tuple[str, int], int]
-"""(topic, partition) → the next offset."""
+from bucketingest.write.instants.source_range import Offsets, kafka_offsets
 
 _SIGHTINGS_MAX: Final = 1000
 
@@ -21,9 +18,9 @@ class Lag:
     """
 
     def __init__(self) -> None:
-        self._committed: dict[tuple[str, int], int] | None = None
-        self._end: dict[tuple[str, int], int] = {}
-        self._sightings: list[tuple[float, dict[tuple[str, int], int]]] = []
+        self._committed: Offsets | None = None
+        self._end: Offsets = {}
+        self._sightings: list[tuple[float, Offsets]] = []
 
     def begin_at(self, offsets: Offsets) -> None:
         """Everything before `offsets` counts as committed, for partitions of which nothing is known yet."""
@@ -65,18 +62,9 @@ class Lag:
         return sum(max(0, offset - committed.get(partition, 0)) for partition, offset in end.items())
 
 
-def parse_offsets(text: str | None) -> dict[tuple[str, int], int] | None:
-    """Kafka offsets as Spark writes them, `{"topic":{"0":17}}`; None if the text is no such thing. Pure."""
-    try:
-        topics = json.loads(text or "null")
-        return {(topic, int(part)): int(offset) for topic, parts in topics.items() for part, offset in parts.items()}
-    except (ValueError, TypeError, AttributeError):
-        return None
-
-
-def source_end(last_progress: Any) -> dict[tuple[str, int], int] | None:
+def source_end(last_progress: Any) -> Offsets | None:
     """The topics' end in Spark's progress of a query; None if it does not say, as for every source but Kafka."""
     for source in () if last_progress is None else last_progress.sources:
-        if parse_offsets(source.endOffset) is not None and (latest := parse_offsets(source.latestOffset)) is not None:
+        if kafka_offsets(source.endOffset) is not None and (latest := kafka_offsets(source.latestOffset)) is not None:
             return latest
     return None

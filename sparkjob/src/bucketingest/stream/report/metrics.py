@@ -191,10 +191,6 @@ class JobMetrics:
         self._slo_good.inc(latency_seconds <= self._targets.commit_latency)
         self._commit.observe(commit_seconds)
 
-    def families(self) -> Iterator[Metric]:
-        """Every metric with its current value."""
-        return iter(self._registry.collect())
-
     def exposition(self) -> bytes:
         """All metrics as Prometheus' text, format 0.0.4."""
         return generate_latest(self._registry)

@@ -114,7 +114,7 @@ def decode(rows: DataFrame, resource: BucketIngest) -> Decoded:
 
 
 def decode_by(rows: DataFrame, resource: BucketIngest, decoder: MessageDecoder) -> Decoded:
-    """Decode messages with a decoder of ours, for a transform that is Spark's. Raises as `decode`."""
+    """Decode messages with our own decoder, for a transform that runs in Spark. Raises as `decode`."""
     names = ["key", "value", "topic", "partition", "offset", "timestamp"]
     made = decode(rows.select(*names), resource).rows.schema
     schema = StructType([*made.fields, StructField(_DETAIL, StringType())])

@@ -243,7 +243,7 @@ def _type(java: Any) -> pa.DataType:
 
 @functools.cache
 def _arrow_type(json: str) -> pa.DataType | str:
-    """In words if it is none."""
+    """Arrow's type; in words if Arrow has no such type."""
     kind = _parse_datatype_json_string(json)
     if any(isinstance(each, StringType) and not each.isUTF8BinaryCollation() for each in _types_in(kind)):
         return "text with a collation"

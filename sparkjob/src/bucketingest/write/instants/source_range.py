@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from bucketingest.write.errors import RangeConflict
+
+Offsets: TypeAlias = dict[tuple[str, int], int]
+"""(topic, partition) → the next offset."""
 
 
 class Relation(Enum):
@@ -78,6 +81,15 @@ class SourceRange:
 def canonical_json(value: Any) -> str:
     """One text per value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def kafka_offsets(text: str | None) -> Offsets | None:
+    """Kafka's offsets as Spark writes them, `{"topic":{"0":17}}`; None if the text is no such thing. Pure."""
+    try:
+        topics = json.loads(text or "null")
+        return {(topic, int(part)): int(offset) for topic, parts in topics.items() for part, offset in parts.items()}
+    except (ValueError, TypeError, AttributeError):
+        return None
 
 
 def relate(micro_batch: SourceRange, position: SourceRange | None) -> Relation:
@@ -182,7 +194,7 @@ def _relate_offsets(micro_batch: SourceRange, position: SourceRange) -> Relation
     return Relation.NEXT if Relation.NEXT in relations else Relation.DONE
 
 
-def _went_back(partition: tuple[str, str], start: int, end: int, known: int | None) -> RangeConflict:
+def _went_back(partition: tuple[str, int], start: int, end: int, known: int | None) -> RangeConflict:
     return RangeConflict(
         f"topic {partition[0]} partition {partition[1]}: the offsets went back: the table has everything before offset "
         f"{known}, the micro-batch is {start} to {end}. The topic was deleted and created again, or truncated, and "
@@ -190,7 +202,7 @@ def _went_back(partition: tuple[str, str], start: int, end: int, known: int | No
     )
 
 
-def _offset_conflict(partition: tuple[str, str], start: int, end: int, known: int) -> RangeConflict:
+def _offset_conflict(partition: tuple[str, int], start: int, end: int, known: int) -> RangeConflict:
     what = "would be ingested twice" if start < known else "would be lost"
     first, last = min(start, known), max(start, known)
     return RangeConflict(
@@ -200,6 +212,11 @@ def _offset_conflict(partition: tuple[str, str], start: int, end: int, known: in
     )
 
 
-def _offsets(position: str) -> dict[tuple[str, str], int]:
-    topics: dict[str, dict[str, int]] = json.loads(position)
-    return {(topic, part): offset for topic, parts in topics.items() for part, offset in parts.items()}
+def _offsets(position: str) -> Offsets:
+    offsets = kafka_offsets(position)
+    if offsets is None:
+        raise RangeConflict(
+            f"the position {position} is not one of Kafka's, but this pipeline's source is Kafka: a pipeline "
+            "keeps its source; give the new one another name"
+        )
+    return offsets

@@ -215,7 +215,7 @@ class InstantExecutor:
             log.warning("swept late files", extra={"instant": instant, "files": late})
 
     def _is_of_compaction(self, timeline: Timeline, instant: str) -> bool:
-        """Whether a compaction has the instant's time, too: its base files cannot be told from late ones."""
+        """Whether a compaction has the instant's time, too: its base files look like late ones."""
         return instant in timeline.compactions or bool(archived_contents(self._storage, instant, COMMIT))
 
     def remove_reappeared(self) -> None:

@@ -54,7 +54,8 @@ class MemoryBudget:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self._holders: list[Flushable] = []
-        self._blocks_bytes = 0
+        self.blocks_bytes = 0
+        """Bytes of encoded blocks that wait for the storage."""
         self.highest_bytes = 0
         """The peak of rows and blocks held."""
 
@@ -67,11 +68,6 @@ class MemoryBudget:
     def buffered_bytes(self) -> int:
         """Bytes of rows in all open handles."""
         return sum(holder.buffered_bytes for holder in self._holders)
-
-    @property
-    def blocks_bytes(self) -> int:
-        """Bytes of encoded blocks that wait for the storage."""
-        return self._blocks_bytes
 
     def join(self, holder: Flushable) -> None:
         """Count the holder's buffer from now on."""
@@ -95,15 +91,15 @@ class MemoryBudget:
         `wait_for_one` blocks until one earlier upload is done and returns its size in bytes, 0 if it held no memory. It
         is called only while there is one.
         """
-        while self._blocks_bytes and self._blocks_bytes + size_bytes > self.limit_bytes * BLOCK_SHARE:
+        while self.blocks_bytes and self.blocks_bytes + size_bytes > self.limit_bytes * BLOCK_SHARE:
             self.release_blocks(wait_for_one())
-        self._blocks_bytes += size_bytes
+        self.blocks_bytes += size_bytes
         self._note(self.buffered_bytes)
 
     def _note(self, rows_bytes: int) -> None:
-        self.highest_bytes = max(self.highest_bytes, rows_bytes + self._blocks_bytes)
+        self.highest_bytes = max(self.highest_bytes, rows_bytes + self.blocks_bytes)
 
     def release_blocks(self, size_bytes: int) -> None:
         """Blocks of this size are in the storage now."""
-        self._blocks_bytes -= size_bytes
-        assert self._blocks_bytes >= 0, "more bytes released than charged"
+        self.blocks_bytes -= size_bytes
+        assert self.blocks_bytes >= 0, "more bytes released than charged"

@@ -1,4 +1,4 @@
-"""A repair never waits for a check: when there is none, and when it cannot be run."""
+"""A repair never waits for a check: without one, and when it cannot be run."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Check:
 
 
 @dataclass(slots=True)
-class Outcome:
+class Results:
     """The checks of one file so far."""
 
     show: Callable[[Check], None]

@@ -1,4 +1,4 @@
-"""The minimal rights of the operator, as RBAC rules: the chart grants them, and tests run with them."""
+"""The minimal rights of the operator, as RBAC rules: the chart must grant these, and tests run with them."""
 
 from __future__ import annotations
 

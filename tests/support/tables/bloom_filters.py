@@ -1,0 +1,15 @@
+"""What a bloom filter says of keys: Hudi's readers ask it, and the product only makes it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from bucketingest.hudi.base.bloom_filter import BloomFilter
+
+
+def might_contain(built: BloomFilter, keys: pa.Array) -> list[bool]:
+    """Whether each key may have been added: true for each that was."""
+    found: list[bool] = []
+    for positions in built._positions(keys):
+        found += built._set[positions].all(axis=0).tolist()
+    return found
