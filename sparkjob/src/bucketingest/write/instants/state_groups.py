@@ -139,6 +139,7 @@ class StateGroups:
             runs=manifest.runs,
             generations=manifest.generations,
             view=covered.view,
+            unloaded=covered.loading.unloaded,
         )
         content = plan.encode(store.table_id)
         digest = digest_of(content)
@@ -184,9 +185,15 @@ class StateGroups:
             return None
         return next(filter(None, map(self._refusal, statuses)), None)
 
+    def load(self, partition_paths: Collection[str], *, everything: bool) -> None:
+        """The next `prepare` loads them."""
+        self._planned = None  # nothing was lost
+        self._covered.loading.want(partition_paths, everything=everything)
+
     def wrote(self, written: Collection[Group]) -> None:  # noqa: ARG002
         """The next `fold_in` reads what the instant wrote, as it does with every writer's."""
         self._planned = None
+        self._covered.loading.met_none()
 
     def _clustered(self, timeline: Timeline) -> dict[Group, str]:
         pending = (each for each in timeline.pending if each.action in (CLUSTERING, REPLACE_COMMIT))
@@ -213,6 +220,8 @@ class StateGroups:
             if known is None or file_id not in known.covered:
                 return f"another writer removed file group {file_id} of partition {path!r} meanwhile"
             return None
+        if path in self._covered.loading.unloaded:
+            return f"another writer made partition {path!r} meanwhile, and its keys are not loaded"
         look_up = self._covered.index.look_up(path)
         if look_up is None:
             return None
