@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -79,7 +80,9 @@ class StateGroups:
     @property
     def state(self) -> StateSummary:
         """Its size after the last `prepare` or `fold_in`."""
-        return self._covered.index.summary
+        covered = self._covered
+        unloaded, in_logs = len(covered.loading.unloaded), self._rules.inserts == "log"
+        return replace(covered.index.summary, unloaded_partitions=unloaded, new_keys_in_logs=in_logs)
 
     def close_names(self, timeline: Timeline) -> None:
         """Put empty files where those with new keys of overtaken instants were: a task that was paused until now may
