@@ -20,6 +20,8 @@ from bench.data import FILE_ROWS, ORDERS, SEED, rows_of, write_input
 from bench.results_format import Case, this_machine
 from bench.sides.client import Run, Side, wait_until_quiet
 from bench.sides.start import BUCKETS, HEAP, MASTER, Source, Target, start_hudi, start_ours, versions
+from bucketingest.hudi.table.table import load_table
+from bucketingest.storage import open_storage
 
 _FACTOR: Final = 10
 """The table has so many times the rows of an upsert."""
@@ -113,9 +115,10 @@ def _cases(name: str, options: Options, peers: Mapping[str, str]) -> Iterator[Ca
         bases = [file.stat().st_size for file in made.glob("*/*.parquet")]
         options.say(f"  loaded: {rows * _FACTOR:,} rows, {len(bases)} base files, {sum(bases):,} bytes")
         hudi = running.enter_context(start_hudi(folder)) if peers else None
+        table_name = load_table(open_storage(str(made))).name
         for index in peers:
             assert hudi is not None, "started for them"
-            target = Target(folder / index, ORDERS, extra=_HUDIS[index])
+            target = Target(folder / index, ORDERS, extra={**_HUDIS[index], "hoodie.table.name": table_name})
             shutil.copytree(made, target.table, ignore=shutil.ignore_patterns(".bucketingest"))
             writers[index] = _Writer(hudi, target, hudis=True)
         runs, loads = _in_turns(options, folder, writers)
