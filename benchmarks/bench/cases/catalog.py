@@ -14,6 +14,7 @@ from bench.cases.commit import commit_file_groups_cases, commit_rows_case
 from bench.cases.comparison import Options, Pair, alternate, upsert_pair
 from bench.cases.freshness import freshness_case
 from bench.cases.index_state.figures import state_cases
+from bench.cases.index_state.restart import state_restart_cases
 from bench.cases.index_state.upsert import state_buckets_cases, state_upsert_cases
 from bench.cases.inputs import TOPIC_PARTITIONS, in_kafka, make_inputs
 from bench.cases.memory import memory_case
@@ -183,6 +184,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Several("state", state_cases),
         Several("state-upsert", partial(state_upsert_cases, peer=HUDI)),
         Several("state-buckets", state_buckets_cases),
+        Several("state-restart", state_restart_cases),
         Several("services-scale", services_scale_cases),
         Several("services-flat", services_flat_cases),
         Several("services-tidy", partial(services_tidy_cases, peer=HUDI)),
