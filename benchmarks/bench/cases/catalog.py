@@ -13,6 +13,9 @@ from typing import Final, Literal, Protocol
 from bench.cases.commit import commit_file_groups_cases, commit_rows_case
 from bench.cases.comparison import Options, Pair, alternate, upsert_pair
 from bench.cases.freshness import freshness_case
+from bench.cases.index_state.figures import state_cases
+from bench.cases.index_state.restart import state_restart_cases
+from bench.cases.index_state.upsert import state_buckets_cases, state_upsert_cases
 from bench.cases.inputs import TOPIC_PARTITIONS, in_kafka, make_inputs
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
@@ -23,7 +26,6 @@ from bench.cases.services.compaction_memory import compaction_memory_cases
 from bench.cases.services.flat import services_flat_cases
 from bench.cases.services.scale import services_scale_cases
 from bench.cases.services.tidy import services_tidy_cases
-from bench.cases.state import state_cases
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset
 from bench.messages import Encoding
 from bench.results_format import Case, this_machine
@@ -180,6 +182,9 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Several("compaction", partial(compaction_cases, peer=HUDI)),
         Several("compaction-memory", compaction_memory_cases),
         Several("state", state_cases),
+        Several("state-upsert", partial(state_upsert_cases, peer=HUDI)),
+        Several("state-buckets", state_buckets_cases),
+        Several("state-restart", state_restart_cases),
         Several("services-scale", services_scale_cases),
         Several("services-flat", services_flat_cases),
         Several("services-tidy", partial(services_tidy_cases, peer=HUDI)),

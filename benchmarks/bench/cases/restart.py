@@ -32,12 +32,12 @@ from devservers.kafka import KafkaBroker
 from devservers.produce import produce
 
 BAR_MS: Final = 10_000.0
-_ROWS: Final = 10_000
+ROWS: Final = 10_000
 """Messages that wait for each attempt."""
-_PARTITIONS: Final = 2
+TOPIC_PARTITIONS: Final = 2
 _WAIT_SECONDS: Final = 120.0
 _TOPIC: Final = "orders"
-_FILE: Final = "orders.yaml"
+FILE: Final = "orders.yaml"
 
 
 @dataclass(slots=True)
@@ -46,6 +46,8 @@ class Attempt:
 
     folder: Path
     number: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """More variables."""
     started: float = field(default=0.0, init=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
@@ -57,6 +59,7 @@ class Attempt:
             MASTER=MASTER,
             SPARK_LOCAL_DIRS=str(self.folder / "spark"),
             BUCKETINGEST_CLASS_ARCHIVE=str(Path(sys.prefix) / "spark.jsa"),
+            **self.environment,
         )
         command = [
             sys.executable,
@@ -64,7 +67,7 @@ class Attempt:
             "bench.cases.restart_driver",
             str(self._marks),
             "run",
-            str(self.folder / _FILE),
+            str(self.folder / FILE),
         ]
         self.started = time.monotonic()
         with self._log.open("wb") as output:
@@ -130,19 +133,19 @@ def restart_case(name: str, options: Options) -> Case:
     loads: list[float] = []
     splits: list[Mapping[str, float]] = []
     with KafkaBroker(folder / "kafka") as broker:
-        broker.create_topic(_TOPIC, partitions=_PARTITIONS)
-        (folder / _FILE).write_text(json.dumps(_resource(folder, broker.bootstrap_servers)))  # YAML too
+        broker.create_topic(_TOPIC, partitions=TOPIC_PARTITIONS)
+        write_resource(folder, broker.bootstrap_servers, _TOPIC, {"buckets": 8})
         sent = 0
         for number in range(options.repeats + 1):
             load = wait_until_quiet(options.load_max, options.wait_seconds_max)
-            sent += _send(folder, broker, first=sent)
+            sent += send(folder, broker, _TOPIC, first=sent)
             with Attempt(folder, number) as attempt:
                 took = attempt.wait_until("committed")
                 split = attempt.stages()
-                sent += _send(folder, broker, first=sent)
+                sent += send(folder, broker, _TOPIC, first=sent)
                 attempt.wait_for_inflight(table)
             options.say(f"  {f'restart {number}' if number else 'first start'}: {took:.2f} s, load {load:.1f}")
-            options.say("    " + _medians([split]))
+            options.say("    " + medians([split]))
             if number:
                 seconds.append(took)
                 loads.append(round(load, 2))
@@ -156,18 +159,19 @@ def restart_case(name: str, options: Options) -> Case:
     return _case(name, seconds, splits, loads, options)
 
 
-def _send(folder: Path, broker: KafkaBroker, *, first: int) -> int:
+def send(folder: Path, broker: KafkaBroker, topic: str, *, first: int) -> int:
     """Send new keys, numbers from `first` on; returns how many."""
     parquet = folder / "rows"
     parquet.mkdir(exist_ok=True)
-    pq.write_table(rows_of(ORDERS, pa.array(range(first, first + _ROWS)), seed=first), parquet / "rows.parquet")
-    return produce(broker.bootstrap_servers, _TOPIC, messages(parquet, ORDERS, "json"))
+    pq.write_table(rows_of(ORDERS, pa.array(range(first, first + ROWS)), seed=first), parquet / "rows.parquet")
+    return produce(broker.bootstrap_servers, topic, messages(parquet, ORDERS, "json"))
 
 
-def _resource(folder: Path, bootstrap_servers: str) -> dict[str, Any]:
+def write_resource(folder: Path, bootstrap_servers: str, topic: str, index: Mapping[str, Any]) -> None:
+    """The file that an attempt in this folder runs."""
     spec = {
         "source": {
-            "kafka": {"bootstrapServers": bootstrap_servers, "topics": [_TOPIC], "startingOffsets": "earliest"},
+            "kafka": {"bootstrapServers": bootstrap_servers, "topics": [topic], "startingOffsets": "earliest"},
         },
         "format": {"type": "json", "schema": ORDERS.schema_ddl},
         "table": {
@@ -175,24 +179,26 @@ def _resource(folder: Path, bootstrap_servers: str) -> dict[str, Any]:
             "recordKey": [ORDERS.record_key],
             "partitionBy": [ORDERS.partition_by],
             "orderingField": ORDERS.ordering,
-            "index": {"buckets": 8},
+            "index": index,
         },
         "commit": {"mode": "checkpoint", "trigger": "0s"},
         "checkpoint": {"path": str(folder / "checkpoint")},
         "spark": {"driver": {"memory": "2Gi"}, "executor": {"memory": "2Gi"}},
     }
-    return {
+    resource = {
         "apiVersion": "bucketingest.dev/v1alpha1",
         "kind": "BucketIngest",
         "metadata": {"name": "restart"},
         "spec": spec,
     }
+    (folder / FILE).write_text(json.dumps(resource))  # YAML, too
 
 
-def _medians(splits: Sequence[Mapping[str, float]]) -> str:
+def medians(splits: Sequence[Mapping[str, float]]) -> str:
+    """Those of each stage, as text."""
     stages = dict.fromkeys(stage for split in splits for stage in split)
-    medians = {stage: statistics.median(split.get(stage, 0.0) for split in splits) for stage in stages}
-    return "; ".join(f"{stage} {seconds:.2f} s" for stage, seconds in medians.items())
+    middle = {stage: statistics.median(split.get(stage, 0.0) for split in splits) for stage in stages}
+    return "; ".join(f"{stage} {seconds:.2f} s" for stage, seconds in middle.items())
 
 
 def _case(
@@ -205,21 +211,21 @@ def _case(
         case=name,
         what=(
             "A driver and all its processes are killed (SIGKILL) while an instant is inflight; the next attempt is "
-            f"started at once. Spark {MASTER}, JSON from a Kafka topic of {_PARTITIONS} partitions with {_ROWS:,} to "
-            f"{2 * _ROWS:,} messages waiting, 11 columns, 4 partitions x 8 buckets on the local file system, an "
+            f"started at once. Spark {MASTER}, JSON from a Kafka topic of {TOPIC_PARTITIONS} partitions with {ROWS:,} "
+            f"to {2 * ROWS:,} messages waiting, 11 columns, 4 partitions x 8 buckets on the local file system, an "
             "instant per micro-batch. Measured: from the start of the driver's process (interpreter, JVM, session, "
             "recovery, query) to the commit of its first micro-batch. The JVM has a class archive, as in the image. At "
             "the end hudi-rs must find every key that was sent. The peer is the aim."
         ),
         unit="ms",
         higher_is_better=False,
-        rows=_ROWS,
+        rows=ROWS,
         ours=ours,
         peer=aim,
         ratio=ratio,
         ratio_spread=spread,
         load_average=tuple(loads),
-        notes=(f"medians of the stages: {_medians(splits)}",),
+        notes=(f"medians of the stages: {medians(splits)}",),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=this_machine({"pyarrow (ours)": pa.__version__, "python": sys.version.split()[0]}),
     )

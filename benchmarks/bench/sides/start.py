@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -30,6 +30,8 @@ class Source:
 
     kind: Literal["files", "kafka"]
     path: str = ""
+    files_at_once: int = 1000
+    """Of a folder, as one micro-batch of ours."""
     bootstrap: str = ""
     topic: str = ""
     encoding: Encoding = "json"
@@ -43,6 +45,10 @@ class Target:
     dataset: Dataset
     log_block: Literal["parquet", "avro"] = "parquet"
     buckets: int = BUCKETS
+    state: bool = False
+    """Whether ours looks keys up in a state; then Hudi must have another index, by `extra`."""
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """More options of Hudi's writer."""
 
     @property
     def table(self) -> Path:
@@ -66,7 +72,7 @@ class Target:
                 "recordKey": [dataset.record_key],
                 "partitionBy": [dataset.partition_by] if dataset.partition_by else [],
                 "orderingField": dataset.ordering,
-                "index": {"buckets": self.buckets},
+                "index": {"type": "state"} if self.state else {"buckets": self.buckets},
                 "logBlock": self.log_block,
             },
             "checkpoint": {"path": self.checkpoint(number)},
@@ -75,7 +81,9 @@ class Target:
             "services": {"mode": "off"},
         }
         if source.kind == "files":
-            spec["source"] = {"files": {"path": source.path, "format": "parquet", "maxFilesPerTrigger": 1000}}
+            spec["source"] = {
+                "files": {"path": source.path, "format": "parquet", "maxFilesPerTrigger": source.files_at_once}
+            }
         else:
             topic = {"bootstrapServers": source.bootstrap, "topics": [source.topic], "startingOffsets": "earliest"}
             spec["source"] = {"kafka": topic | {"maxOffsetsPerTrigger": 1_000_000_000}}
@@ -98,6 +106,7 @@ class Target:
             ordering=dataset.ordering,
             buckets=self.buckets,
             log_block=self.log_block,
+            extra=self.extra,
         )
         options = writer.options("upsert") | {
             "hoodie.datasource.compaction.async.enable": "false",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from bucketingest.hudi.log.reader import read_log
-from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.hudi.table.table import StateRules, TableDefinition
+from bucketingest.index.state.store import forget_state
 from bucketingest.storage import open_storage
 from bucketingest.stream import Pipeline, ingest, ingest_resource
 from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.spark.session import REQUIRED_CONF
+from bucketingest.write import lazy_loading
 from devservers.s3 import S3Server
 from support.jobs.stream_runs import WAIT_SECONDS_MAX, Lake, finish
 from support.oracle import hudi_rs
@@ -73,6 +76,23 @@ def test_a_query_with_a_state_continues_after_a_crash_between_the_tables_commit_
 
     assert sorted(row["square"] for row in lake.rows().to_pylist()) == [1, 4, 9]
     assert len(lake.instants()) == 2
+
+
+def test_with_an_index_with_a_state_a_row_of_a_partition_that_is_not_loaded_makes_no_duplicate(
+    numbers: DataFrame, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = TableDefinition("numbers", ("n",), ("odd",), "square", state=StateRules())
+    finish(ingest(numbers, replace(pipeline(lake), definition=of), once=True))
+    forget_state(open_storage(str(lake.table)))
+    monkeypatch.setattr(lazy_loading, "EAGER_BYTES_MAX", 0)
+    monkeypatch.setattr(lazy_loading, "RECENT_COMMITS", 1)
+    again = replace(pipeline(lake, checkpoint_url=f"{lake.checkpoint}-again"), name="again", definition=of)
+    running = ingest(numbers, again, once=True)
+    finish(running)
+
+    assert running.progress().rollbacks == 1, "of the first micro-batch, which has a row of another partition"
+    assert sorted(row["square"] for row in lake.rows().to_pylist()) == [1, 4, 9]
+    assert len(list(lake.table.glob("*/*.parquet"))) == 3
 
 
 def test_a_stop_is_obeyed_between_micro_batches_and_the_next_run_continues(spark: SparkSession, lake: Lake) -> None:

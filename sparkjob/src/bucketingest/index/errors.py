@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Final, Self
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.exit_codes import ExitCode
@@ -81,6 +83,26 @@ class StateTooNew(StateError):
 
 class HashCollision(StateError):
     """Two different keys of a partition have the same hash, in two file groups; expected once in 10^12 tables."""
+
+
+class PartitionsNotLoaded(BucketIndexError):
+    """Rows are of partitions whose keys the state leaves out until they are needed. Nothing is written yet."""
+
+    named_max: Final = 100
+
+    def __init__(self, partition_paths: Sequence[str]) -> None:
+        """Names as many of them as the message may hold."""
+        self.partition_paths = tuple(partition_paths[: self.named_max])
+        super().__init__(f"the keys of partitions are not loaded yet: {json.dumps(self.partition_paths)}")
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """From the message: tasks' errors reach the driver as text."""
+        return cls(json.loads(text[text.index("[") :]))
+
+    def __reduce__(self) -> tuple[type[PartitionsNotLoaded], tuple[tuple[str, ...]]]:
+        """Let the error cross a process boundary with its fields."""
+        return type(self), (self.partition_paths,)
 
 
 class DuplicateKeys(BucketIndexError):

@@ -97,6 +97,22 @@ class ServicesReport(_Report):
     )
 
 
+class StateReport(_Report):
+    """An index with a state, after the last micro-batch."""
+
+    keys: int = Field(description="Entries: a key that moved has more than one until they are merged.")
+    state_bytes: int = Field(description="Bytes that each executor maps into memory.")
+    file_groups: int = Field(description="File groups whose keys it has.")
+    loaded_keys: int = Field(description="Keys that this process read from the table's files.")
+    unloaded_partitions: int = Field(description="Partitions whose keys are loaded when a row of them comes.")
+    new_keys_in_logs: bool = Field(
+        description=(
+            "New keys go into log files, where Hudi's SIMPLE and BLOOM indexes do not look: run bucketingest handover "
+            "before such a writer writes."
+        )
+    )
+
+
 class ProgressReport(_Report):
     """`/progress`: what a running job is doing. Totals count from the start of the process."""
 
@@ -126,6 +142,9 @@ class ProgressReport(_Report):
     services: ServicesReport | None = Field(
         default=None,
         description="What table services see and do; null before their first look, and where they are off.",
+    )
+    state: StateReport | None = Field(
+        default=None, description="Null with an index with buckets, and before the first micro-batch."
     )
     rollbacks: int = Field(description="Instants rolled back after their micro-batch started, and written again.")
     position_losses: int = Field(description="How often the table was rolled back behind this process.")

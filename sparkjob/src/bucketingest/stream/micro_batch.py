@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from bucketingest.decode.sql.nodes import RowsInDoubt
+from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.stream.source.messages import VALUE, MessageDecoder, pack_messages, refused_messages
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.errors import ConflictingAttempt
@@ -30,7 +31,7 @@ def write_micro_batch(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder 
     """Write the rows (the plan's columns) and return what every write task reports.
 
     With a decoder the rows are the source's messages. They are decoded in the tasks that make the shuffle's, and the
-    tasks also report how many of them were no rows. Raises LeftToSpark, ConflictingAttempt.
+    tasks also report how many of them were no rows. Raises LeftToSpark, ConflictingAttempt, PartitionsNotLoaded.
     """
     if decoder is None:
         packed = map_in_arrow(rows, _pack(plan), SHUFFLE_DDL)
@@ -84,6 +85,8 @@ def _collect(statuses: DataFrame) -> list[WriteStatus]:
         # The tasks' own errors arrive as text.
         if (why := _raised(error, ConflictingAttempt)) is not None:
             raise ConflictingAttempt(why) from error
+        if (why := _raised(error, PartitionsNotLoaded)) is not None:
+            raise PartitionsNotLoaded.of_text(why) from error
         if (why := _raised(error, RowsInDoubt)) is not None:
             raise LeftToSpark(why) from error
         raise

@@ -17,6 +17,7 @@ from datetime import datetime
 import stamina
 
 from bucketingest.hudi.timeline.heartbeat_renewal import beating
+from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import (
     Assignment,
@@ -132,6 +133,11 @@ class InstantCoordinator:
             self._check_rejected(statuses)
             if again or not self._settings.repeatable:
                 self._writer.check_files(instant.request_time, instant.sequence, statuses)
+        except PartitionsNotLoaded as error:
+            # Those of an instant that goes on are read again: that must not happen for one partition after the other.
+            self._writer.groups.load(error.partition_paths, everything=bool(instant.entries))
+            self._abort(instant, str(error))
+            raise InstantAborted(str(error)) from error
         except (ConflictingAttempt, RowsRejected) as error:
             self._abort(instant, str(error))
             raise

@@ -30,6 +30,7 @@ from bucketingest.index.state.state_index import StateIndex
 from bucketingest.index.state.store import StateStore, forget_state
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.errors import WriteError
+from bucketingest.write.lazy_loading import LazyLoading, recent_partitions
 from bucketingest.write.table_groups import Group
 from bucketingest.write.written_keys import Logs, inserts_of, logs_of, logs_of_known_keys, logs_of_new_keys
 
@@ -66,6 +67,7 @@ class CoveredTable:
         self._kept: Manifest | None = self.index.manifest
         self._manifests = 0
         self._repairs = 0
+        self.loading = LazyLoading()
 
     def profile(self, busy: Collection[Group] = frozenset()) -> WriteProfile:
         """What the last commits with new keys say of the next one, and which file groups have room. `busy`: file groups
@@ -89,22 +91,28 @@ class CoveredTable:
         raises; and UnsupportedTable if new keys belong into base files, and are in log files.
         """
         completed = {instant.file_name: instant for instant in timeline.completed_commits}
-        if self.folded is not None and self.folded == completed.keys():
+        if self.folded is not None and self.folded == completed.keys() and not self.loading.wanted:
             return
-        known = self.folded or frozenset()
+        # Of partitions that are loaded only now, older commits name files, too, that a listing leaves out.
+        known = self.folded if self.folded is not None and not self.loading.wanted else frozenset()
         metadata = {name: self._metadata(each) for name, each in completed.items() if name not in known}
-        new = [completed[name] for name in metadata]
-        stats = [stat for each in metadata.values() for of_path in each.write_stats.values() for stat in of_path]
-        partitions = None if self._is_unclear(timeline, new) else self._partitions(new, stats)
+        new = [completed[name] for name in metadata if self.folded is None or name not in self.folded]
+        of_new = [metadata[each.file_name] for each in new]
+        partitions = None if self._is_unclear(timeline, new) else self._partitions(new, _stats(of_new))
+        stats = _stats(metadata.values())
+        if partitions is not None:
+            stats = [stat for stat in stats if (stat.partition_path or "") in partitions]
         seen = "" if self.folded is not None else self.index.manifest.view
-        newer = [each for name, each in metadata.items() if (completed[name].completion_time or "") > seen]
+        newer = [each for each, of in zip(of_new, new, strict=True) if (of.completion_time or "") > seen]
         # Until it has succeeded, nothing that is listed is known.
         folded, first, self.folded = frozenset(completed), self.folded is None, None
         self._refused = logs_of_new_keys(metadata.values()) if first and self._rules.inserts == "base" else {}
-        self._cover(timeline, partitions, stats, replaced, newer)
+        recent = recent_partitions(list(metadata.values()))
+        self._cover(timeline, partitions, stats, replaced, newer, recent=recent)
+        self.loading.loaded()
         self.folded, self._first_active = folded, timeline.first_active
         self.view = max((each.completion_time or "" for each in completed.values()), default="")
-        self._recent.extend(inserts_of(each) for each in metadata.values() if any(inserts_of(each)))
+        self._recent.extend(inserts_of(each) for each in of_new if any(inserts_of(each)))
 
     def keep(self) -> None:
         """Merge runs if there are many, and store the state for the next start."""
@@ -168,7 +176,7 @@ class CoveredTable:
 
     def _partitions(self, new: Iterable[Instant], stats: Iterable[WriteStat]) -> list[str]:
         """Where the instants wrote files or replaced file groups."""
-        found = {stat.partition_path or "" for stat in stats}
+        found = {stat.partition_path or "" for stat in stats} | self.loading.wanted
         for instant in new:
             if instant.action == REPLACE_COMMIT:
                 found |= {partition_path for partition_path, _ in replaced_by(self._storage, instant)}
@@ -188,6 +196,8 @@ class CoveredTable:
         stats: Sequence[WriteStat],
         replaced: Collection[Group],
         newer: Sequence[CommitMetadata],
+        *,
+        recent: Collection[str],
     ) -> None:
         """`newer`: content of the instants that completed after the state was loaded."""
         new_logs = logs_of(newer)
@@ -196,11 +206,16 @@ class CoveredTable:
             named = [stat.path for stat in stats if stat.path is not None]
             view = load_file_view(self._storage, timeline, partitions, named)
             paths = set(view.partitions) | (set(self.index.manifest.partitions) if partitions is None else set())
+            if partitions is None:
+                loaded = self.loading.wanted.union(self.index.manifest.partitions)
+                self.loading.choose(view, replaced, loaded, recent)
             try:
                 for path in sorted(paths | set(partitions or ())):
                     groups = view.partitions.get(path, {})
                     current = {file_id: each for file_id, each in groups.items() if (path, file_id) not in replaced}
                     self._refuse_keys_in_logs(path, current)
+                    if path in self.loading.left_out:
+                        continue
                     left = self._note_updates(path, current, updates, new_logs, timeline)
                     self._cover_partition(path, current, left)
                     self._note_rooms(path, current)
@@ -273,3 +288,7 @@ class CoveredTable:
             state = PartitionState(known.generation, covered)
             self.index.manifest = self.index.manifest.with_partition(path, state)
         return left
+
+
+def _stats(commits: Iterable[CommitMetadata]) -> list[WriteStat]:
+    return [stat for each in commits for of_path in each.write_stats.values() for stat in of_path]

@@ -70,6 +70,10 @@ class TableGroups(Protocol):
         """Why the instant must not be committed: its rows are no longer where its keys belong."""
         ...
 
+    def load(self, partition_paths: Collection[str], *, everything: bool) -> None:
+        """Tasks met rows of partitions whose keys are not loaded: the next `prepare` loads these, or all."""
+        ...
+
     def wrote(self, written: Collection[Group]) -> None:
         """An instant of this attempt is complete."""
         ...

@@ -21,18 +21,22 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.table import InsertMode, StateRules, TableDefinition
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.index.errors import DuplicateKeys
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.work import Ended
 from bucketingest.services.handover import hand_over
 from bucketingest.storage import open_storage
+from bucketingest.write.coordinator_api import Assignment
+from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.rows.write_status import WriteStatus
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
 from support.oracle.compare import assert_same_rows
 from support.oracle.expected import ExpectedTable, MergeRules
 from support.oracle.writer import HudiWriter
-from support.tables.local_writer import LocalWriter
+from support.tables.local_writer import PIPELINE, LocalWriter
 from support.tables.services.compactions import compact, holder
 
 pytestmark = pytest.mark.hudi
@@ -137,4 +141,48 @@ def test_hudi_takes_over_a_table_without_knowing_of_buckets(hudi: HudiOracle, tm
     rows = rows.set_column(2, "at", pa.array([2] * rows.num_rows, pa.int64()))
     hudi.upsert(path, rows, theirs("SIMPLE"))
     expected.apply(rows)
+    check(hudi, path, expected)
+
+
+def test_duplicates_that_hudi_makes_of_new_keys_in_log_files_are_named(hudi: HudiOracle, tmp_path: Path) -> None:
+    """Its BLOOM index does not find them. Nobody has handed the table over."""
+    path, rows = tmp_path / "table", draw(random.Random(4), 1, deletes=False)
+    writer = LocalWriter(path, replace(DEFINITION, state=StateRules(inserts="log")), SCHEMA, deleted="gone")
+    writer.commit(rows)
+    hudi.upsert(path, rows, theirs("BLOOM"))
+    with pytest.raises(DuplicateKeys) as raised:
+        writer.commit(rows)
+    partition = [row["id"] for row in rows.to_pylist() if row["region"] == raised.value.partition_path]
+    assert raised.value.count == len(partition)
+    assert {key for key, _, _ in raised.value.sample} <= set(partition)
+
+
+def test_a_base_file_of_an_aborted_instant_has_no_reader_however_late_it_comes(
+    hudi: HudiOracle, tmp_path: Path
+) -> None:
+    class Killed(Exception):
+        pass
+
+    path, expected, chance = tmp_path / "table", ExpectedTable(RULES), random.Random(5)
+    first, second = (draw(chance, step, deletes=False) for step in (1, 2))
+    writer = LocalWriter(path, DEFINITION, SCHEMA, deleted="gone")
+    writer.commit(first)
+    expected.apply(first)
+    before = set(path.glob("*/*.parquet"))
+
+    def die(assignment: Assignment) -> list[WriteStatus]:
+        writer.write(second, assignment)
+        raise Killed
+
+    with pytest.raises(Killed):
+        writer.coordinator.run(SourceRange("checkpoint", "0", "1", query_id=PIPELINE, batch_id=1), die)
+    orphans = {file: file.read_bytes() for file in set(path.glob("*/*.parquet")) - before}
+    assert orphans
+    check(hudi, path, expected)
+
+    LocalWriter(path, DEFINITION, SCHEMA, deleted="gone", write_tasks=3).commit(second)  # other work: it is aborted
+    expected.apply(second)
+    assert not any(file.exists() for file in orphans)
+    for file, content in orphans.items():
+        file.write_bytes(content)
     check(hudi, path, expected)

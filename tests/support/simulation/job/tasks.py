@@ -20,7 +20,7 @@ import stamina
 from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state import store
 from bucketingest.storage import Storage, StorageError
-from bucketingest.write import covered_table
+from bucketingest.write import covered_table, lazy_loading
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows import bucket_writer, dead_letter_writer, shuffle
@@ -81,6 +81,8 @@ def installed(routes: Routes, clock: Callable[[], datetime]) -> Iterator[None]:
             patch.object(planned_file_ids, "local_folder", lambda table_id: _disk(folder, table_id)),
             patch.object(store, "os", SimpleNamespace(urandom=lambda count: bytes(range(count)))),
             patch.object(covered_table, "utc_now", clock),
+            patch.object(lazy_loading, "EAGER_BYTES_MAX", 0),
+            patch.object(lazy_loading, "RECENT_COMMITS", 1),
             patch.object(shuffle, "open_storage", routes.open),
             patch.object(bucket_writer, "open_storage", routes.open),
             patch.object(dead_letter_writer, "open_storage", routes.open),

@@ -19,7 +19,7 @@ from bucketingest.index.assignment.file_id_assigner import FileIdAssigner
 from bucketingest.index.assignment.open_groups import InsertRules, OpenGroup
 from bucketingest.index.assignment.plan import AssignmentPlan, digest_of, new_file_id
 from bucketingest.index.assignment.profile import PartitionProfile, WriteProfile
-from bucketingest.index.errors import StateDamaged, StateForeign
+from bucketingest.index.errors import PartitionsNotLoaded, StateDamaged, StateForeign
 from bucketingest.index.state.envelope import sealed
 from bucketingest.index.state.runs.look_up import PartitionLookUp
 from bucketingest.index.state.runs.run_file import Run
@@ -196,6 +196,21 @@ def test_new_file_ids_differ_in_everything_and_have_hudis_form() -> None:
         assert str(uuid.UUID(file_id[:36])) == file_id[:36]
         assert BaseFileName.parse(str(BaseFileName(file_id, "20260101000000000"))).file_id == file_id
         assert LogFileName.parse(str(LogFileName(file_id, "20260101000000000", 1))).file_id == file_id
+
+
+def test_rows_of_a_partition_that_is_not_loaded_have_no_place() -> None:
+    plan = replace(PLAN, unloaded=frozenset({"b", "c"}))
+    assigner = FileIdAssigner(plan, lambda _: None)
+    with pytest.raises(PartitionsNotLoaded, match=r'\["b"\]'):
+        assigner.assign(pa.array(["a", "b"]), pa.array(["k", "k"]))
+    assert assigner.assign(pa.array(["a"]), pa.array(["k"])).inserts.all()
+
+
+def test_an_older_release_does_not_repeat_a_plan_with_such_partitions() -> None:
+    plan = replace(PLAN, unloaded=frozenset({"b", "c"}))
+    assert AssignmentPlan.decode(plan.encode(TABLE_ID), TABLE_ID, source="plan-1") == plan
+    versions = [int.from_bytes(each.encode(TABLE_ID)[8:12], "little") for each in (PLAN, plan)]
+    assert versions == [1, 2]
 
 
 def test_a_damaged_plan_or_another_tables_is_told() -> None:

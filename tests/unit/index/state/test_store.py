@@ -134,11 +134,11 @@ def test_an_object_with_other_content_is_no_manifest(storage: Storage, content: 
 def test_what_is_wrong_with_a_format_is_told(storage: Storage) -> None:
     StateStore.open(storage)
     data = storage.get(FORMAT)
-    newer = data[:8] + struct.pack("<I", 2) + data[12:-32]
+    newer = data[:8] + struct.pack("<I", 3) + data[12:-32]
     wrong: list[tuple[bytes, type[StateError], str]] = [
         (data[:-1], StateDamaged, "SHA-256"),
         (b"", StateDamaged, "less than any format"),
-        (newer + hashlib.sha256(newer).digest(), StateTooNew, "version 2"),
+        (newer + hashlib.sha256(newer).digest(), StateTooNew, "version 3"),
         (sealed("manifest", {}, bytes(16)), StateDamaged, "is a manifest, not a format"),
         (sealed("format", {"seed": "", "identity": "key"}, bytes(16)), StateDamaged, "identified by 'key'"),
         (sealed("format", {"seed": "00", "identity": "partition+key"}, bytes(16)), StateDamaged, "a seed has 32 bytes"),

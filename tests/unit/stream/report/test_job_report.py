@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.placement import Home
 from bucketingest.services.pods.waiting import PodWork
@@ -19,6 +20,7 @@ from bucketingest.spec.job_report import (
     LagReport,
     ProgressReport,
     ServicesReport,
+    StateReport,
     TerminationReport,
 )
 from bucketingest.spec.model import BucketIngest
@@ -70,6 +72,7 @@ PROGRESS = Progress(
     ),
     oldest_log_age=90.0,
     compacting_for=7.5,
+    state=StateSummary(9, 400, 2, 1, 3, 5, unloaded_partitions=6, new_keys_in_logs=True),
 )
 
 
@@ -137,6 +140,14 @@ def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest
             "mergedGroups": 40,
             "job": {"compaction": "20261121115900000", "number": 7, "round": 2, "chunks": 64, "size": 10**10},
         },
+        "state": {
+            "keys": 9,
+            "stateBytes": 400,
+            "fileGroups": 3,
+            "loadedKeys": 5,
+            "unloadedPartitions": 6,
+            "newKeysInLogs": True,
+        },
         "rollbacks": 0,
         "positionLosses": 0,
         "lastReportAt": "2026-11-21T12:00:01Z",
@@ -156,6 +167,7 @@ def test_what_is_not_known_is_null(resource: BucketIngest) -> None:
         "batch",
         "skew",
         "services",
+        "state",
         "lastReportAt",
         "lastReportAgeSeconds",
     }
@@ -168,7 +180,7 @@ def test_a_reader_takes_a_document_of_a_newer_job(resource: BucketIngest) -> Non
 
 
 @pytest.mark.parametrize(
-    "model", [ProgressReport, CommitReport, InflightReport, LagReport, ServicesReport, TerminationReport]
+    "model", [ProgressReport, CommitReport, InflightReport, LagReport, ServicesReport, StateReport, TerminationReport]
 )
 def test_every_field_is_documented(model: type[ProgressReport]) -> None:
     for field in model.model_json_schema(by_alias=True)["properties"]:

@@ -1,8 +1,11 @@
-"""The stored state of an index: how large it is, and which file groups it knows. It is read, never made."""
+"""The stored state of an index: how large it is, which file groups it knows, and which of them have new keys in log
+files. It is read, never made.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from bucketingest.cli.inspection.layout import current_groups
 from bucketingest.cli.inspection.report import IndexState
@@ -12,6 +15,7 @@ from bucketingest.index.errors import StateError
 from bucketingest.index.state.coverage import difference
 from bucketingest.index.state.store import StateStore
 from bucketingest.storage import Storage
+from bucketingest.write.written_keys import logs_of_new_keys
 
 
 def index_state(storage: Storage, snapshot: TableSnapshot) -> IndexState | None:
@@ -21,14 +25,14 @@ def index_state(storage: Storage, snapshot: TableSnapshot) -> IndexState | None:
     groups: defaultdict[str, dict[str, FileGroup]] = defaultdict(dict)
     for group in current_groups(snapshot.view, snapshot.replaced):
         groups[group.partition_path][group.file_id] = group
-    everything = sum(map(len, groups.values()))
+    everything, in_logs = sum(map(len, groups.values())), _log_key_groups(groups, snapshot)
     try:
         store = StateStore.find(storage)
         if store is None:
-            return IndexState(changed_groups=everything)
+            return IndexState(changed_groups=everything, missing_partitions=len(groups), log_key_groups=in_logs)
         manifest, sizes = store.newest_manifest(), store.run_sizes()
     except StateError as error:
-        return IndexState(changed_groups=everything, problem=str(error))
+        return IndexState(changed_groups=everything, log_key_groups=in_logs, problem=str(error))
     lost = sum(digest not in sizes for digest in manifest.runs)
     changed = everything
     if not lost:
@@ -43,5 +47,19 @@ def index_state(storage: Storage, snapshot: TableSnapshot) -> IndexState | None:
         size_bytes=sum(sizes.get(digest, 0) for digest in manifest.runs),
         known_groups=everything - changed,
         changed_groups=changed,
+        missing_partitions=len(groups) if lost else len(groups.keys() - manifest.partitions.keys()),
+        log_key_groups=in_logs,
         known_up_to=manifest.view or None,
     )
+
+
+def _log_key_groups(groups: Mapping[str, Mapping[str, FileGroup]], snapshot: TableSnapshot) -> int:
+    """File groups without a base file, or with a log file that one of our opened commits put new keys into."""
+    named = logs_of_new_keys(snapshot.commits.values())
+    count = 0
+    for path, of_path in groups.items():
+        for file_id, group in of_path.items():
+            if group.latest is not None and group.latest.log_files:
+                names = {str(each.name) for each in group.latest.log_files}
+                count += group.latest.base_file is None or not names.isdisjoint(named.get((path, file_id), ()))
+    return count

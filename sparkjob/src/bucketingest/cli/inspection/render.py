@@ -65,6 +65,18 @@ def show_timeline(lines: Iterable[InstantLine], console: Console) -> None:
 
 def _show_state(state: IndexState, console: Console) -> None:
     groups = f"it knows {state.known_groups:,} file groups as they are, {state.changed_groups:,} are new or changed"
+    if state.missing_partitions:
+        groups += f"; {state.missing_partitions:,} partitions are not loaded, some perhaps until a row of them comes"
+    _show_size(state, groups, console)
+    if state.log_key_groups:
+        console.print(
+            f"at least {state.log_key_groups:,} file groups have new keys in log files, where Hudi's SIMPLE and BLOOM "
+            "indexes do not look: run bucketingest handover before such a writer writes, or it makes duplicates",
+            soft_wrap=True,
+        )
+
+
+def _show_size(state: IndexState, groups: str, console: Console) -> None:
     if state.problem is not None:
         console.print(f"\nindex state: cannot be read: {escape(state.problem)}; {groups}", soft_wrap=True)
         return

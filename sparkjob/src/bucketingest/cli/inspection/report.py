@@ -236,6 +236,10 @@ class IndexState:
     """File groups whose keys it has."""
     changed_groups: int = 0
     """File groups that are new or changed since. The next start reads their keys, except after our own updates."""
+    missing_partitions: int = 0
+    """Partitions of which it has no keys: they may wait for their first row."""
+    log_key_groups: int = 0
+    """File groups with new keys in log files, by their files and the commits that were opened: there may be more."""
     known_up_to: str | None = None
     """Completion time of the newest instant that it knows; None: it is empty."""
     problem: str | None = None

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bucketingest.index.assignment.plan import AssignmentPlan
+from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.index.state.hashing import Hashes, KeyHasher, KeyHashes
 from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
 
@@ -46,12 +47,18 @@ class FileIdAssigner:
         self._hasher = KeyHasher(bytes.fromhex(self.plan.seed))
 
     def assign(self, partition_paths: pa.Array, record_keys: pa.Array) -> Assigned:
-        """`partition_paths`: strings or a dictionary of them, `record_keys`: strings; both without null, length n."""
+        """`partition_paths`: strings or a dictionary of them, `record_keys`: strings; both without null, length n.
+
+        Raises PartitionsNotLoaded.
+        """
+        by_partition = list(_by_partition(partition_paths))
+        if unloaded := [path for path, _ in by_partition if path in self.plan.unloaded]:
+            raise PartitionsNotLoaded(unloaded)
         keys = self._hasher.hash(record_keys)
         numbers = np.zeros(len(keys), np.int32)
         inserts = np.zeros(len(keys), np.bool_)
         groups: list[tuple[str, str]] = []
-        for path, rows in _by_partition(partition_paths):
+        for path, rows in by_partition:
             of_partition = keys.take(rows)
             file_ids, found = self._known(path, of_partition)
             new = found == UNKNOWN

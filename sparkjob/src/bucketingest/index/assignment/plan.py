@@ -44,6 +44,8 @@ class AssignmentPlan:
     """Open groups of a partition that `open` does not have."""
     open: Mapping[str, tuple[OpenGroup, ...]] = field(default_factory=dict)
     """By partition path, ordered by hashes."""
+    unloaded: frozenset[str] = frozenset()
+    """Partition paths that have keys which are in no run: rows of them must wait until these are loaded."""
 
     @classmethod
     def of(
@@ -58,6 +60,7 @@ class AssignmentPlan:
         runs: tuple[str, ...] = (),
         generations: Mapping[str, int] | None = None,
         view: str = "",
+        unloaded: frozenset[str] = frozenset(),
     ) -> Self:
         """The plan for this profile. Pure: the order in which a listing found partitions and groups does not count."""
 
@@ -76,6 +79,7 @@ class AssignmentPlan:
             view=view,
             unknown_groups=unknown_partition_groups(len(profile.partitions), rules.tasks),
             open={path: open_groups(profile, path, rules, new) for path in sorted(profile.partitions)},
+            unloaded=unloaded,
         )
 
     def open_in(self, partition_path: str) -> tuple[OpenGroup, ...]:
@@ -104,7 +108,10 @@ class AssignmentPlan:
             "unknownGroups": self.unknown_groups,
             "open": {path: [[each.file_id, each.first] for each in groups] for path, groups in self.open.items()},
         }
-        return sealed("plan", content, table_id)
+        if not self.unloaded:
+            return sealed("plan", content, table_id)
+        # To an older release all keys of these partitions would be new.
+        return sealed("plan", content | {"unloaded": sorted(self.unloaded)}, table_id, version=2)
 
     @classmethod
     def decode(cls, data: bytes, table_id: bytes, *, source: str) -> Self:
@@ -126,6 +133,7 @@ class AssignmentPlan:
                     path: tuple(OpenGroup(file_id, first) for file_id, first in groups)
                     for path, groups in content["open"].items()
                 },
+                unloaded=frozenset(content.get("unloaded", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateDamaged(f"{source}: it is not an assignment plan: {error!r}") from error

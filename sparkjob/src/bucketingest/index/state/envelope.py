@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from bucketingest.index.errors import StateDamaged, StateForeign, StateTooNew
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""The newest that can be read."""
 CONTENT_BYTES_MAX: Final = 512 * 1024**2
 """Bytes of the JSON: more than that is not written, and taken for damage."""
 _MAGIC: Final = b"bkstatej"
@@ -20,12 +21,15 @@ _HEAD: Final = struct.Struct("<8sII16sQ8s")
 _DIGEST_BYTES: Final = 32
 
 
-def sealed(kind: str, content: Any, table_id: bytes) -> bytes:
-    """The object's bytes: head, compressed JSON, SHA-256 of both. Equal contents have equal bytes."""
+def sealed(kind: str, content: Any, table_id: bytes, *, version: int = 1) -> bytes:
+    """The object's bytes: head, compressed JSON, SHA-256 of both. Equal contents have equal bytes.
+
+    `version`: 2 if releases that read only 1 would misunderstand it.
+    """
     text = json.dumps(content, ensure_ascii=True, sort_keys=True, separators=(",", ":")).encode()
     if len(text) > CONTENT_BYTES_MAX:
         raise ValueError(f"a {kind} of {len(text)} bytes is over the limit of {CONTENT_BYTES_MAX}")
-    head = _HEAD.pack(_MAGIC, VERSION, 0, table_id, len(text), kind.encode())
+    head = _HEAD.pack(_MAGIC, version, 0, table_id, len(text), kind.encode())
     body = head + pa.Codec("zstd", 3).compress(text, asbytes=True)
     return body + hashlib.sha256(body).digest()
 

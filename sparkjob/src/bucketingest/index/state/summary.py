@@ -1,4 +1,4 @@
-"""How large a table's state is: for metrics and `inspect`."""
+"""How large a table's state is: for metrics and `/progress`."""
 
 from __future__ import annotations
 
@@ -19,3 +19,7 @@ class StateSummary:
     """Whose keys are in the state."""
     loaded_keys: int = 0
     """Keys that this process has read from the table's files."""
+    unloaded_partitions: int = 0
+    """Whose keys are loaded when a row of them comes."""
+    new_keys_in_logs: bool = False
+    """Whether new keys go into log files."""

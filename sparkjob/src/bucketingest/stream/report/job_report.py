@@ -12,6 +12,7 @@ from bucketingest.spec.job_report import (
     LagReport,
     ProgressReport,
     ServicesReport,
+    StateReport,
 )
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Progress, latency
@@ -45,10 +46,24 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         rows_per_second=_rounded(now.rows_per_second),
         skew=None if now.skew is None else _rounded(now.skew),
         services=_services(resource, now),
+        state=_state(now),
         rollbacks=now.rollbacks,
         position_losses=now.position_losses,
         last_report_at=now.last_report_at,
         last_report_age_seconds=None if now.last_report_age is None else _rounded(now.last_report_age),
+    )
+
+
+def _state(now: Progress) -> StateReport | None:
+    if now.state is None:
+        return None
+    return StateReport(
+        keys=now.state.keys,
+        state_bytes=now.state.size_bytes,
+        file_groups=now.state.file_groups,
+        loaded_keys=now.state.loaded_keys,
+        unloaded_partitions=now.state.unloaded_partitions,
+        new_keys_in_logs=now.state.new_keys_in_logs,
     )
 
 

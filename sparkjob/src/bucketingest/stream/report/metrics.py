@@ -95,6 +95,11 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ("state_bytes", "Bytes of its files, mapped by each executor.", _of_state(lambda _, state: state.size_bytes)),
     ("state_runs", "Its files.", _of_state(lambda _, state: state.runs)),
     ("state_file_groups", "File groups whose keys are in it.", _of_state(lambda _, state: state.file_groups)),
+    (
+        "state_unloaded_partitions",
+        "Partitions whose keys are loaded when a row of them comes.",
+        _of_state(lambda _, state: state.unloaded_partitions),
+    ),
     ("executors", "Executors registered with the driver; 0 in a local session.", lambda now: now.executors),
 )
 

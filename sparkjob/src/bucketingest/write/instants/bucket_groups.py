@@ -84,6 +84,9 @@ class BucketGroups:
             return f"another writer gave {place} file group {error.file_ids[0]} meanwhile"
         return None
 
+    def load(self, partition_paths: Collection[str], *, everything: bool) -> None:
+        """A row's bucket is known without loading."""
+
     def wrote(self, written: Collection[Group]) -> None:
         """Add the file groups."""
         self.index = self.index.with_commit(written)

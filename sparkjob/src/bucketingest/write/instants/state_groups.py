@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -79,7 +80,9 @@ class StateGroups:
     @property
     def state(self) -> StateSummary:
         """Its size after the last `prepare` or `fold_in`."""
-        return self._covered.index.summary
+        covered = self._covered
+        unloaded, in_logs = len(covered.loading.unloaded), self._rules.inserts == "log"
+        return replace(covered.index.summary, unloaded_partitions=unloaded, new_keys_in_logs=in_logs)
 
     def close_names(self, timeline: Timeline) -> None:
         """Put empty files where those with new keys of overtaken instants were: a task that was paused until now may
@@ -139,6 +142,7 @@ class StateGroups:
             runs=manifest.runs,
             generations=manifest.generations,
             view=covered.view,
+            unloaded=covered.loading.unloaded,
         )
         content = plan.encode(store.table_id)
         digest = digest_of(content)
@@ -184,9 +188,15 @@ class StateGroups:
             return None
         return next(filter(None, map(self._refusal, statuses)), None)
 
+    def load(self, partition_paths: Collection[str], *, everything: bool) -> None:
+        """The next `prepare` loads them."""
+        self._planned = None  # nothing was lost
+        self._covered.loading.want(partition_paths, everything=everything)
+
     def wrote(self, written: Collection[Group]) -> None:  # noqa: ARG002
         """The next `fold_in` reads what the instant wrote, as it does with every writer's."""
         self._planned = None
+        self._covered.loading.met_none()
 
     def _clustered(self, timeline: Timeline) -> dict[Group, str]:
         pending = (each for each in timeline.pending if each.action in (CLUSTERING, REPLACE_COMMIT))
@@ -213,6 +223,8 @@ class StateGroups:
             if known is None or file_id not in known.covered:
                 return f"another writer removed file group {file_id} of partition {path!r} meanwhile"
             return None
+        if path in self._covered.loading.unloaded:
+            return f"another writer made partition {path!r} meanwhile, and its keys are not loaded"
         look_up = self._covered.index.look_up(path)
         if look_up is None:
             return None

@@ -1,0 +1,1 @@
+"""An index with a state against its targets, our bucket index, and Hudi's indexes."""
