@@ -11,5 +11,5 @@ def might_contain(built: BloomFilter, keys: pa.Array) -> list[bool]:
     """Whether each key may have been added: true for each that was."""
     found: list[bool] = []
     for positions in built._positions(keys):
-        found += built._set[positions].all(axis=0).tolist()
+        found.extend(bool(hashes_set.all()) for hashes_set in built._set[positions].T)
     return found

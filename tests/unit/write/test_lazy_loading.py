@@ -5,13 +5,13 @@ that nobody writes to is read.
 from __future__ import annotations
 
 import pathlib
+import tempfile
 from datetime import timedelta
 
 import pytest
 
 from bucketingest.hudi.table.file_view import FileView
 from bucketingest.hudi.table.table import InsertMode
-from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.write import lazy_loading
 from bucketingest.write.covered_table import CoveredTable
@@ -36,7 +36,7 @@ def made(inserts: InsertMode = "base") -> TestTable:
 
 @pytest.fixture(autouse=True)
 def every_table_is_large(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_file_ids, "local_folder", lambda table_id: tmp_path / table_id.hex())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(lazy_loading, "EAGER_BYTES_MAX", 0)
     monkeypatch.setattr(lazy_loading, "RECENT_COMMITS", 1)
 

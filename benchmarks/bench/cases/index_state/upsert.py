@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -133,11 +133,11 @@ def _cases(name: str, options: Options, peers: Mapping[str, str]) -> Iterator[Ca
 
 def _in_turns(
     options: Options, folder: Path, writers: Mapping[str, _Writer]
-) -> tuple[dict[str, list[Run]], Sequence[float]]:
+) -> tuple[dict[str, list[Run]], list[float]]:
     """Repetition 0 is the warm-up; with a record index it also builds Hudi's metadata table."""
     inputs = _Inputs(folder / "input", options.rows * _FACTOR)
     runs: dict[str, list[Run]] = {index: [] for index in writers}
-    loads = []
+    loads: list[float] = []
     for number in range(options.repeats + 1):
         wake_up, source = inputs.upsert(max(_NEW, options.rows // _WAKE_UP)), inputs.upsert(options.rows)
         load = wait_until_quiet(options.load_max, options.wait_seconds_max)
