@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from support.simulation.judge.files import DataFile
+from support.simulation.judge.files import DataFile, data_file
 from support.simulation.judge.instants import TIMELINE, Instant
 from support.simulation.judge.reader import Snapshot
 from support.simulation.records import container
@@ -35,7 +35,8 @@ def delete(visit: Visit, actor: Actor, storage: View) -> None:
 
 def restore(visit: Visit, actor: Actor, storage: View) -> None:
     """Take compactions that came after the newest savepoint off the timeline, the newest first, completed or not. A
-    person restores rows only while no pipeline runs, and nothing while Hudi's writers run.
+    person restores rows only while no pipeline runs, and nothing while Hudi's writers run. Nor if a clean deleted files
+    that came after the savepoint: the compaction's base files may be the only ones with their rows.
     """
     with (
         visit.others.alone("compacting") as nobody_compacts,
@@ -51,6 +52,9 @@ def restore(visit: Visit, actor: Actor, storage: View) -> None:
         compactions = instants.compactions.keys() | {t for t in doomed if instants.completed[t].action == "commit"}
         gone = sorted((time for time in compactions if time > target), reverse=True)
         if not gone or any(time > gone[-1] for time in (doomed | instants.pending) - set(gone)):
+            return
+        cleaned = (data_file(path) for path in instants.cleaned)
+        if any(file.instant > target for file in cleaned if file is not None):
             return
         time = visit.next_time(storage)
         visit.others.requested.add(time)
