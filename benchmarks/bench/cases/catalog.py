@@ -24,6 +24,7 @@ from bench.cases.services.beside import services_beside_cases
 from bench.cases.services.compaction import compaction_cases
 from bench.cases.services.compaction_memory import compaction_memory_cases
 from bench.cases.services.flat import services_flat_cases
+from bench.cases.services.lock import services_lock_cases
 from bench.cases.services.scale import services_scale_cases
 from bench.cases.services.tidy import services_tidy_cases
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset
@@ -189,6 +190,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Several("services-flat", services_flat_cases),
         Several("services-tidy", partial(services_tidy_cases, peer=HUDI)),
         Several("services-beside", services_beside_cases),
+        Several("services-lock", services_lock_cases),
     )
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 
 import pytest
 
@@ -14,7 +15,7 @@ from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.hudi.history.manifest import VERSION_PATH, load_manifest
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, LogFileName
 from bucketingest.hudi.rollback.markers import create_marker
-from bucketingest.hudi.timeline.instant import COMMIT
+from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, SAVEPOINT
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive import execute
 from bucketingest.services.archive.choose import Held
@@ -121,6 +122,34 @@ def test_what_changed_before_the_lock_was_held_is_looked_at_again() -> None:
         yield
 
     assert [each.request_time for each in run(storage, lock=lock).instants] == WRITES[:2]
+
+
+def test_the_lock_is_given_up_before_the_files_go_one_by_one() -> None:
+    """Their deletion takes longest, so others may commit before it."""
+    storage, holds = table(), list[tuple[int, int]]()
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        before = (len(Timeline.load(storage).instants), len(archived_instants(storage)))
+        yield
+        holds.append((before[0] - len(Timeline.load(storage).instants), len(archived_instants(storage)) - before[1]))
+
+    archived = len(run(storage, lock=lock).instants)
+    assert [hold for hold in holds if any(hold)] == [(0, archived), (archived, 0)]
+
+
+def test_a_savepoint_that_came_while_the_lock_was_free_keeps_its_instant_on_the_timeline() -> None:
+    storage, entered = table(), count(1)
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        if next(entered) == 2:
+            finish(storage, WRITES[1], SAVEPOINT)
+        yield
+
+    for result in (run(storage, lock=lock), run(storage)):
+        there = [each.request_time for each in Timeline.load(storage).completed if each.action == DELTA_COMMIT]
+        assert there == [WRITES[1], *WRITES[4:]], result
 
 
 def test_another_archiver_or_a_restore_before_the_lock_ends_the_run() -> None:

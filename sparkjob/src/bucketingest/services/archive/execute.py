@@ -121,8 +121,14 @@ def archive(
         again = set(choose(now.timeline, facts, held, rules, moment).instants)
         agreed = rows[: next((n for n, row in enumerate(rows) if row.instant not in again), len(rows))]
         if agreed:
-            _move(storage, now, agreed, encoded if agreed == rows else None, check)
+            _record(storage, agreed, encoded if agreed == rows else None, check)
     if agreed:
+        with lock():  # again, so that others may commit in between; a crash there leaves the same
+            check()
+            now = _Look.at(storage)
+            saved = {each.request_time for each in now.timeline.instants if each.action == SAVEPOINT}
+            _take_off(storage, now, [row.instant for row in agreed if row.instant.request_time not in saved])
+        log.info("archived", extra={"instants": len(agreed), "up_to": agreed[-1].instant.request_time})
         _tidy(storage, lock, check, clock)
     return ArchiveResult(tuple(row.instant for row in agreed), choice.pins, removed)
 
@@ -174,8 +180,8 @@ def _rows(storage: Storage, look: _Look, instants: Iterable[Instant]) -> list[Hi
     return rows
 
 
-def _move(storage: Storage, look: _Look, rows: Sequence[HistoryRow], encoded: bytes | None, check: Check) -> None:
-    """Under the lock: into the history, then off the timeline. `encoded`: the rows, if they were encoded before."""
+def _record(storage: Storage, rows: Sequence[HistoryRow], encoded: bytes | None, check: Check) -> None:
+    """Under the lock: into the history, and into the horizon. `encoded`: the rows, if they were encoded before."""
     settle(storage, check)
     missing = _not_archived(storage, rows)
     if missing:
@@ -188,9 +194,6 @@ def _move(storage: Storage, look: _Look, rows: Sequence[HistoryRow], encoded: by
             "table's lock; give it the lock"
         )
     raise_horizon(storage, rows[-1].instant.request_time, check)
-    check()
-    _take_off(storage, look, [row.instant for row in rows])
-    log.info("archived", extra={"instants": len(rows), "up_to": rows[-1].instant.request_time})
 
 
 def _not_archived(storage: Storage, rows: Sequence[HistoryRow]) -> list[HistoryRow]:
