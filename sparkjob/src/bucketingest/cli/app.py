@@ -236,6 +236,6 @@ def demo(
     run_demo(DemoOptions(seconds, rows, directory, bootstrap_servers), kafka=kafka)
 
 
-for command in (services.compact, services.clean, services.archive, services.handover):
+for command in (services.services, services.compact, services.clean, services.archive, services.handover):
     app.command()(command)
 app.command(hidden=True)(services.compact_round)

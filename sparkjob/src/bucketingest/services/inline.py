@@ -133,7 +133,7 @@ class InlineServices:
             self._look_again(LOOK_EVERY)
         except BucketIngestError as error:
             self._failures += 1
-            self._note(failures=self._report.failures + 1, last_failure=str(error))
+            self._note(failures=self._report.failures + 1, last_error=error)
             rests = isinstance(error, NewerFormat | HudiError)
             pause = _PAUSE_MAX if rests else min(LOOK_EVERY * 2 ** (self._failures - 1), _PAUSE_MAX)
             extra = {"reason": str(error), "again_in_seconds": pause.total_seconds()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.placement import Home
@@ -28,7 +29,7 @@ class ServicesState:
     """Instants that were taken off the active timeline."""
     failures: int = 0
     """Steps that failed, each tried again."""
-    last_failure: str | None = None
+    last_error: BucketIngestError | None = None
     """Why the newest of them failed."""
     home: Home | None = None
     """Where the newest compaction is merged; None before the first, and while they are left to Hudi."""
@@ -47,6 +48,11 @@ class ServicesState:
     """Merges of file groups that were committed."""
     merged_groups: int = 0
     """File groups whose place new ones took."""
+
+    @property
+    def last_failure(self) -> str | None:
+        """The same in words."""
+        return None if self.last_error is None else str(self.last_error)
 
     def oldest_log_age(self, now: datetime) -> float | None:
         """Seconds since the request of the oldest log file's instant; None without log files."""

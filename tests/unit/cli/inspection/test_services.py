@@ -17,12 +17,14 @@ from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean_and_archive import Guarded, archive_plan
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.regroup.choose import MergeTriggers
-from bucketingest.storage import Storage
+from bucketingest.storage import Storage, open_storage
 from support.jobs.commands import Command
 from support.tables.fixtures import unpack_fixture
 from support.tables.other_writers import schedule_compaction
+from support.tables.services.aged_table import AgedTable
 from support.tables.services.compactions import compact, finish, started, written
 from support.tables.services.regroupings import current_groups
 from support.tables.state.tables import state_table
@@ -110,6 +112,21 @@ def test_what_a_clean_would_delete_and_one_that_is_pending() -> None:
     create_requested(given.storage, format_time(utc_now()), CLEAN)
     (pending,) = services(given.storage).pending
     assert (pending.action, pending.files) == (CLEAN, None)
+
+
+def test_what_keeps_instants_on_the_timeline_that_are_old_enough_to_leave_it(tmp_path: Path, command: Command) -> None:
+    storage = open_storage(str(tmp_path / "aged"))
+    AgedTable(storage, utc_now() - timedelta(hours=3), keys=2, look_every=timedelta(days=1)).run(23)
+    before = {info.path for info in storage.list()}
+    due = services(storage).due
+    assert due.archive_instants == 3
+    first = archive_plan(Guarded.to_read(storage)).pins[0]
+    assert (due.archive_pins[0].instant, due.archive_pins[0].why) == (first.instant, first.why)
+    assert "a log file of it is in a slice that is not cleaned" in first.why
+    text = command("inspect", storage.url).out
+    assert f"the archive leaves instants from {first.first_kept} on: {first.instant}: {first.why}" in text
+    assert {info.path for info in storage.list()} == before
+    assert services(written(base_files=False).storage).due.archive_pins == (), "nothing is old enough"
 
 
 def test_the_limits_are_those_of_a_resource(command: Command, tmp_path: Path, resource_file: Path) -> None:

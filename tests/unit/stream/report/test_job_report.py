@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bucketingest.errors import BucketIngestError
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.placement import Home
@@ -61,7 +62,7 @@ PROGRESS = Progress(
         "20261121115900000",
         compactions=3,
         failures=1,
-        last_failure="storage did not answer",
+        last_error=BucketIngestError("storage did not answer"),
         home=Home.JOB,
         why="it is large",
         pod_work=PodWork("20261121115900000", 7, 2, chunks=64, size=10**10),

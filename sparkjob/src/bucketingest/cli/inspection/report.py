@@ -179,13 +179,26 @@ class SmallFileGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class ArchivePin:
+    """What keeps instants on the timeline that are old enough to leave it."""
+
+    instant: str
+    """The instant that must stay, or that something is wrong with."""
+    why: str
+    first_kept: str
+    """The oldest write that stays because of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class DueServices:
     """What would be done now. None: it cannot be known, `unknown` says why."""
 
     compaction_file_groups: int | None
     clean_files: int | None
     archive_instants: int
-    """Completed writes that are old enough to leave the timeline; something may still keep them there."""
+    """Completed writes that are old enough to leave the timeline; `archive_pins` may still keep them there."""
+    archive_pins: tuple[ArchivePin, ...]
+    """The strictest first."""
     log_age: float
     """Seconds: limit of the age of a log file."""
     log_files: int

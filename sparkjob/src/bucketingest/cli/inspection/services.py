@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from bucketingest.cli.inspection.layout import current_groups
 from bucketingest.cli.inspection.report import (
+    ArchivePin,
     DueServices,
     PendingPlan,
     ServicesReport,
@@ -26,6 +29,7 @@ from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.archive.choose import ArchiveRules, old_writes
 from bucketingest.services.clean.choose import DEFAULT_RETENTION, Retention, choose
 from bucketingest.services.clean.facts import load_clean_facts
+from bucketingest.services.clean_and_archive import Guarded, archive_plan
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups
 from bucketingest.services.compaction.records import OURS
 from bucketingest.services.regroup.choose import MergeTriggers, due_merges, small_groups
@@ -108,6 +112,7 @@ def _pending(storage: Storage, snapshot: TableSnapshot) -> Iterator[PendingPlan]
 def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices:
     now, timeline = snapshot.now + snapshot.zone_offset, snapshot.timeline
     unknown: list[str] = []
+    pins: tuple[ArchivePin, ...] = ()
     compaction = clean = None
     busy: set[Group] | None = None
     try:
@@ -121,10 +126,16 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
         clean = 0 if plan is None else sum(map(len, plan.files.values()))
     except BucketIngestError as error:
         unknown.append(f"clean: {error}")
+    old = old_writes(timeline, ArchiveRules(), now)
+    try:
+        pins = _pins(storage, now) if old else ()
+    except BucketIngestError as error:
+        unknown.append(f"archive: {error}")
     return DueServices(
         compaction_file_groups=compaction,
         clean_files=clean,
-        archive_instants=len(old_writes(timeline, ArchiveRules(), now)),
+        archive_instants=len(old),
+        archive_pins=pins,
         log_age=rules.triggers.log_age.total_seconds(),
         log_files=rules.triggers.log_files,
         log_ratio=rules.triggers.log_ratio,
@@ -133,6 +144,11 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
         small_groups=_small(snapshot, busy, rules) if snapshot.has_state else None,
         unknown=tuple(unknown),
     )
+
+
+def _pins(storage: Storage, now: datetime) -> tuple[ArchivePin, ...]:
+    found = archive_plan(Guarded(storage, nullcontext, lambda: None, lambda: now)).pins
+    return tuple(ArchivePin(each.instant, each.why, each.first_kept) for each in found)
 
 
 def _small(snapshot: TableSnapshot, busy: set[Group] | None, rules: Rules) -> SmallFileGroups:

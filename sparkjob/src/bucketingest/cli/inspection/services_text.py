@@ -46,6 +46,10 @@ def _show_due(due: DueServices, console: Console) -> None:
         f"cost {due.log_ratio:.0%} of the base file); clean of {clean} ({stay}); archive of up to "
         f"{due.archive_instants:,} commits"
     )
+    for pin in due.archive_pins:
+        console.print(
+            f"the archive leaves instants from {pin.first_kept} on: {pin.instant}: {escape(pin.why)}", soft_wrap=True
+        )
     if due.small_groups is not None:
         console.print(_small(due.small_groups))
     for reason in due.unknown:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bucketingest.cli.options import UnknownFields
 from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl
 
 
@@ -40,6 +42,25 @@ def compact(
     choice = TableChoice(table_url, lock, tuple(storage_options or ()))
     triggers = CompactionTriggers(log_files, log_percent / 100, duration("--log-age", log_age))
     compact_table(choice, EVERYTHING if everything else triggers, dry_run=dry_run, as_json=as_json)
+
+
+def services(
+    file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    unknown_fields: Annotated[
+        UnknownFields,
+        typer.Option(envvar="BUCKETINGEST_UNKNOWN_FIELDS", help="Fields of the spec that this version does not know."),
+    ] = UnknownFields.REFUSE,
+) -> None:
+    """Do once what a job of this BucketIngest would do for its table now: compact, clean, archive; by its limits.
+
+    For a table whose pipeline is suspended, or runs now and then. The command may be ended and repeated. It needs
+    neither Spark nor Java, and ends if a job holds the table.
+    """
+    from bucketingest.cli.services.all_due import serve_table
+
+    serve_table(file, unknown_fields, as_json=as_json)
 
 
 def handover(

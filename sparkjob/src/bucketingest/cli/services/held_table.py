@@ -39,10 +39,15 @@ class TableChoice:
 @contextmanager
 def held(choice: TableChoice) -> Iterator[Guarded]:
     """Hold the table's lease, so that no job writes to it. Raises TableLeased: it names the holder."""
-    storage = choice.open()
-    settings = LockSettings(lock_provider(choice.lock))
+    with leased(choice.open(), LockSettings(lock_provider(choice.lock))) as (table, _):
+        yield table
+
+
+@contextmanager
+def leased(storage: Storage, settings: LockSettings) -> Iterator[tuple[Guarded, str]]:
+    """The same for an open table; also the lease's id."""
     lock = open_lock(storage, load_table(storage).properties, settings, "bucketingest table services")
     with TableLease.acquire(storage, LeaseOwner(SERVICES_OWNER), wait=timedelta(0)) as lease:
         table = Guarded(storage, lock.held, lease_and_lock(lease, lock))
         MergeHolder(storage, table.lock, table.check).start()  # as each job does before it changes anything
-        yield table
+        yield table, lease.lease_id

@@ -1,0 +1,93 @@
+"""`bucketingest services`: all that a job would do for its table between micro-batches, once, while no job runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from bucketingest.cli.options import UnknownFields, load_known
+from bucketingest.cli.process.signals import StoppedEarly, StopSignals
+from bucketingest.cli.services.held_table import leased
+from bucketingest.hudi.table.table import load_table
+from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.inline import InlineServices
+from bucketingest.services.regroup.holder import MergeHolder
+from bucketingest.services.regroup.inline import InlineMerges
+from bucketingest.services.state import ServicesState
+from bucketingest.services.worker import Tidy
+from bucketingest.storage import open_storage
+from bucketingest.stream.pipeline import Pipeline
+from bucketingest.write.recovery.command import refuse_unsupported
+
+_POLL_SECONDS: Final = 0.2
+
+
+def serve_table(file: Path, unknown_fields: UnknownFields, *, as_json: bool) -> None:
+    """Do what is due of the table services that the resource asks for, by its limits; report it.
+
+    Raises SpecError, TableLeased if a job holds the table, TableNotFound before its first commit, StoppedEarly after a
+    signal, what the first failed step raised, and what reading and writing a table raises.
+    """
+    resource = load_known(file, unknown_fields)
+    pipeline = Pipeline.of(resource)
+    state = _served(pipeline) if resource.spec.services.run else None
+    _report(pipeline.table_url, state, as_json=as_json)
+    if state is not None and state.last_error is not None:
+        raise state.last_error
+
+
+def _served(pipeline: Pipeline) -> ServicesState:
+    storage = open_storage(pipeline.table_url, pipeline.storage_options)
+    refuse_unsupported(load_table(storage))
+    states = [ServicesState()]
+    signals = StopSignals(lambda _: None)
+    with signals.installed(), signals.put_off(), leased(storage, pipeline.lock) as (table, lease_id):
+        merging = pipeline.merges
+        holder = MergeHolder(storage, table.lock, table.check)
+        services = InlineServices(
+            storage,
+            CompactionHolder(storage, table.lock, table.check),
+            pipeline.compaction,
+            tidy=Tidy(storage, pipeline.retention, pipeline.lock, lease_id),
+            policy=pipeline.services,
+            merges=None if merging is None else InlineMerges(storage, holder, merging),
+            report=states.append,
+        )
+        try:
+            while not services.has_finished:
+                if signals.first is not None:
+                    raise StoppedEarly
+                services.finish()
+                if services.is_due():
+                    services.step()
+                else:
+                    time.sleep(_POLL_SECONDS)
+        finally:
+            services.stop()
+    return states[-1]
+
+
+def _report(url: str, state: ServicesState | None, *, as_json: bool) -> None:
+    done = state or ServicesState()
+    why = "services.mode is off" if state is None else state.why if state.home is None else None
+    if as_json:
+        record = {
+            "table": url,
+            "compactions": done.compactions,
+            "group_merges": done.group_merges,
+            "cleaned_files": done.cleaned_files,
+            "archived_instants": done.archived_instants,
+            "not_done": why,
+        }
+        typer.echo(json.dumps(record, indent=2, ensure_ascii=False))
+        return
+    typer.echo(
+        f"{done.compactions} compactions, {done.group_merges} merges of small file groups, {done.cleaned_files} files "
+        f"deleted, {done.archived_instants} instants archived"
+    )
+    if why is not None:
+        typer.echo(f"not done: {why}")
