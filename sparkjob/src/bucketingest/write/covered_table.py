@@ -151,7 +151,7 @@ class CoveredTable:
                 local.get(digest, store.get_run)
                 store.put_run(digest, local.folder / digest)
             except (StateError, NotFound, FileNotFoundError) as error:
-                log.warning("state loaded anew", extra={"digest": digest, "reason": str(error)})
+                log.warning("state loaded again", extra={"digest": digest, "reason": str(error)})
                 self.index = self._open(anew=True)
                 self.folded = self._kept = None
                 return
