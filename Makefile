@@ -64,12 +64,11 @@ images: $(READY) connectors ## build the container images of job and operator
 
 # They mostly wait: so more processes than cores, each with its own API server.
 OPERATOR_TESTS = $(BIN)/pytest tests/integration/operator --numprocesses 3 $(PYTEST_ARGS)
-# They mostly wait, too: two processes, each with its own node, unless you name a cluster.
+# Half of the time they wait: two processes, each with its own node, unless you name a cluster.
 E2E_TESTS = $(BIN)/pytest tests/e2e --numprocesses auto --maxschedchunk 1 $(PYTEST_ARGS)
 
 # Those of the operator run beside the others. In a process group of their own they get Ctrl-C, which a shell's background
-# processes ignore, and stop their API servers. Those on a cluster run alone: its pods ask for little of the processor, and
-# get no more beside busy processes.
+# processes ignore, and stop their API servers. Those on a cluster run beside no others: two at a time use all of two cores.
 .PHONY: test
 test: $(READY) test-deps ## everything: unit tests, integration with Spark, Kafka, S3, Hudi's own reader and writer, and on a cluster
 	mkdir -p build; \

@@ -1,8 +1,8 @@
 """A cluster with the operator installed by Helm, and a broker and an S3 server that its pods reach: one per process.
 
 `make test-e2e` runs these tests if a cluster is possible, and skips them with a clear message if not. With `CI` or
-BUCKETINGEST_REQUIRE_CLUSTER=1 that is an error. The tests mostly wait, so two processes run them side by side, each on
-a cluster of its own; on a user's cluster one process runs them.
+BUCKETINGEST_REQUIRE_CLUSTER=1 that is an error. The tests wait half of the time, so two processes run them side by side,
+each on a cluster of its own; on a user's cluster one process runs them.
 """
 
 from __future__ import annotations

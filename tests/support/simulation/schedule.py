@@ -110,7 +110,7 @@ class Schedule:
     def run(self, steps_shown: int) -> Verdict:
         """Run and judge."""
         world = self._world
-        with installed(self._routes, world.now):
+        with installed(self._routes):
             try:
                 world.run(self._between_turns)
                 if not world.violations:

@@ -34,7 +34,7 @@ class TestWithoutUnnamedFiles(StorageBehaviour):
 
     @pytest.fixture
     def storage(self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
-        monkeypatch.setattr(local_files, "_O_TMPFILE", None)
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
         yield open_storage(f"file://{tmp_path}/root", {"durable": "false"})
         assert [path for path in tmp_path.rglob("*") if path.name.startswith(local_files.STAGED_PREFIX)] == []
 
@@ -89,7 +89,7 @@ def test_a_full_disk_leaves_the_old_state_and_says_so(
 ) -> None:
     storage.create("d/old", b"old")
     if not unnamed:
-        monkeypatch.setattr(local_files, "_O_TMPFILE", None)
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -224,7 +224,7 @@ def demo(
         str | None,
         typer.Option(envvar="KAFKA_BOOTSTRAP_SERVERS", help="Kafka broker for --kafka.", metavar="HOST:PORT"),
     ] = None,
-    seconds: Annotated[int, typer.Option(min=1, max=3600, help="How long rows are made.")] = 20,
+    seconds: Annotated[int, typer.Option(min=1, max=3600, help="Seconds for which rows are made.")] = 20,
     rows: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows made per second.")] = 5000,
     directory: Annotated[
         Path | None, typer.Option(help="Where everything is written.", show_default="a new temporary directory")

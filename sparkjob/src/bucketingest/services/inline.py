@@ -268,7 +268,7 @@ class InlineServices:
             self._note(why=None)
         if left != LeftToHudi() or self._left is not None:
             extra = {"compaction": left.compaction or "this job", "clean_and_archive": left.tidying or "this job"}
-            log.info("who carries table services out", extra=extra)
+            log.info("table services assigned", extra=extra)
         self._left = left
 
     def _skipped(self) -> frozenset[Group]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from bucketingest.hudi.errors import UnsupportedTable
@@ -49,10 +50,11 @@ _SWEPT_EVERY: Final = 64
 class CoveredTable:
     """The state of one table, and which of its completed instants it knows."""
 
-    def __init__(self, storage: Storage, rules: StateRules) -> None:
+    def __init__(self, storage: Storage, rules: StateRules, clock: Callable[[], datetime] = utc_now) -> None:
         """Raises StateTooNew if a newer release wrote the state."""
         self._storage = storage
         self._rules = rules
+        self._clock = clock
         self.index = self._open()
         self.folded: frozenset[str] | None = None
         """File names of the completed write instants that the state knows; None: it was not compared with the table."""
@@ -124,7 +126,7 @@ class CoveredTable:
         self._kept = self.index.manifest
         self._manifests += 1
         if self._manifests % _SWEPT_EVERY == 1:
-            self.index.store.sweep(utc_now(), keep_runs=self.index.manifest.runs)
+            self.index.store.sweep(self._clock(), keep_runs=self.index.manifest.runs)
 
     def has_runs(self, digests: Sequence[str]) -> bool:
         """Whether these runs are here or in storage, and whole."""
@@ -149,7 +151,7 @@ class CoveredTable:
                 local.get(digest, store.get_run)
                 store.put_run(digest, local.folder / digest)
             except (StateError, NotFound, FileNotFoundError) as error:
-                log.warning("state loaded anew", extra={"digest": digest, "reason": str(error)})
+                log.warning("state loaded again", extra={"digest": digest, "reason": str(error)})
                 self.index = self._open(anew=True)
                 self.folded = self._kept = None
                 return

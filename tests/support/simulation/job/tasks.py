@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -20,7 +19,7 @@ import stamina
 from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state import store
 from bucketingest.storage import Storage, StorageError
-from bucketingest.write import covered_table, lazy_loading
+from bucketingest.write import lazy_loading
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows import bucket_writer, dead_letter_writer, shuffle
@@ -69,9 +68,9 @@ def _disk(folder: str, table_id: bytes) -> pathlib.Path:
 
 
 @contextmanager
-def installed(routes: Routes, clock: Callable[[], datetime]) -> Iterator[None]:
-    """Let write tasks in this process use the simulation's stores and no threads of their own, commands its clock, and
-    retries no time, for as long as this lasts. Nothing is logged meanwhile.
+def installed(routes: Routes) -> Iterator[None]:
+    """Let write tasks in this process use the simulation's stores and no threads of their own, and retries no
+    time, for as long as this lasts. Nothing is logged meanwhile.
     """
     logged = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -80,7 +79,6 @@ def installed(routes: Routes, clock: Callable[[], datetime]) -> Iterator[None]:
             tempfile.TemporaryDirectory(prefix="simulation-") as folder,
             patch.object(planned_file_ids, "local_folder", lambda table_id: _disk(folder, table_id)),
             patch.object(store, "os", SimpleNamespace(urandom=lambda count: bytes(range(count)))),
-            patch.object(covered_table, "utc_now", clock),
             patch.object(lazy_loading, "EAGER_BYTES_MAX", 0),
             patch.object(lazy_loading, "RECENT_COMMITS", 1),
             patch.object(shuffle, "open_storage", routes.open),

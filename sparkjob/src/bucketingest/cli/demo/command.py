@@ -48,7 +48,7 @@ class DemoOptions:
     """What can be chosen about a demo."""
 
     seconds: int
-    """How long rows are made."""
+    """Seconds for which rows are made."""
     rows_per_second: int
     directory: Path | None
     """None: a new temporary directory."""

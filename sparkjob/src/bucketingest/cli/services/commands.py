@@ -18,11 +18,12 @@ def compact(
         bool, typer.Option("--all", help="Every file group that has log files, not only those that are due.")
     ] = False,
     log_age: Annotated[
-        str, typer.Option(help="Due is a file group whose oldest log file is so old, ...", metavar="DURATION")
+        str, typer.Option(help="A file group is due if its oldest log file is this old, ...", metavar="DURATION")
     ] = "1h",
-    log_files: Annotated[int, typer.Option(min=1, help="... or that has so many log files, ...")] = 50,
+    log_files: Annotated[int, typer.Option(min=1, help="... or if it has this many log files, ...")] = 50,
     log_percent: Annotated[
-        int, typer.Option(min=1, help="... or whose log files cost reads so many percent of writing its base file.")
+        int,
+        typer.Option(min=1, help="... or if reading its log files costs this many percent of writing its base file."),
     ] = 50,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
@@ -115,9 +116,7 @@ def clean(
     ] = None,
     versions: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Instead: so many of the newest versions of each file group stay, whatever their age."
-        ),
+        typer.Option(min=1, help="Instead: keep this many of the newest versions of each file group, of any age."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,

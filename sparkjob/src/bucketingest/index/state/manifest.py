@@ -34,7 +34,7 @@ class Manifest:
         return replace(self, partitions=rest)
 
     def with_partition(self, partition_path: str, state: PartitionState) -> Manifest:
-        """The partition is as `state` says. One that is loaded anew takes `next_generation`."""
+        """The partition is as `state` says. One that is loaded again takes `next_generation`."""
         return replace(
             self,
             partitions={**self.partitions, partition_path: state},

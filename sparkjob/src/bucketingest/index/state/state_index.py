@@ -94,7 +94,7 @@ class StateIndex:
         found = difference(known.covered if known else {}, groups)
         slices = {file_id: group.latest for file_id, group in groups.items() if group.latest is not None}
         if known is not None and _is_mostly_new(known, found, slices):
-            log.info("partition of the state loaded anew", extra={"partition": partition_path, **_counts(found)})
+            log.info("partition of the state loaded again", extra={"partition": partition_path, **_counts(found)})
             self._forget(partition_path)
             known, found = None, difference({}, groups)
         if known is not None and not found.read and not found.gone:

@@ -167,7 +167,7 @@ class CompactionHolder:
             self._take(choice, number, record, facts, ready)
             if choice.step in (Step.COMMIT, Step.COMPLETE):
                 ready = None  # of before
-        log.error("compaction does not come to an end", extra={"compaction": record.compaction})
+        log.error("compaction does not finish", extra={"compaction": record.compaction})
         return None
 
     def _take(self, choice: Choice, number: int, record: PlanRecord, facts: Facts, ready: Ready | None) -> None:

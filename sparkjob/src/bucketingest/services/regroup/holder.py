@@ -170,7 +170,7 @@ class MergeHolder:
                     self._take(choice, number, plan)
             if choice.step is Step.END:
                 return self._ended(number, plan, choice)
-        log.error("merge of file groups does not come to an end", extra={"instant": plan.instant})
+        log.error("merge of file groups does not finish", extra={"instant": plan.instant})
         return None
 
     def _take(self, choice: Choice, number: int, plan: MergePlan) -> None:

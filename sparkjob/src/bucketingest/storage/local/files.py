@@ -23,7 +23,6 @@ _BUFFERS_PER_WRITE = 512
 
 _FILE_MODE = 0o666  # The umask narrows it, as for any file that a program makes.
 _NO_UNNAMED_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT}
-_O_TMPFILE: int | None = getattr(os, "O_TMPFILE", None)
 
 
 @contextlib.contextmanager
@@ -132,9 +131,10 @@ def _open_staged(directory: int) -> tuple[int, str | None]:
 
     A file without a name vanishes with a killed process. File systems without such files (NFS, macOS) get a name.
     """
-    if _O_TMPFILE is not None:
+    unnamed: int | None = getattr(os, "O_TMPFILE", None)
+    if unnamed is not None:
         try:
-            return os.open(".", _O_TMPFILE | os.O_WRONLY, _FILE_MODE, dir_fd=directory), None
+            return os.open(".", unnamed | os.O_WRONLY, _FILE_MODE, dir_fd=directory), None
         except OSError as error:
             if error.errno not in _NO_UNNAMED_FILES:
                 raise

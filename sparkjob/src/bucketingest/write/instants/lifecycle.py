@@ -55,7 +55,9 @@ class InstantWriter:
         """A time at or before which no new instant may be, in addition to those on the timeline and in the journal."""
         self.executor = InstantExecutor(opened.storage, journal, identity)
         state = opened.definition.state
-        self.groups: TableGroups = BucketGroups(opened) if state is None else StateGroups(opened, journal, state, tasks)
+        self.groups: TableGroups = (
+            BucketGroups(opened) if state is None else StateGroups(opened, journal, state, tasks, identity.clock)
+        )
         self._shared = SharedTable(opened, journal, self.groups, self.executor.rollback_times)
 
     def refresh(self) -> Timeline:

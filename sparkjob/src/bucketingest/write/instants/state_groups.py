@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import chain
 
 import numpy as np
@@ -43,7 +44,9 @@ log = logging.getLogger(__name__)
 class StateGroups:
     """Implements `TableGroups`."""
 
-    def __init__(self, opened: OpenTable, journal: Journal, rules: StateRules, tasks: int) -> None:
+    def __init__(
+        self, opened: OpenTable, journal: Journal, rules: StateRules, tasks: int, clock: Callable[[], datetime]
+    ) -> None:
         """`tasks`: how many write tasks a new plan is for."""
         self._storage = opened.storage
         self._journal = journal
@@ -51,7 +54,7 @@ class StateGroups:
         self._tasks = tasks
         self._schema = avro_to_arrow(json.loads(opened.block_schema_json))
         self._block_schema_json = opened.block_schema_json
-        self._covered = CoveredTable(opened.storage, rules)
+        self._covered = CoveredTable(opened.storage, rules, clock)
         self._busy: frozenset[Group] = frozenset()
         self._planned: PlannedFileIds | None = None
         self._planned_on: frozenset[str] | None = None
