@@ -1,7 +1,7 @@
 """A cluster with the operator installed by Helm, and a broker and an S3 server that its pods reach: one per process.
 
 `make test-e2e` runs these tests if a cluster is possible, and skips them with a clear message if not. With `CI` or
-BUCKETINGEST_REQUIRE_CLUSTER=1 that is an error. The tests wait half of the time, so two processes run them side by side,
+BUCKETINGEST_REQUIRE_CLUSTER=1 that is an error. The tests wait half of the time, so two processes run them at once,
 each on a cluster of its own; on a user's cluster one process runs them.
 """
 
