@@ -7,17 +7,21 @@ each on a cluster of its own; on a user's cluster one process runs them.
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from devcluster.cluster import REGISTRY_VARIABLE, Cluster, EmbeddedCluster, UsersCluster, choose
+from devcluster.images.project import Image
 from devcluster.instance import VARIABLE
 from devcluster.node import machine
-from devcluster.release import Images, bring_images, install
+from devcluster.release import Images, bring_images, build_images, install
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
 from support.cluster.kube import Kube, Manifest
@@ -87,9 +91,16 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def images(cluster: Cluster) -> Images:
-    """Both images, built from the work tree, where pods find them."""
-    return bring_images(cluster)
+def images(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Images:
+    """Both images, where pods find them; the first of the processes builds them from the work tree."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    built = folder / "images.json"
+    with (folder / "images.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            built.write_text(json.dumps([asdict(image) for image in build_images()]))
+    return bring_images(cluster, [Image(**image) for image in json.loads(built.read_text())])
 
 
 @pytest.fixture(scope="session")
