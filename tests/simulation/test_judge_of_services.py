@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -15,14 +15,16 @@ from bucketingest.services.clean import guard
 from bucketingest.services.compaction import facts, holder
 from bucketingest.services.compaction.journal import CompactionJournal
 from support.simulation.features import features_of
+from support.simulation.job.releases import Releases
 from support.simulation.runs import run_quietly
 
 SCHEDULES_MAX = 50
 
 
-def found(sign: str) -> bool:
-    """Whether one of the first schedules with table services is judged wrong for this reason."""
-    seeds: Iterable[int] = islice((seed for seed in range(10_000) if features_of(seed).serves), SCHEDULES_MAX)
+def found(sign: str, of: Callable[[int], bool] = lambda _: True) -> bool:
+    """Whether one of the first schedules with table services, `of` these, is judged wrong for this reason."""
+    serving = (seed for seed in range(10_000) if features_of(seed).serves and of(seed))
+    seeds: Iterable[int] = islice(serving, SCHEDULES_MAX)
     return any(sign in violation for seed in seeds for violation in run_quietly(seed).violations)
 
 
@@ -54,3 +56,9 @@ def test_an_instant_that_is_archived_before_its_log_files_are_cleaned_is_found(m
 
     monkeypatch.setattr(archive_choice, "_pins_of_files", no_files)
     assert found("is in a slice")
+
+
+def test_a_compaction_that_waits_for_a_release_that_is_gone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = facts.read_facts
+    monkeypatch.setattr(holder, "read_facts", lambda *each: replace(original(*each), merges_alike=True))
+    assert found("compactions are still pending", lambda seed: Releases(seed).differ)

@@ -21,6 +21,9 @@ class HudiWriter:
     log_block: str = "parquet"
     """`parquet` or `avro`."""
     extra: Mapping[str, str] = field(default_factory=dict)
+    """Options of writes."""
+    everywhere: Mapping[str, str] = field(default_factory=dict)
+    """Options of writes and of table services."""
 
     def session_conf(self) -> dict[str, str]:
         """What Hudi's compaction and clean procedures need, as they do not look at the table alone."""
@@ -31,6 +34,7 @@ class HudiWriter:
             "hoodie.bucket.index.hash.field": ",".join(self.hash_fields or self.record_key),
             "hoodie.datasource.write.recordkey.field": ",".join(self.record_key),
             "hoodie.compact.inline.max.delta.commits": "1",
+            **self.everywhere,
         }
 
     def options(self, operation: str) -> dict[str, str]:

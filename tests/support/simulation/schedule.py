@@ -12,6 +12,7 @@ from bucketingest.write.errors import PositionLost, RangeConflict
 from support.simulation.features import draw_features, with_services
 from support.simulation.job.new_topic import NewTopicProcess
 from support.simulation.job.process import SKEWS, Limits, Process
+from support.simulation.job.releases import Releases, compactions_of_two
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, installed
 from support.simulation.judge.reader import read
@@ -70,6 +71,7 @@ class Schedule:
         )
         self._table = self._objects("sim://table")
         self._world.aims_left = features.service_faults
+        self._world.on_turn = Releases(seed).turn
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
         definition = STATE_DEFINITIONS[seed % 2] if state else DEFINITION
         self._around = Surroundings(self._world, self._table, letters, rows, definition)
@@ -134,6 +136,7 @@ class Schedule:
                 "storage calls": self._world.steps,
                 "instants completed": len(instants.completed),
                 "instants rolled back": len(instants.rolled_back),
+                "compactions of two releases": compactions_of_two(self._table),
                 "of those after completion": len(instants.rolled_back & instants.completed.keys()),
             }
         )

@@ -10,6 +10,7 @@ COUNTED: Final = (
     "crash at",
     "unavailable at",
     "late",
+    "lands below the archive",
     "stalls",
     "stale list",
     "pages of a list",

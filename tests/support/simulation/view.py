@@ -237,10 +237,11 @@ class View:
             self._do(what, path, effect)
 
     def _land(self, what: str, path: str, effect: Callable[[], None]) -> None:
-        """A delayed request takes effect, unless newer instants were archived long before."""
+        """A delayed request takes effect, also if newer instants were archived long before."""
         match = _ON_TIMELINE.match(path)
-        if match is None or match[1] > self._objects.archived_up_to:
-            self._do_unheard(what, path, effect)
+        if match is not None and match[1] <= self._objects.archived_up_to:
+            self._world.counts["lands below the archive"] += 1
+        self._do_unheard(what, path, effect)
 
     def _fault(self, kind: str, where: str) -> bool:
         if self._world.faults_left <= 0:

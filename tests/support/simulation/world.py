@@ -81,6 +81,8 @@ class World:
         """How often each kind of step was noted."""
         self.watched = False
         """Whether the last actor stopped where a change by another actor is most dangerous."""
+        self.on_turn: Callable[[str], None] = lambda _: None
+        """Called with an actor's name before it gets a turn."""
         self.watched_change: tuple[Actor, str] | None = None
         """Who stopped there, and the object that it had created."""
         self._leapt = timedelta(0)
@@ -210,6 +212,7 @@ class World:
         self._hand_over(actor)
 
     def _hand_over(self, actor: Actor) -> None:
+        self.on_turn(actor.name)
         actor.baton.release()
         self._main.acquire()
 

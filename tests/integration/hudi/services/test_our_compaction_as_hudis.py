@@ -19,7 +19,7 @@ from bucketingest.hudi.table.file_view import FileGroup, load_file_view
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import TableDefinition, load_table
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.merge.merge_rules import IS_DELETED, merge_rules
+from bucketingest.services.merge.merge_rules import IS_DELETED, OPERATION, merge_rules
 from bucketingest.services.merge.slice_merge import SliceInput, merge_slice
 from bucketingest.storage import open_storage
 from support.oracle.client import HudiOracle
@@ -35,14 +35,29 @@ EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True)
 class Case:
-    """An ordering column, and how deletes are written."""
+    """An ordering column, how deletes are written, and what happens to the table."""
 
     kind: pa.DataType = field(default_factory=pa.int64)
     value: Callable[[int], Any] = lambda moment: moment
     ordered: bool = True
-    deletes: Literal["blocks", "rows"] = "blocks"
+    deletes: Literal["blocks", "rows", "operations"] = "blocks"
     log_block: Literal["parquet", "avro"] | None = None
     version: int = 9
+    gets_a_column: bool = False
+    """After the first compaction, by later commits."""
+    loses_all_rows: bool = False
+    """Of one partition, in the last commit."""
+
+    @property
+    def flag(self) -> str:
+        """Name of the column that says whether a row deletes its key."""
+        return {"rows": IS_DELETED, "operations": OPERATION}.get(self.deletes, "gone")
+
+    def flag_of(self, *, deleted: bool, chance: random.Random) -> bool | str:
+        """Its value."""
+        if self.deletes == "operations":
+            return chance.choice(("D", "-U") if deleted else ("I", "U"))
+        return deleted
 
 
 CASES = {
@@ -55,10 +70,13 @@ CASES = {
     ),
     "date with zero": Case(pa.date32(), lambda moment: EPOCH + timedelta(days=moment - 4)),
     "double": Case(pa.float64(), lambda moment: (float("nan"), -0.0, 0.0)[moment] if moment < 3 else moment / 3 - 1),
-    "string": Case(pa.string(), lambda moment: f"{moment:02}"),
-    "decimal": Case(pa.decimal128(10, 2), lambda moment: Decimal(moment) / 4),
-    "commit time": Case(ordered=False),
-    "commit time, deletes in rows": Case(ordered=False, deletes="rows"),
+    "string, with a column that is added later": Case(pa.string(), lambda moment: f"{moment:02}", gets_a_column=True),
+    "decimal, with a partition that loses all its rows": Case(
+        pa.decimal128(10, 2), lambda moment: Decimal(moment) / 4, loses_all_rows=True
+    ),
+    "operations that delete": Case(deletes="operations"),
+    "commit time": Case(ordered=False, loses_all_rows=True),
+    "commit time, deletes in rows": Case(ordered=False, deletes="rows", gets_a_column=True),
 }
 
 
@@ -105,42 +123,63 @@ def test_the_merge_of_each_slice_gives_the_rows_of_hudis_compaction(
 ) -> None:
     case = CASES[name]
     chance = random.Random(name)
-    flag = "gone" if case.deletes == "blocks" else IS_DELETED
-    schema = pa.schema([("id", pa.string()), ("region", pa.string()), ("at", case.kind), ("value", pa.string())])
-    schema = schema.append(pa.field(flag, pa.bool_()))
+    flags = pa.string() if case.deletes == "operations" else pa.bool_()
+    fields = [("id", pa.string()), ("region", pa.string()), ("at", case.kind), ("value", pa.string())]
+    schema = pa.schema([*fields, (case.flag, flags)])
     at = "at" if case.ordered else None
     definition = TableDefinition("compacted", ("id",), ("region",), at, buckets=BUCKETS, version=case.version)
-    theirs = HudiWriter("compacted", ["id"], ["region"], at, buckets=BUCKETS, table_version=case.version)
+    operations = {"hoodie.allow.operation.metadata.field": "true"} if case.deletes == "operations" else {}
+    theirs = HudiWriter(
+        "compacted", ["id"], ["region"], at, buckets=BUCKETS, table_version=case.version, everywhere=operations
+    )
     path = tmp_path / "table"
-    deleted = flag if case.deletes == "blocks" else None
-    writer = LocalWriter(path, definition, schema, deleted=deleted, log_block=case.log_block, batch_rows=25)
+
+    def writer() -> LocalWriter:
+        deleted = case.flag if case.deletes == "blocks" else None
+        return LocalWriter(path, definition, schema, deleted=deleted, log_block=case.log_block, batch_rows=25)
+
+    def row(key: int, region: str, value: str, *, deleted: bool, moment: int | None = None) -> dict[str, Any]:
+        when = chance.randrange(MOMENTS) if moment is None else moment
+        flag = case.flag_of(deleted=deleted, chance=chance)
+        return {"id": f"key-{key}", "region": region, "at": case.value(when), "value": value, case.flag: flag}
 
     def batch(label: str) -> pa.Table:
         rows = [
-            {
-                "id": f"key-{chance.randrange(KEYS)}",
-                "region": chance.choice(["eu", "us"]),
-                "at": case.value(chance.randrange(MOMENTS)),
-                "value": f"{label}-{number}",
-                flag: chance.random() < 0.25,
-            }
+            row(
+                chance.randrange(KEYS),
+                chance.choice(["eu", "us"]),
+                f"{label}-{number}",
+                deleted=chance.random() < 0.25,
+            )
             for number in range(60)
         ]
+        if "added" in schema.names:
+            rows = [each | {"added": chance.choice((None, 1, 2))} for each in rows]
         return pa.Table.from_pylist(rows, schema=schema)
 
+    first = writer()
     for label in ("a", "b"):
-        writer.commit(batch(label))
+        first.commit(batch(label))
     hudi.compact(path, theirs)
+    if case.gets_a_column:
+        first.commit(batch("before it"))
+        schema = schema.append(pa.field("added", pa.int32()))
+    then = writer()
     for label in ("c", "d", "e"):
-        writer.commit(batch(label))
+        then.commit(batch(label))
+    if case.loses_all_rows:
+        rows = [row(key, "us", "none", deleted=True, moment=MOMENTS) for key in range(KEYS)]
+        then.commit(pa.Table.from_pylist(rows, schema=schema))
 
     ours = compacted_by_us(path, schema, tmp_path / "ours.parquet")
     by_hudi = compacted_by_hudi(hudi, path, theirs)
 
     assert ours
+    assert any(table.num_rows == 0 for table in ours.values()) == case.loses_all_rows
     for group, table in ours.items():
         expected = by_hudi[group]
-        assert table.column_names == expected.column_names
+        if case.deletes != "operations":  # whose column is one of its own to Hudi, with a place of its own
+            assert table.column_names == expected.column_names
         assert_same_rows(with_plain_names(table), with_plain_names(expected), ["id"])
 
 

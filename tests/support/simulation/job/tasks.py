@@ -8,7 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -25,6 +25,7 @@ from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows import bucket_writer, dead_letter_writer, shuffle
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
+from support.simulation.job import releases
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.world import Actor
 
@@ -76,6 +77,7 @@ def installed(routes: Routes) -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     try:
         with (
+            ExitStack() as stack,
             tempfile.TemporaryDirectory(prefix="simulation-") as folder,
             patch.object(planned_file_ids, "local_folder", lambda table_id: _disk(folder, table_id)),
             patch.object(store, "os", SimpleNamespace(urandom=lambda count: bytes(range(count)))),
@@ -87,6 +89,8 @@ def installed(routes: Routes) -> Iterator[None]:
             patch.object(bucket_writer, "ThreadPoolExecutor", Inline),
             stamina.set_testing(testing=True, attempts=_ATTEMPTS_MAX, cap=True),
         ):
+            for module in releases.READ_IN:
+                stack.enter_context(patch.object(module, releases.VERSION, 1))
             yield
     finally:
         logging.disable(logged)
