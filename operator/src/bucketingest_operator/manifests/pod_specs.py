@@ -79,7 +79,7 @@ def driver_pod_spec(
         "SPARK_LOCAL_DIRS": _SCRATCH[_LOCAL_DIRS],
     }
     mount_secrets(wanted, volumes, mounts, env)
-    if source_secrets(wanted):
+    if source_secrets(wanted) or any(each.persistent_volume_claim is None for each in wanted.spec.pod.volumes):
         # The operator cannot read Secrets: the driver notices a new one, and the operator starts the next attempt.
         env["BUCKETINGEST_STOP_ON_CHANGED_SECRET"] = "true"  # noqa: S105 - no password
     memory = f"{driver_pod_mib(wanted)}Mi"

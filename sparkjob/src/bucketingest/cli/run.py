@@ -138,7 +138,7 @@ def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: 
     from bucketingest.stream.spark.jvm import jvm_pid
 
     stopping = False
-    secret = SecretWatch(resource.spec.source.kafka)
+    secret = SecretWatch(resource.spec)
     job.signals.watched = True
     with _display(resource) as show:
         while not running.wait(_REFRESH_SECONDS):
@@ -146,7 +146,7 @@ def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: 
             progress = running.progress()
             show(progress, "finishing the micro-batch; Ctrl-C again ends at once" if stopping else "")
             if not stopping and secret.changed():
-                log.info("stopping: the Secret of the source has changed; the next start reads it")
+                log.info("stopping: a Secret or ConfigMap of the pipeline has changed; the next start reads it")
                 signal.raise_signal(signal.SIGTERM)
             first = job.signals.first
             if not stopping and (first is not None or (stop_when is not None and stop_when(progress))):
