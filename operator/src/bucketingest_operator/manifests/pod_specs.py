@@ -97,9 +97,9 @@ def driver_pod_spec(
             "limits": {"memory": memory, **_cpu_limit(wanted)},
         },
         "volumeMounts": mounts,
-        "startupProbe": {**_probe("/healthz"), "periodSeconds": 10, "failureThreshold": 60},
+        # Ready as soon as it answers: Spark makes no executor for a second while its driver's pod is not ready.
+        "startupProbe": {**_probe("/healthz"), "periodSeconds": 1, "failureThreshold": 600},
         "livenessProbe": {**_probe("/healthz"), "periodSeconds": 30, "failureThreshold": 6},
-        "readinessProbe": {**_probe("/readyz"), "periodSeconds": 10, "failureThreshold": 3},
     }
     return {
         **_pod(names, settings),
