@@ -9,6 +9,7 @@ from pathlib import Path
 from bucketingest.services.compaction.journal import ROOT
 from devcluster.cluster import Cluster
 from devcluster.release import helm
+from devservers.s3 import S3Server
 from support.cluster.faults import kill_first_process, stop_processes
 from support.cluster.kube import Kube, Manifest, outline
 from support.cluster.pipeline import UID_LABEL, Pipeline
@@ -96,17 +97,29 @@ def only_its_executors_reach_the_driver(pipeline: Pipeline, image: str) -> str:
     return secret
 
 
-def test_a_pipeline_on_s3_survives_the_end_of_its_driver_and_of_the_pods_that_merge(on_s3: NewPipeline) -> None:
+def test_a_pipeline_on_s3_survives_expired_credentials_and_the_end_of_the_pods_that_merge(
+    on_s3: NewPipeline, s3_server: S3Server
+) -> None:
     parcels = on_s3("parcels")
     parcels.load(seed=2)
-    applied = time.time()
     job = {"cores": "100m", "memory": "512Mi"}
     services = {"mode": "job", "compaction": {"logFiles": 2, "job": job}}
-    parcels.kube.apply(parcels.manifest({"table": {"index": {"buckets": 24}}, "services": services}))
+    keys = {"AWS_ACCESS_KEY_ID": "access", "AWS_SECRET_ACCESS_KEY": "secret"}
+    env = [{"name": name, "secretKeyRef": {"name": "parcels", "key": key}} for name, key in keys.items()]
+    give_keys(parcels, s3_server, "parcels-1")
+    applied = time.time()
+    parcels.kube.apply(
+        parcels.manifest({"table": {"index": {"buckets": 24}}, "services": services, "pod": {"env": env}})
+    )
     parcels.wait_for_commit(applied, "apply")
-    killed = time.time()
-    kill_first_process(parcels.drivers()[-1])
-    parcels.wait_for_commit(killed, "driver SIGKILL")
+
+    # others rotate the keys; nobody touches the resource
+    give_keys(parcels, s3_server, "parcels-2")
+    denied = time.time()
+    s3_server.remove_account("parcels-1")
+    parcels.wait("denied", lambda: _outcome(parcels) is not None)
+    assert _outcome(parcels) == "AccessDenied", parcels.state()
+    parcels.wait_for_commit(denied + 2, "credentials expired")
 
     # pods merge; both end before their work does, one without a chance to say so
     compaction, first, second = parcels.wait("pods merge", lambda: _merging(parcels))
@@ -138,6 +151,14 @@ def test_a_pipeline_that_hangs_is_noticed_fenced_and_healed(on_volume: NewPipeli
     readings.wait_for_commit(stopped + readings.took["stopped -> noticed (its limit: 10 s)"], "noticed")
     assert any(event["reason"] == "RolledBack" for event in readings.kube.events(readings.namespace, readings.name))
     readings.judge()
+
+
+def give_keys(pipeline: Pipeline, server: S3Server, access_key: str) -> None:
+    """New keys in the server, and in the pipeline's Secret."""
+    server.add_account(access_key, f"{access_key}-secret")
+    content = {"access": access_key, "secret": f"{access_key}-secret"}
+    metadata = {"namespace": pipeline.namespace, "name": pipeline.name}
+    pipeline.kube.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": content})
 
 
 def _merging(pipeline: Pipeline) -> tuple[Path, Manifest, Manifest] | None:

@@ -1,6 +1,7 @@
 """A real S3 API on 127.0.0.1 for tests and demos: versitygw, which keeps each bucket as a folder."""
 
 import shutil
+import subprocess
 import tempfile
 import urllib.error
 import urllib.request
@@ -17,7 +18,7 @@ HEALTH_PATH = "/health"
 
 
 class S3Server(Server):
-    """One S3 server with one account. Use it as a context manager, or call `start` and `stop`."""
+    """One S3 server with one account, and those that are added. A context manager; or call `start` and `stop`."""
 
     region = "us-east-1"
     access_key = "devserver-access"
@@ -60,14 +61,15 @@ class S3Server(Server):
             MissingDependencyError: the server is not built yet.
             ServerError: it did not come up.
         """
-        buckets, metadata = self.folder / "buckets", self.folder / "metadata"
-        for each in (buckets, metadata):
+        buckets, metadata, accounts = (self.folder / name for name in ("buckets", "metadata", "accounts"))
+        for each in (buckets, metadata, accounts):
             each.mkdir(parents=True, exist_ok=True)
         self._process = ServerProcess(
             "versitygw",
             [
                 str(require("versitygw")),
                 *("--port", f"{self._host}:{self._port}", "--region", self.region, "--health", HEALTH_PATH),
+                *("--iam-dir", str(accounts)),
                 # not all file systems have extended attributes (tmpfs): attributes of objects go beside the data
                 *("posix", "--sidecar", str(metadata), str(buckets)),
             ],
@@ -90,6 +92,18 @@ class S3Server(Server):
         """Make an empty bucket and return its URL, `s3://name`. A folder of that name is a bucket for versitygw."""
         (self.folder / "buckets" / name).mkdir()
         return f"s3://{name}"
+
+    def add_account(self, access_key: str, secret_key: str) -> None:
+        """Further keys with every right, until `remove_account`."""
+        self._administer("create-user", "--access", access_key, "--secret", secret_key, "--role", "admin")
+
+    def remove_account(self, access_key: str) -> None:
+        """From now on requests with these keys are denied."""
+        self._administer("delete-user", "--access", access_key)
+
+    def _administer(self, *arguments: str) -> None:
+        who = ["--access", self.access_key, "--secret", self.secret_key, "--endpoint-url", self.endpoint]
+        subprocess.run([str(require("versitygw")), "admin", *who, *arguments], check=True, timeout=START_TIMEOUT_S)
 
     def options(self) -> dict[str, str]:
         """What an S3 client has to know, under the names that obstore and `bucketingest.storage` use."""

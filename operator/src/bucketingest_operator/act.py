@@ -93,6 +93,8 @@ class Actor:
         self._count = count
         self._identity = identity
         self._refused = refused
+        self.upgrade_kept = True
+        """Whether the API server keeps `status.upgrade`: one whose definition is older drops it."""
 
     async def act(self, resource: Resource, actions: Sequence[Action], wrote: Callable[[Action, Object], None]) -> None:
         """Carry out actions in order.
@@ -203,7 +205,16 @@ class Actor:
             },
             "status": action.status.to_document(),
         }
-        return await self._api.replace(BUCKET_INGESTS, resource.namespace, resource.name, content, "status")
+        written = await self._api.replace(BUCKET_INGESTS, resource.namespace, resource.name, content, "status")
+        if self.upgrade_kept and action.status.upgrade is not None and "upgrade" not in (written.get("status") or {}):
+            self.upgrade_kept = False
+            advice = "apply crds/bucketingests.yaml of this version and restart the operator"
+            log.warning(
+                "the definition of BucketIngest is older than the operator: changed specs are neither checked nor on "
+                "probation",
+                extra={"advice": advice},
+            )
+        return written
 
     async def _finalizers(self, resource: Resource, version: str, finalizers: list[str]) -> Object:
         metadata: dict[str, Any] = {"resourceVersion": version, "uid": resource.uid, "finalizers": finalizers}

@@ -255,6 +255,8 @@ class Observation:
         namespace_terminating: Nothing can be created any more.
         creation_refusal: The last creation was refused; None if it was not, or nothing was tried.
         last_good: The spec of `status.upgrade.attempt`, if another one is wanted and its ConfigMap can be read.
+        upgrade_kept: The API server keeps `status.upgrade`. If not, a changed spec is neither checked nor on probation:
+            what was found would be forgotten with each write.
         restarts_full: As many pipelines restart as may at the same time: a planned restart of this one waits.
     """
 
@@ -273,6 +275,7 @@ class Observation:
     live: bool = True
     namespace_terminating: bool = False
     restarts_full: bool = False
+    upgrade_kept: bool = True
     creation_refusal: CreationRefusal | None = None
     last_good: BucketIngest | None = None
 

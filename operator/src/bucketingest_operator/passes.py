@@ -191,13 +191,13 @@ class Passes:
         if talk is not None and talk.report is not None and talk.silent_since is None:
             young = any(pod.created_at >= self._began for pod in seen.drivers if pod.can_run)
             memory.counts.note_report(talk.pod, talk.report, resource.status, from_its_start=young)
+        assert self.actor is not None, "passes started before `actor` was set"
         # Nothing is awaited from here to the note: so two passes cannot take the same turn.
-        refusal = self._refusal(resource, memory)
-        seen = replace(seen, restarts_full=self.budget.full(resource.uid), creation_refusal=refusal)
+        refusal, kept = self._refusal(resource, memory), self.actor.upgrade_kept
+        seen = replace(seen, upgrade_kept=kept, restarts_full=self.budget.full(resource.uid), creation_refusal=refusal)
         plan = reconcile(seen)
         self.budget.note(resource.uid, plan.status)
         self._log(seen, plan)
-        assert self.actor is not None, "passes started before `actor` was set"
 
         def wrote(action: Action, body: Object) -> None:
             self._inventory.take(body, quiet=True)

@@ -17,7 +17,7 @@ from devcluster.node import machine
 from support.cluster.kube import Kube
 from support.operator.played import PlayedNode
 from support.operator.process import OperatorProcess
-from support.operator.scene import Scene
+from support.operator.scene import POD_SECURITY, Scene
 
 CRD = Path(__file__).parents[3] / "crds" / "bucketingests.yaml"
 _numbers = itertools.count(1)
@@ -45,10 +45,16 @@ def kube() -> Iterator[Kube]:
 
 @pytest.fixture
 def scene(kube: Kube) -> Scene:
-    """A namespace for one test."""
+    """A namespace for one test. It takes restricted pods only, as large clusters do."""
     number = next(_numbers)
     namespace = f"t{os.getpid()}-{number}"
-    kube.kubectl("create", "namespace", namespace)
+    kube.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": namespace, "labels": {POD_SECURITY: "restricted"}},
+        }
+    )
     return Scene(kube, PlayedNode(kube.kubeconfig), namespace)
 
 

@@ -32,6 +32,44 @@ def newer_definition(kube: Kube) -> Iterator[None]:
     kube.apply(now)
 
 
+@pytest.fixture
+def older_definition(kube: Kube) -> Iterator[None]:
+    """The definition before a changed spec was checked and on probation: the API server drops what it does not know."""
+    now = custom_resource_definition()
+    older = copy.deepcopy(now)
+    properties = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    for part in ("spec", "status"):
+        del properties[part]["properties"]["upgrade"]
+    kube.apply(older)
+    yield
+    kube.apply(now)
+
+
+@pytest.mark.usefixtures("older_definition")
+def test_with_an_older_definition_a_changed_spec_still_reaches_its_driver(scene: Scene, start: Start) -> None:
+    operator = start()
+    table = {"path": f"s3://lake/{scene.namespace}/orders", "recordKey": ["value"]}
+    scene.kube.create(
+        {
+            "apiVersion": "bucketingest.dev/v1alpha1",
+            "kind": "BucketIngest",
+            "metadata": {"name": "orders", "namespace": scene.namespace},
+            "spec": {"source": {"rate": {"rowsPerSecond": 10}}, "table": table},
+        }
+    )
+    pod, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+        assert "upgrade" not in scene.resource()["status"]
+        scene.kube.patch(scene.namespace, "orders", {"spec": {"commit": {"interval": "45s"}}})
+        scene.await_terminating(pod)
+        scene.node.remove(scene.namespace, pod)
+    _, job = scene.run(2, inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+    assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
+
+
 def test_a_newer_definition_neither_restarts_nor_orphans_a_driver_of_an_older_operator(
     scene: Scene, start: Start, request: pytest.FixtureRequest
 ) -> None:

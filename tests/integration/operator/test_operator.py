@@ -232,6 +232,7 @@ def test_no_driver_is_created_in_a_namespace_that_is_being_deleted(scene: Scene,
 
 def test_pods_that_forge_the_labels_of_a_resource_stop_no_driver(scene: Scene, start: Start) -> None:
     operator = start()
+    scene.enforce("privileged")
     scene.apply()
     pod, job = scene.run(inflight=None)
     with job:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from support.cluster.kube import Manifest, wait_for
 from support.operator.scene import STUCK, Scene, Start
 
@@ -56,8 +58,26 @@ def test_executors_that_a_quota_refuses_are_named_and_the_driver_stays(scene: Sc
         assert "deletionTimestamp" not in scene.pods()[0]["metadata"]
 
 
+def test_pods_that_the_pod_security_standard_refuses_are_named_and_start_once_they_may(
+    scene: Scene, start: Start, tmp_path: Path
+) -> None:
+    settings = tmp_path / "job.yaml"
+    volume = "{name: tables, hostPath: {path: /srv}}"
+    settings.write_text(f"allowHostPath: true\nvolumes: [{volume}]\n")
+    operator = start("operator", None, "--job-settings", str(settings))
+    scene.apply()
+    found = scene.await_condition("Ready", "False", "CreationRefused")
+    assert "violates PodSecurity" in found["message"]
+    assert "hostPath" in found["message"]
+    wait_for(lambda: "CreationRefused" in scene.events(), within=60, description="an event")
+    assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
+    scene.enforce("privileged")
+    scene.driver(within=60)
+
+
 def test_a_policy_that_refuses_pods_is_named(scene: Scene, start: Start) -> None:
     start()
+    scene.enforce("privileged")  # of two refusals one is named
     policy: Manifest = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",

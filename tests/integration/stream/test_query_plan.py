@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.stream import foreach_batch, micro_batch
-from bucketingest.stream.micro_batch import write_micro_batch
+from bucketingest.stream.micro_batch import WARM_UP, warm_up, write_micro_batch
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
@@ -31,6 +31,16 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[WriteStatus
 
     monkeypatch.setattr(foreach_batch, "write_micro_batch", recording)
     return seen
+
+
+def test_the_warm_up_runs_both_stages_of_a_micro_batch_on_each_slot(spark: SparkSession) -> None:
+    warm_up(spark).join(60)
+    tracker = spark.sparkContext.statusTracker()
+    (job,) = (tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(WARM_UP))
+    assert job is not None
+    assert job.status == "SUCCEEDED"
+    stages = [tracker.getStageInfo(each) for each in job.stageIds]
+    assert [each and each.numCompletedTasks for each in stages] == [2, 2]
 
 
 @pytest.mark.kafka

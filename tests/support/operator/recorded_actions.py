@@ -42,7 +42,8 @@ EVENT = EmitEvent("Normal", "AttemptStarting", "Starting attempt 1.", "1")
 class RecordingApi:
     """Records its calls, and fails as a test says: by the verb and the kind, always or the first times."""
 
-    def __init__(self, **failures: ApiError | list[ApiError]) -> None:
+    def __init__(self, kept_status: dict[str, Any] | None = None, **failures: ApiError | list[ApiError]) -> None:
+        self.kept_status = kept_status
         self.calls: list[str] = []
         self.bodies: list[Any] = []
         self.failures = failures
@@ -67,7 +68,7 @@ class RecordingApi:
         return self._called("apply", kind, name, body)
 
     async def replace(self, kind: Kind, _namespace: str, name: str, body: Any, part: str | None = None) -> Any:
-        return self._called("replace", kind, f"{name}/{part}", body)
+        return {**self._called("replace", kind, f"{name}/{part}", body), "status": self.kept_status or body["status"]}
 
     async def patch(self, kind: Kind, _namespace: str, name: str, body: Any) -> Any:
         return self._called("patch", kind, name, body)
@@ -90,7 +91,7 @@ class Acting:
         self.counted: list[tuple[str, str]] = []
         self.wrote: list[tuple[str, str]] = []
         self.refusals: list[tuple[str, Refusal]] = []
-        self._actor = Actor(
+        self.actor = Actor(
             api,  # type: ignore[arg-type]
             settings or JobSettings(),
             may_act=may_act,
@@ -103,4 +104,4 @@ class Acting:
         def wrote(action: Action, body: dict[str, Any]) -> None:
             self.wrote.append((type(action).__name__, body["metadata"]["resourceVersion"]))
 
-        asyncio.run(self._actor.act(resource(**changes), actions, wrote))
+        asyncio.run(self.actor.act(resource(**changes), actions, wrote))

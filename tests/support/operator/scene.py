@@ -17,6 +17,8 @@ from support.operator.played import PlayedJob, PlayedNode
 from support.operator.process import OperatorProcess
 
 FINALIZER = "bucketingest.dev/driver"
+POD_SECURITY = "pod-security.kubernetes.io/enforce"
+"""Label of a namespace: the standard that its pods must meet."""
 Start = Callable[..., OperatorProcess]
 STUCK = InflightReport(instant="20261121115950000", age_seconds=3600)
 
@@ -51,6 +53,10 @@ class Scene:
                 "spec": document,
             }
         )
+
+    def enforce(self, standard: str) -> None:
+        """The namespace takes pods of another Pod Security Standard."""
+        self.kube.kubectl("label", "namespace", self.namespace, f"{POD_SECURITY}={standard}", "--overwrite")
 
     def resource(self, name: str = "orders") -> Manifest:
         """The BucketIngest."""

@@ -1,4 +1,4 @@
-"""Tables that `run` must not write to are refused with the reason, before Spark is started."""
+"""Tables that `run` must not write to are refused with the reason, before there is a Spark session."""
 
 from concurrent.futures import Future
 from pathlib import Path
@@ -19,13 +19,14 @@ PROPERTIES = ".hoodie/hoodie.properties"
 
 @pytest.fixture(autouse=True)
 def spark_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that got so far would start a JVM."""
+    """A test that got so far would start Spark in the JVM."""
 
     def fail(*_: object) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("bucketingest.cli.run.check_java", lambda: None)
-    monkeypatch.setattr("bucketingest.stream.spark.session.jvm_ahead", fail)
+    monkeypatch.setattr("bucketingest.stream.spark.session.jvm_ahead", jvm_that_runs)
+    monkeypatch.setattr("bucketingest.stream.spark.session.build_session", fail)
 
 
 def jvm_that_runs(_: BucketIngest) -> Future[None]:
@@ -67,6 +68,17 @@ def test_a_table_that_does_not_fit_is_refused(
     assert first == f"error: table {table} is refused:"
     assert any(said in reason for reason in reasons)
     assert all(reason.startswith("  - ") for reason in reasons)
+
+
+def test_the_jvm_that_was_started_ahead_ends_with_a_refusal(
+    command: Command, resource_file: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended_jvm: list[bool] = []
+    monkeypatch.setattr("bucketingest.stream.spark.jvm.stop_jvm", lambda: ended_jvm.append(True))
+    with (table / PROPERTIES).open("a") as properties:
+        properties.write("hoodie.table.version=6\n")
+    assert command("run", resource_file).code == ExitCode.TABLE_REFUSED
+    assert ended_jvm
 
 
 def test_a_torn_properties_file_is_refused(command: Command, resource_file: Path, table: Path) -> None:
@@ -139,7 +151,6 @@ def test_values_of_the_sources_secret_are_in_no_message_of_the_run(
     def fail(*_: object) -> None:
         raise StorageUnavailable("the broker does not know who-we-really-are")
 
-    monkeypatch.setattr("bucketingest.stream.spark.session.jvm_ahead", jvm_that_runs)
     monkeypatch.setattr("bucketingest.stream.spark.session.build_session", fail)
     ended = command("run", "--debug", kafka_file)
     assert ended.code == ExitCode.STORAGE_UNAVAILABLE

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from bucketingest.spec.status import UpgradeStatus
 from bucketingest_operator.act import NotLeader
 from bucketingest_operator.decide.plan import (
     Action,
@@ -22,6 +23,7 @@ from bucketingest_operator.decide.plan import (
     EmitEvent,
     RemoveFinalizer,
     StartAttempt,
+    WriteStatus,
 )
 from bucketingest_operator.kube.api import AlreadyExists, ApiError, Conflict, NotFound
 from bucketingest_operator.kube.creation import CreationRefused
@@ -57,6 +59,17 @@ def test_a_status_is_written_only_if_the_resource_has_not_changed() -> None:
     assert api.bodies[0]["metadata"]["resourceVersion"] == "1"
     assert api.bodies[0]["metadata"]["uid"] == UID
     assert api.calls == ["replace bucketingests orders/status"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_definition_that_drops_what_is_known_of_a_changed_spec_is_noticed(known: bool) -> None:
+    upgrade = UpgradeStatus(attempt=1, digest="digest")
+    status = STATUS.status.model_copy(update={"upgrade": upgrade})
+    acting = Acting(RecordingApi(kept_status=status.to_document() if known else {"attempt": 1}))
+    acting.act(STATUS)
+    assert acting.actor.upgrade_kept, "nothing to keep was written"
+    acting.act(WriteStatus(status, "1"))
+    assert acting.actor.upgrade_kept is known
 
 
 def test_a_conflict_stops_everything_after_it() -> None:

@@ -79,7 +79,7 @@ def driver_pod_spec(
         "SPARK_LOCAL_DIRS": _SCRATCH[_LOCAL_DIRS],
     }
     mount_secrets(wanted, volumes, mounts, env)
-    if source_secrets(wanted):
+    if source_secrets(wanted) or any(each.persistent_volume_claim is None for each in wanted.spec.pod.volumes):
         # The operator cannot read Secrets: the driver notices a new one, and the operator starts the next attempt.
         env["BUCKETINGEST_STOP_ON_CHANGED_SECRET"] = "true"  # noqa: S105 - no password
     memory = f"{driver_pod_mib(wanted)}Mi"
@@ -97,9 +97,9 @@ def driver_pod_spec(
             "limits": {"memory": memory, **_cpu_limit(wanted)},
         },
         "volumeMounts": mounts,
-        "startupProbe": {**_probe("/healthz"), "periodSeconds": 10, "failureThreshold": 60},
+        # Ready as soon as it answers: Spark makes no executor for a second while its driver's pod is not ready.
+        "startupProbe": {**_probe("/healthz"), "periodSeconds": 1, "failureThreshold": 600},
         "livenessProbe": {**_probe("/healthz"), "periodSeconds": 30, "failureThreshold": 6},
-        "readinessProbe": {**_probe("/readyz"), "periodSeconds": 10, "failureThreshold": 3},
     }
     return {
         **_pod(names, settings),

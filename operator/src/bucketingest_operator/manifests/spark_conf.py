@@ -52,6 +52,8 @@ def spark_defaults(
         "spark.kubernetes.authenticate.executor.serviceAccountName": account,
         "spark.kubernetes.container.image": spark.image or settings.image,
         "spark.kubernetes.container.image.pullPolicy": settings.pull_policy,
+        # Executors have no claims of their own: else Spark asks for them first, without the right to.
+        "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
         # With this name Spark makes the driver's pod the only owner of each executor.
         "spark.kubernetes.driver.pod.name": driver_pod,
         # Without it Spark makes a ConfigMap, for which the driver has no right.

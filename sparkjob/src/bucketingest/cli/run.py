@@ -23,14 +23,9 @@ from bucketingest.cli.process.java import check_java
 from bucketingest.cli.process.orphans import reap_orphans
 from bucketingest.cli.process.secret_watch import SecretWatch
 from bucketingest.cli.process.signals import StoppedEarly
-from bucketingest.hudi.errors import TableNotFound
-from bucketingest.hudi.table.checks import check_table
-from bucketingest.hudi.table.table import load_table
 from bucketingest.spec.model import BucketIngest
-from bucketingest.storage import open_storage
 
 if TYPE_CHECKING:
-    from bucketingest.stream.pipeline import Pipeline
     from bucketingest.stream.report.progress import Progress
     from bucketingest.stream.running import RunningIngest
 
@@ -69,7 +64,6 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
     try:
         from py4j.protocol import Py4JError, Py4JJavaError
 
-        from bucketingest.stream import Pipeline
         from bucketingest.stream.errors import JvmFailed, QueryFailed
         from bucketingest.stream.spark.failures import essence
         from bucketingest.stream.spark.jvm import has_jvm, jvm_end, kill_jvm, stop_jvm
@@ -78,18 +72,21 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
         raise MissingDependency(
             f"the Python package {error.name} is missing; install the job's: pip install 'bucketingest[spark,cli]'"
         ) from error
-    _refuse_early(Pipeline.of(resource))
     job.kill = kill_jvm
     ends_with_us = not has_jvm()  # one that a caller in this process started is the caller's to end
     with job.shown(resource) as board:
         jvm = jvm_ahead(resource)
         try:
-            from bucketingest.stream import ingest_resource  # most of the job: a second, while the JVM starts
+            # While the JVM starts: what is refused without it, and a second of imports, most of the job.
+            _refuse_early(resource)
+            from bucketingest.stream import ingest_resource
+            from bucketingest.stream.micro_batch import warm_up
 
             with job.signals.put_off():
                 jvm.result()
                 session = build_session(resource)
                 job.signals.install()
+            warm_up(session)
             running = ingest_resource(
                 session, resource, once=job.options.once, board=board, service_jobs=job.options.service_jobs
             )
@@ -114,8 +111,15 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
     return progress
 
 
-def _refuse_early(pipeline: Pipeline) -> None:
-    """Refuse a table that the pipeline may not write before a JVM is started; opening it checks again."""
+def _refuse_early(resource: BucketIngest) -> None:
+    """Refuse a table that the pipeline may not write before Spark is started; opening it checks again."""
+    from bucketingest.hudi.errors import TableNotFound
+    from bucketingest.hudi.table.checks import check_table
+    from bucketingest.hudi.table.table import load_table
+    from bucketingest.storage import open_storage
+    from bucketingest.stream import Pipeline
+
+    pipeline = Pipeline.of(resource)
     try:
         table = load_table(open_storage(pipeline.table_url, pipeline.storage_options))
     except TableNotFound:
@@ -138,7 +142,7 @@ def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: 
     from bucketingest.stream.spark.jvm import jvm_pid
 
     stopping = False
-    secret = SecretWatch(resource.spec.source.kafka)
+    secret = SecretWatch(resource.spec)
     job.signals.watched = True
     with _display(resource) as show:
         while not running.wait(_REFRESH_SECONDS):
@@ -146,7 +150,7 @@ def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: 
             progress = running.progress()
             show(progress, "finishing the micro-batch; Ctrl-C again ends at once" if stopping else "")
             if not stopping and secret.changed():
-                log.info("stopping: the Secret of the source has changed; the next start reads it")
+                log.info("stopping: a Secret or ConfigMap of the pipeline has changed; the next start reads it")
                 signal.raise_signal(signal.SIGTERM)
             first = job.signals.first
             if not stopping and (first is not None or (stop_when is not None and stop_when(progress))):

@@ -4,11 +4,16 @@ tasks.
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Final
 
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from bucketingest.decode.sql.nodes import RowsInDoubt
@@ -21,6 +26,11 @@ from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.dead_letter_writer import write_dead_letters
 from bucketingest.write.rows.shuffle import SHUFFLE_DDL, SHUFFLE_ORDER, pack
 from bucketingest.write.rows.write_status import STATUS_DDL, WriteStatus, statuses_from_arrow
+
+log = logging.getLogger(__name__)
+
+WARM_UP: Final = "warm-up"
+"""Group of the jobs that start Python workers."""
 
 
 class LeftToSpark(Exception):
@@ -50,6 +60,33 @@ def write_refused(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder) -> 
     """Stage the messages that are no rows as dead letters and return what was written."""
     columns = rows.select("topic", "partition", "offset", "timestamp", "key", VALUE)
     return _collect(map_in_arrow(columns, _write_refused(plan, decoder), STATUS_DDL))
+
+
+def warm_up(session: SparkSession) -> threading.Thread:
+    """Run a micro-batch without rows in a thread, as soon as there is an executor: it starts the Python workers, which
+    import for a second, and loads the JVMs' classes, while the driver still looks at source and table.
+
+    It writes nothing, and whatever ends it is not an error: the first micro-batch would meet it too.
+    """
+    thread = threading.Thread(target=_warm_up, args=(session,), name="warm-up", daemon=True)
+    thread.start()
+    return thread
+
+
+def _warm_up(session: SparkSession) -> None:
+    try:
+        session.sparkContext.setJobGroup(WARM_UP, "starts Python workers")
+        slots = session.sparkContext.defaultParallelism
+        packed = map_in_arrow(session.range(0, slots, 1, slots), _nothing, SHUFFLE_DDL)
+        shuffled = packed.repartitionById(slots, F.col("route")).sortWithinPartitions(*SHUFFLE_ORDER)
+        map_in_arrow(shuffled, _nothing, STATUS_DDL).toArrow()
+    except Exception as error:  # noqa: BLE001 - see above
+        log.debug("no warm-up", extra={"reason": str(error)})
+
+
+def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield from ()
 
 
 def _pack_messages(plan: WritePlan, decoder: MessageDecoder) -> Stage:

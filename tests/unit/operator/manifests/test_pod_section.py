@@ -175,3 +175,11 @@ def test_the_registrys_secret_is_a_folder_of_the_driver_alone() -> None:
     for role in ("executor", "rollback", "compaction"):
         assert "registry-secret" not in str(made[role]["spec"])
     assert "registry-secret" not in str(pods(KAFKA)["driver"]["spec"])
+
+
+def test_a_driver_watches_what_it_mounts_of_secrets_and_config_maps() -> None:
+    claim = {"name": "tables", "mountPath": "/mnt/tables", "persistentVolumeClaim": "tables"}
+    for volumes, watches in (([], False), ([claim], False), (POD["volumes"], True)):
+        (container,) = pods({"pod": {"volumes": volumes}})["driver"]["spec"]["containers"]
+        names = [each["name"] for each in container["env"]]
+        assert ("BUCKETINGEST_STOP_ON_CHANGED_SECRET" in names) is watches, volumes

@@ -21,6 +21,14 @@ from support.operator.made_objects import KAFKA, WORK, attempt_objects, manifest
 from support.operator.observations import NOW, UID, bucket_ingest, input_of
 
 
+def test_a_driver_is_ready_as_soon_as_it_answers() -> None:
+    """Spark makes executors only then, or a second later; Ready as long as input is ingested is the resource's word."""
+    (container,) = pod_specs()["driver"]["containers"]
+    assert "readinessProbe" not in container
+    assert container["startupProbe"]["periodSeconds"] == 1
+    assert container["startupProbe"]["failureThreshold"] == 600
+
+
 def test_the_job_reads_back_the_resource_it_was_made_for() -> None:
     made = manifests(KAFKA)
     text = made.config_map(3, input_of(made.wanted))["data"]["bucketingest.yaml"]

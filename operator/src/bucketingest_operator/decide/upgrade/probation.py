@@ -47,7 +47,7 @@ def _note_commit(work: Pass) -> None:
     """An attempt that has committed has proven its spec, also if it is being stopped because it had not."""
     current, given, before = work.draft.current, work.attempt_input(), work.draft.upgrade
     seen = newest(work.seen)
-    if current is None or seen is None or current.number != seen.number:
+    if not work.seen.upgrade_kept or current is None or seen is None or current.number != seen.number:
         return
     if given is None or not has_committed(work.seen):
         return

@@ -40,6 +40,16 @@ def test_without_the_field_a_spec_starts_at_once() -> None:
     assert stops(reconcile(changed(bucket_ingest({"transform": {"sql": "SELECT value FROM source"}}))))
 
 
+def test_with_a_definition_that_drops_the_status_a_spec_starts_at_once_and_is_not_on_trial() -> None:
+    seen = replace(edited(), upgrade_kept=False)
+    seen = replace(
+        seen, resource=replace(seen.resource, status=seen.resource.status.model_copy(update={"upgrade": None}))
+    )
+    plan = reconcile(seen)
+    assert stops(plan)
+    assert plan.status.upgrade is None
+
+
 def test_a_spec_that_no_annotation_holds_starts_at_once() -> None:
     columns = f"value STRING COMMENT '{'x' * SPEC_MAX}'"
     kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"]}
