@@ -17,13 +17,18 @@ from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.services.compaction.records import End
 from bucketingest.storage import Storage
-from bucketingest.storage.interface import Level, ObjectInfo
 from bucketingest.write.covered_table import CoveredTable
-from support.storage.passing_storage import PassingStorage
 from support.tables.instants.abandoned import Killed, die, open_instant
 from support.tables.other_writers import replace_file_groups
 from support.tables.services.compactions import compact, execute, finish, started
-from support.tables.state.tables import THEIRS, amounts, groups_of_keys, insert_by_another, state_table
+from support.tables.state.tables import (
+    THEIRS,
+    ForgetfulStorage,
+    amounts,
+    groups_of_keys,
+    insert_by_another,
+    state_table,
+)
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import WITH_DELETES, row
 
@@ -110,17 +115,6 @@ def test_a_key_that_comes_again_while_a_compaction_forgets_it_stays_in_its_group
     attempt.run(offsets(4, 5), [row("a", amount=4, at=4)])
     assert len(groups_of_keys(table)["a"]) == 1
     assert amounts(table)["a"] == 4
-
-
-class ForgetfulStorage(PassingStorage):
-    """Lists no file of one file group."""
-
-    def list_level(self, prefix: str = "") -> Level:
-        level = super().list_level(prefix)
-        return Level(level.directories, [each for each in level.objects if THEIRS not in each.path])
-
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        return (each for each in super().list(prefix) if THEIRS not in each.path)
 
 
 def test_files_that_a_listing_leaves_out_are_found_by_their_commit(table: TestTable) -> None:

@@ -8,16 +8,17 @@ import pathlib
 import tempfile
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
 from bucketingest.hudi.table.file_view import FileView
-from bucketingest.hudi.table.table import InsertMode
+from bucketingest.hudi.table.table import InsertMode, StateRules
 from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.write import lazy_loading
 from bucketingest.write.covered_table import CoveredTable
 from bucketingest.write.errors import InstantAborted, PositionLost
 from bucketingest.write.lazy_loading import LazyLoading
-from support.tables.state.tables import amounts, check, groups_of_keys, insert_by_another, state_table
+from support.tables.state.tables import ForgetfulStorage, amounts, check, groups_of_keys, insert_by_another, state_table
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 
@@ -174,3 +175,16 @@ def test_tasks_errors_reach_the_driver_as_text() -> None:
     error = PartitionsNotLoaded(["a=[1]", 'b"\n'])
     assert PartitionsNotLoaded.of_text(str(error)).partition_paths == ("a=[1]", 'b"\n')
     assert "\n" not in str(error)
+
+
+def test_files_that_a_listing_leaves_out_are_found_by_their_commit(table: TestTable) -> None:
+    insert_by_another(table, [row("k", region="eu", at=1)], region="eu")
+    insert_by_another(table, [row("x", region="us", at=1)], region="us", file_id=FILE_IDS[0])
+    covered = CoveredTable(ForgetfulStorage(table.storage), StateRules(report_duplicates=False))
+    covered.fold_in(table.timeline(), ())
+    covered.loading.want(["eu"], everything=False)
+    covered.fold_in(table.timeline(), ())
+    known = covered.index.look_up("eu")
+    assert known is not None
+    assert known.find(covered.index.store.hasher.hash(pa.array(["k"])))[0] >= 0
+    assert covered.loading.unloaded == {"ap", "sa"}

@@ -43,6 +43,8 @@ _PROFILED: Final = 3
 """Commits whose inserts say how many new keys to expect."""
 _CLEAR: Final = frozenset({DELTA_COMMIT, COMMIT, REPLACE_COMMIT})
 """Actions whose completed files name every file group that they changed."""
+_READ_AGAIN: Final = 100
+"""The newest commits, which name files that a listing may leave out."""
 _SWEPT_EVERY: Final = 64
 """Manifests between two sweeps of the state's old objects."""
 
@@ -95,8 +97,10 @@ class CoveredTable:
         completed = {instant.file_name: instant for instant in timeline.completed_commits}
         if self.folded is not None and self.folded == completed.keys() and not self.loading.wanted:
             return
-        # Of partitions that are loaded only now, older commits name files, too, that a listing leaves out.
-        known = self.folded if self.folded is not None and not self.loading.wanted else frozenset()
+        known = self.folded or frozenset()
+        if self.loading.wanted:  # of these partitions, too, a listing may leave out the newest files
+            by_completion = sorted(completed.values(), key=lambda each: each.completion_time or "")
+            known -= {each.file_name for each in by_completion[-_READ_AGAIN:]}
         metadata = {name: self._metadata(each) for name, each in completed.items() if name not in known}
         new = [completed[name] for name in metadata if self.folded is None or name not in self.folded]
         of_new = [metadata[each.file_name] for each in new]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +21,8 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.index.state.key_columns import keys_of_rows
+from bucketingest.storage.interface import Level, ObjectInfo
+from support.storage.passing_storage import PassingStorage
 from support.tables.other_writers import next_time
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import Rows, TestTable
@@ -28,6 +30,17 @@ from support.tables.write_plans import SCHEMA, definition, row
 
 THEIRS = "7a6b5c4d-0000-4000-8000-000000000001-0"
 """A file group of the other writer."""
+
+
+class ForgetfulStorage(PassingStorage):
+    """Lists no file of `THEIRS`."""
+
+    def list_level(self, prefix: str = "") -> Level:
+        level = super().list_level(prefix)
+        return Level(level.directories, [each for each in level.objects if THEIRS not in each.path])
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return (each for each in super().list(prefix) if THEIRS not in each.path)
 
 
 def state_table(*, report_duplicates: bool = False, inserts: InsertMode = "base") -> TestTable:

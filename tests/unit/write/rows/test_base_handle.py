@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bucketingest.hudi.base.base_file import BaseFileWriter
 from bucketingest.hudi.base.bloom_filter import FOOTER_KEY
 from bucketingest.hudi.naming import join
 from bucketingest.index.assignment.open_groups import InsertRules
@@ -20,6 +22,7 @@ from bucketingest.index.assignment.profile import WriteProfile
 from bucketingest.storage import open_storage
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows import base_handle, shuffle
 from bucketingest.write.rows.write_status import WriteStatus
 from support.tables.write_plans import INSTANT, WITH_DELETES, row, write, write_plan
 
@@ -54,6 +57,27 @@ def test_a_key_is_there_once_with_its_winner(memory: int, tmp_path: Path) -> Non
     assert len(found) == 3
     (status,) = statuses
     assert (status.rows_received, status.upserts, status.superseded, status.blocks) == (150, 3, 147, 1)
+
+
+@pytest.mark.parametrize(("batch_bytes", "writes"), [(1, 40), (10**9, 1)])
+def test_small_messages_are_written_together_in_their_order(
+    batch_bytes: int, writes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shuffle, "MESSAGE_BYTES", 1)
+    monkeypatch.setattr(base_handle, "_BATCH_BYTES", batch_bytes)
+    calls: list[int] = []
+
+    class Counted(BaseFileWriter):
+        def write(self, rows: pa.Table) -> None:
+            calls.append(rows.num_rows)
+            super().write(rows)
+
+    monkeypatch.setattr(base_handle, "BaseFileWriter", Counted)
+    given = plan()
+    found = written(write([upsert(f"k{number}", 1) for number in range(40)], given), given)
+    assert [each["id"] for each in found] == [f"k{number}" for number in range(40)]
+    assert [each["_hoodie_commit_seqno"].rpartition("_")[2] for each in found] == [str(row) for row in range(40)]
+    assert (len(calls), sum(calls)) == (writes, 40)
 
 
 def test_a_delete_that_wins_is_dropped_and_counted() -> None:

@@ -27,6 +27,9 @@ _ROW_GROUP_ROWS: Final = 1 << 20
 _ROW_GROUP_SHARE: Final = 1 / 8
 """Share of the task's budget that the rows of a row group take before they are encoded."""
 
+_BATCH_BYTES: Final = 4 * 1024**2
+"""Of rows that are copied and written at a time."""
+
 
 class BaseHandle:
     """Collects the rows of a new file group. Not shared between threads.
@@ -155,6 +158,19 @@ class BaseHandle:
         return self._plan.rules.record_key.columns(rows).record_key
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows in arrival order, many at a time: messages are so small that each would cost more than its rows."""
+        pending: list[pa.RecordBatch] = []
+        pending_bytes = 0
+        for message in self._messages():
+            pending.append(message)
+            pending_bytes += message.nbytes
+            if pending_bytes >= _BATCH_BYTES:
+                yield pa.concat_batches(pending)
+                pending, pending_bytes = [], 0
+        if pending:
+            yield pa.concat_batches(pending)
+
+    def _messages(self) -> Iterator[pa.RecordBatch]:
         for path in self._spilled:
             with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
                 for number in range(reader.num_record_batches):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.index.errors import StateDamaged
+from bucketingest.index.state.runs import local_runs
 from bucketingest.index.state.runs.local_runs import LocalRuns
 from support.tables.state.runs import TABLE_ID, make_run
 
@@ -78,6 +79,18 @@ def test_a_run_that_is_damaged_where_it_is_fetched_is_told_and_not_kept(
     with pytest.raises(StateDamaged, match="this has 5"):
         new_process().get(digest, stored.fetch)
     assert [path.name for path in (tmp_path / "local").iterdir()] == [f"{digest}.lock"]
+
+
+def test_runs_that_the_plan_does_not_name_take_no_more_than_those_that_it_names(
+    stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_runs, "_SPARE_BYTES", 0)
+    digests = [stored.make(key) for key in "abcd"]
+    runs = LocalRuns(tmp_path / "local", TABLE_ID, bytes_max=10**9)
+    for age, digest in enumerate(digests):
+        runs.get(digest, stored.fetch)
+        os.utime(tmp_path / "local" / digest, (age, age))
+    assert runs.keep_only(frozenset(digests[:1])) == digests[1:3]
 
 
 def test_runs_that_were_not_used_for_long_are_deleted_when_there_are_too_many_bytes(

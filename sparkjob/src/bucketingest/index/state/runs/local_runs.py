@@ -19,6 +19,8 @@ from bucketingest.index.state.runs.run_file import Run
 log = logging.getLogger(__name__)
 
 _LEFT_OVER_SECONDS: Final = 3600.0
+_SPARE_BYTES: Final = 4 * 1024**3
+"""Of runs that the plan does not name: as many bytes as it names stay, or this. Another plan may need them again."""
 
 
 def local_folder(table_id: bytes) -> pathlib.Path:
@@ -67,8 +69,10 @@ class LocalRuns:
                 files.append((path.name in keep, status.st_mtime_ns, status.st_size, path))
         self._remove_left_overs()
         total, gone = sum(size for _, _, size, _ in files), []
+        named = sum(size for kept, _, size, _ in files if kept)
+        most = min(self.bytes_max, named + max(named, _SPARE_BYTES))
         for kept, _, size, path in sorted(files):
-            if total <= self.bytes_max or kept:
+            if total <= most or kept:
                 break
             path.unlink(missing_ok=True)
             path.with_suffix(".lock").unlink(missing_ok=True)
