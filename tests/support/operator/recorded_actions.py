@@ -42,8 +42,8 @@ EVENT = EmitEvent("Normal", "AttemptStarting", "Starting attempt 1.", "1")
 class RecordingApi:
     """Records its calls, and fails as a test says: by the verb and the kind, always or the first times."""
 
-    def __init__(self, kept_status: dict[str, Any] | None = None, **failures: ApiError | list[ApiError]) -> None:
-        self.kept_status = kept_status
+    def __init__(self, **failures: ApiError | list[ApiError]) -> None:
+        self.kept_status: dict[str, Any] | None = None
         self.calls: list[str] = []
         self.bodies: list[Any] = []
         self.failures = failures

@@ -65,7 +65,9 @@ def test_a_status_is_written_only_if_the_resource_has_not_changed() -> None:
 def test_a_definition_that_drops_what_is_known_of_a_changed_spec_is_noticed(known: bool) -> None:
     upgrade = UpgradeStatus(attempt=1, digest="digest")
     status = STATUS.status.model_copy(update={"upgrade": upgrade})
-    acting = Acting(RecordingApi(kept_status=status.to_document() if known else {"attempt": 1}))
+    api = RecordingApi()
+    api.kept_status = status.to_document() if known else {"attempt": 1}
+    acting = Acting(api)
     acting.act(STATUS)
     assert acting.actor.upgrade_kept, "nothing to keep was written"
     acting.act(WriteStatus(status, "1"))
