@@ -109,11 +109,12 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# SEEDS: how many schedules, from FIRST on; SEED: only this one, with all its steps; STATE: tables with a state.
+# SEEDS: how many schedules, from FIRST on; SEED: only this one, with all its steps; STATE: tables with a state;
+# GLOBAL: with keys that are in one partition only.
 .PHONY: simulate
 simulate: $(READY) ## simulate crashes, zombies, faulty storage, other writers: no row lost or doubled (SEEDS=10000, SEED=123)
 	PYTHONHASHSEED=0 PYTHONPATH=tests $(BIN)/python -m support.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) \
-	  $(if $(FIRST),--first $(FIRST)) $(if $(STATE),--state)
+	  $(if $(FIRST),--first $(FIRST)) $(if $(STATE),--state) $(if $(GLOBAL),--global)
 
 # KILLS: how many faults; SEED repeats those of a run; SOAK_ARGS: see `python -m soak --help`.
 .PHONY: soak

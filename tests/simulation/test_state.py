@@ -1,4 +1,5 @@
-"""Schedules with an index with a state: no key has two file groups. `make simulate STATE=1` runs many more."""
+"""Schedules with an index with a state: no key has two file groups. `make simulate STATE=1` or
+`GLOBAL=1` runs many more."""
 
 from __future__ import annotations
 
@@ -24,6 +25,14 @@ def found(*signs: str) -> bool:
 @pytest.mark.parametrize("first", range(0, 40, AT_ONCE))
 def test_no_schedule_loses_doubles_or_misplaces_a_key(first: int) -> None:
     verdicts = [run_quietly(seed, state=True) for seed in range(first, first + AT_ONCE)]
+    wrong = [verdict.report for verdict in verdicts if verdict.violations]
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("first", range(0, 20, AT_ONCE))
+def test_where_a_key_is_in_one_partition_only_nothing_is_lost_or_doubled(first: int) -> None:
+    """Keys do not move here: all else happens to the table whose state has it as one partition."""
+    verdicts = [run_quietly(seed, state=True, is_global=True) for seed in range(first, first + AT_ONCE)]
     wrong = [verdict.report for verdict in verdicts if verdict.violations]
     assert not wrong, "\n\n".join(wrong)
 

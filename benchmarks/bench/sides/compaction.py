@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 from bench.sides.process_tree import peak_rss_bytes
 from bench.sides.protocol import Answer, serve, stay_on_core
 from bucketingest.hudi.errors import InvalidTable
+from bucketingest.hudi.merge.merge_rules import MergeRules, merge_rules
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.commit import compaction_commit
 from bucketingest.services.merge.merge_group import compact_group
-from bucketingest.services.merge.merge_rules import MergeRules, merge_rules
 from bucketingest.services.merge.slice_merge import SliceInput, merge_slice
 from bucketingest.storage import open_storage
 from bucketingest.write.open_table import stored_schema

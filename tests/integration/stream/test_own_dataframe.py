@@ -95,6 +95,20 @@ def test_with_an_index_with_a_state_a_row_of_a_partition_that_is_not_loaded_make
     assert len(list(lake.table.glob("*/*.parquet"))) == 3
 
 
+def test_a_key_moves_to_the_partition_of_its_newest_row(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    folder = tmp_path / "places"
+    folder.mkdir()
+    files = {"a": [(1, "x", 1), (2, "x", 1)], "b": [(1, "y", 2), (2, "y", 0), (3, "x", 1), (3, "y", 2)]}
+    for name, rows in files.items():
+        lines = (json.dumps(dict(zip(("n", "place", "at"), row, strict=True))) + "\n" for row in rows)
+        (folder / f"{name}.json").write_text("".join(lines))
+    definition = TableDefinition("places", ("n",), ("place",), "at", state=StateRules(is_global=True))
+    stream = spark.readStream.schema("n BIGINT, place STRING, at BIGINT").option("maxFilesPerTrigger", 1)
+    finish(ingest(stream.json(str(folder)), replace(pipeline(lake), definition=definition), once=True))
+
+    assert sorted((row["n"], row["place"]) for row in lake.rows().to_pylist()) == [(1, "y"), (2, "x"), (3, "y")]
+
+
 def test_a_stop_is_obeyed_between_micro_batches_and_the_next_run_continues(spark: SparkSession, lake: Lake) -> None:
     resource = lake.resource(
         {"rate": {"rowsPerSecond": 200, "keys": 50}},

@@ -24,12 +24,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, help="only this one, with all its steps")
     parser.add_argument("--workers", type=int, default=2, help="processes that run schedules at the same time")
     parser.add_argument("--state", action="store_true", help="tables have an index with a state, not with buckets")
+    parser.add_argument(
+        "--global", action="store_true", dest="is_global", help="the same, and a key is in one partition only"
+    )
     options = parser.parse_args(arguments)
+    kind = {"state": options.state or options.is_global, "is_global": options.is_global}
     if options.seed is not None:
-        verdict = run_quietly(options.seed, _ALL_STEPS, state=options.state)
+        verdict = run_quietly(options.seed, _ALL_STEPS, **kind)
         print(verdict.report)
         return bool(verdict.violations)
-    return summarise(run_all(range(options.first, options.first + options.seeds), options.workers, state=options.state))
+    return summarise(run_all(range(options.first, options.first + options.seeds), options.workers, **kind))
 
 
 def summarise(verdicts: Iterable[Verdict]) -> int:

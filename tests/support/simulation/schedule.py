@@ -18,7 +18,7 @@ from support.simulation.job.tasks import Routes, installed
 from support.simulation.judge.reader import read
 from support.simulation.judge.table_checks import Ended, check_end, check_moment
 from support.simulation.judge.watch import TableWatch
-from support.simulation.source import DEFINITION, STATE_DEFINITIONS, draw_rows
+from support.simulation.source import DEFINITION, GLOBAL_DEFINITION, STATE_DEFINITIONS, draw_rows
 from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
 from support.simulation.verdict import COUNTED, Verdict
@@ -48,20 +48,20 @@ _KINDS: Final = {
 }  # fmt: skip
 
 
-def run_schedule(seed: int, *, steps_shown: int = 60, state: bool = False) -> Verdict:
+def run_schedule(seed: int, *, steps_shown: int = 60, state: bool = False, is_global: bool = False) -> Verdict:
     """Run the schedule of a seed in this process and judge it."""
-    return Schedule(seed, state=state).run(steps_shown)
+    return Schedule(seed, state=state, is_global=is_global).run(steps_shown)
 
 
 class Schedule:
     """Processes of the pipeline run, other writers visit, until the input is in the table; then it is judged."""
 
-    def __init__(self, seed: int, *, state: bool = False) -> None:
+    def __init__(self, seed: int, *, state: bool = False, is_global: bool = False) -> None:
         """`state`: the table has an index with a state. Then the deletion of a key that the table does not have is
         forgotten, as by a compaction.
         """
         self.seed = seed
-        self._state = state
+        self._state, self._is_global = state, is_global
         rng = random.Random(seed)
         self._features = features = with_services(draw_features(rng), seed)
         self._kind = rng.choice(list(_KINDS))
@@ -73,17 +73,18 @@ class Schedule:
         self._world.aims_left = features.service_faults
         self._world.on_turn = Releases(seed).turn
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
-        definition = STATE_DEFINITIONS[seed % 2] if state else DEFINITION
+        definition = GLOBAL_DEFINITION if is_global else STATE_DEFINITIONS[seed % 2] if state else DEFINITION
         self._around = Surroundings(self._world, self._table, letters, rows, definition)
         self._routes = Routes()
         # Of few rows, two queries send none to the same file group: then no file shows that they differ.
         self._batch_rows = rng.choice(((1, 4), (3, 6), (4, 9)) if features.is_fixed else ((1, 2), (1, 3), (3, 6)))
         self._spec = JobSpec(
-            transform=Transform("time" if features.sql_uses_time else "key"),
+            transform=Transform("time" if features.sql_uses_time and not is_global else "key"),
             log_block="avro" if rng.random() < 0.25 else "parquet",
             memory_bytes=SCARCE if rng.random() < 0.05 else AMPLE,
         )
-        self._edits = list(features.edits)
+        # The judge knows places, not what moves: here keys stay, and all else happens to them.
+        self._edits = [edit for edit in features.edits if not (is_global and edit == "sql")]
         self._kills = features.kills
         self._map_tasks, self._write_tasks = rng.choice((1, 1, 2)), rng.choice((1, 2))
         self._twins = rng.choice((0.0, 0.1, 0.4))
@@ -125,7 +126,9 @@ class Schedule:
             finally:
                 world.end()
         steps = [f"{step:6} {actor:28} {what:14} {detail}" for step, actor, what, detail in world.log]
-        return Verdict(self.seed, self._kind, world.violations, steps[-steps_shown:], self._counts(), self._state)
+        return Verdict(
+            self.seed, self._kind, world.violations, steps[-steps_shown:], self._counts(), self._state, self._is_global
+        )
 
     def _counts(self) -> Counter[str]:
         instants = read(self._table.contents).instants

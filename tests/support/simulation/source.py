@@ -28,6 +28,8 @@ STATE_DEFINITIONS: Final = tuple(
 """The same table with an index with a state, new keys in base files and in log files: a few rows already need several
 file groups.
 """
+GLOBAL_DEFINITION: Final = replace(DEFINITION, state=StateRules(target_bytes=4096, is_global=True))
+"""The same where a key is in one partition only."""
 
 
 def draw_rows(rng: random.Random, count: int, *, growing: bool = False) -> list[Row]:

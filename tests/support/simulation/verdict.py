@@ -56,16 +56,19 @@ class Verdict:
     """How often each event happened."""
     state: bool = False
     """Whether the table had an index with a state."""
+    is_global: bool = False
+    """Whether a key was in one partition only."""
 
     @property
     def report(self) -> str:
         """For a person: what is wrong, the steps before it, how to reproduce it."""
+        kind = " GLOBAL=1" if self.is_global else " STATE=1" if self.state else ""
         return "\n".join(
             [
                 f"seed {self.seed} ({self.kind}): {len(self.violations)} violations",
                 *(f"  ! {violation}" for violation in self.violations[:12]),
                 "last steps:",
                 *(f"  {step}" for step in self.steps),
-                f"again: make simulate SEED={self.seed}{' STATE=1' if self.state else ''}",
+                f"again: make simulate SEED={self.seed}{kind}",
             ]
         )

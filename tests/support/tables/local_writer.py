@@ -29,6 +29,7 @@ from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
+from support.tables.write_plans import owned
 
 PIPELINE = "test"
 
@@ -118,6 +119,8 @@ class LocalWriter:
 def run_tasks(rows: pa.Table, plan: WritePlan, *, map_tasks: int = 2, batch_rows: int = 10_000) -> list[WriteStatus]:
     """All tasks of a micro-batch, one after the other; what the write tasks report. Columns of the rows: the plan's."""
     packed = pa.Table.from_batches(_packed(rows, plan, map_tasks, batch_rows), SHUFFLE_SCHEMA)
+    if plan.is_global:
+        packed = owned(packed, plan)
     statuses: list[WriteStatus] = []
     for task in range(plan.tasks):
         share = packed.filter(pc.field("route") == task).sort_by([(name, "ascending") for name in SHUFFLE_ORDER])

@@ -19,6 +19,7 @@ from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.row_rules import row_rules
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.storage import Storage, open_storage
+from bucketingest.write.moving.key_owner import own_keys
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.bucket_writer import BucketWriter
 from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
@@ -87,12 +88,20 @@ def share_of(task: int, sent: pa.Table) -> list[pa.RecordBatch]:
     return share.sort_by([(name, "ascending") for name in SHUFFLE_ORDER]).to_batches()
 
 
+def owned(sent: pa.Table, plan: WritePlan) -> pa.Table:
+    """What the owners of keys send into the second shuffle, in a table in which a key is in one partition only."""
+    again = [each for task in range(plan.tasks) for each in own_keys(share_of(task, sent), plan, task)]
+    return pa.Table.from_batches(again, SHUFFLE_SCHEMA)
+
+
 def write(
     rows: Sequence[dict[str, Any]] | Sequence[pa.RecordBatch], plan: WritePlan, storage: Storage | None = None
 ) -> list[WriteStatus]:
     """Pack rows (or batches) in one map task and run every write task; all their statuses."""
     batches = [given if isinstance(given, pa.RecordBatch) else batch([given], plan.schema) for given in rows]
     sent = packed([batches], plan)
+    if plan.is_global:
+        sent = owned(sent, plan)
     statuses: list[WriteStatus] = []
     for task in range(plan.tasks):
         with BucketWriter(plan, storage or open_storage(plan.table_url), task=task) as writer:

@@ -62,7 +62,7 @@ def test_an_unknown_field_is_reported_with_the_nearest_name() -> None:
     assert messages(RIGHT + "    index: {bucket: 4}\n    ordering_field: x\n  restart: {foo: 1}\n") == [
         (
             "demo.yaml:9: spec.table.index.bucket: is not a known field (did you mean buckets?); allowed: type, "
-            "buckets, partitionBuckets, hashFields, hash, targetFileSize, inserts or onDuplicateKeys"
+            "buckets, partitionBuckets, hashFields, hash, targetFileSize, inserts, global or onDuplicateKeys"
         ),
         (
             "demo.yaml:10: spec.table.ordering_field: is not a known field (did you mean orderingField?); allowed: "

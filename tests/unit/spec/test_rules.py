@@ -38,6 +38,20 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="rules without partitions",
         ),
         pytest.param(
+            {"spec.table.partitionBy": None, "spec.table.index": {"type": "state", "global": True}},
+            "spec.table.index.global: is for a table with table.partitionBy only: without partitions no key moves",
+            id="global keys without partitions",
+        ),
+        pytest.param(
+            {
+                "spec.table.partitionBy": ["day"],
+                "spec.table.index": {"type": "state", "global": True, "inserts": "log"},
+            },
+            "spec.table.index.global: is for table.index.inserts base only: a moved key gets a base file in its new "
+            "partition",
+            id="global keys in log files",
+        ),
+        pytest.param(
             {"spec.source": {}, "spec.format": None},
             "spec.source: has none; allowed: exactly one of kafka, files, rate",
             id="no source",

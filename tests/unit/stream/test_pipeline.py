@@ -104,6 +104,9 @@ def test_with_a_state_each_micro_batch_is_an_instant_and_takes_the_commit_interv
     assert pipeline.definition.state == StateRules(64 * 1024**2, report_duplicates=True)
     assert (pipeline.trigger, pipeline.commit_interval) == (timedelta(seconds=40), None)
     assert Pipeline.of(resource()).definition.state is None
+    index = {"type": "state", "global": True}
+    table = {"index": index, "partitionBy": ["value"]}
+    assert Pipeline.of(resource(table=table)).definition.state == StateRules(is_global=True)
 
 
 def test_with_new_keys_in_log_files_an_instant_takes_the_micro_batches_of_the_commit_interval() -> None:

@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.exit_codes import ExitCode
+from bucketingest.index.whole_table.identity import WHOLE_TABLE
 
 
 class BucketIndexError(BucketIngestError):
@@ -114,9 +115,14 @@ class DuplicateKeys(BucketIndexError):
         self.count = count
         self.sample = tuple(sample)
         shown = "; ".join(f"{key!r} in {older} and {newer}" for key, older, newer in self.sample)
+        why = "Hudi's BLOOM and SIMPLE indexes do not see keys that are in log files only"
+        where = f"partition {partition_path!r}"
+        if partition_path == WHOLE_TABLE:
+            why = "beside table.index.global Hudi's writers need hoodie.index.type GLOBAL_SIMPLE or GLOBAL_BLOOM"
+            where = "the table"
         super().__init__(
-            f"partition {partition_path!r} has {count} record keys in two file groups each, for example {shown}. "
-            "Another writer made them: Hudi's BLOOM and SIMPLE indexes do not see keys that are in log files only. "
+            f"{where} has {count} record keys in two file groups each, for example {shown}. "
+            f"Another writer made them: {why}. "
             "Remove the duplicates (for example with Hudi's repair_deduplicate), or set "
             "spec.table.index.onDuplicateKeys: report, which writes to the newer file group"
         )

@@ -19,7 +19,9 @@ from bucketingest.index.bucket_hash import BucketHash
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.partition_path import PartitionPaths
 from bucketingest.index.record_key import KeyColumns
+from bucketingest.index.state.runs.look_up import UNKNOWN
 from bucketingest.index.task_routing import PartitionNumbers, route
+from bucketingest.index.whole_table.key_places import KeyPlaces
 
 Rows = npt.NDArray[np.int64]
 
@@ -28,6 +30,10 @@ INSERTS: Final = 1
 """Instead of a bucket, with a state: whether the rows are the first ones of a new base file. If new keys go into log
 files, all rows are `UPDATES`: those of new and of known keys of a file group are in one file.
 """
+
+
+_PARTS_PER_TASK: Final = 4
+"""Parts of the new keys: the more, the less memory takes one."""
 
 
 class Place(NamedTuple):
@@ -171,3 +177,41 @@ class _InGroups:
             Place(self.placing.task_of(path, file_id, bucket), path, bucket, file_id)
             for (path, file_id), bucket in zip(groups, buckets, strict=True)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerPlacing:
+    """Where a row goes first, in a table in which a key is in one partition only: to the task that gets all rows of its
+    key. These are rows of keys that a file group has, or of a part of the new keys.
+    """
+
+    known: KeyPlaces
+    tasks: int
+
+    def place(self, keys: KeyColumns, partitions: PartitionPaths, kept: Rows | None) -> Placed:  # noqa: ARG002
+        """Place the rows of a chunk."""
+        found, hashed = self.known.find(keys.record_key if kept is None else keys.record_key.take(pa.array(kept)))
+        parts = (hashed.hashes >> np.uint64(40)).astype(np.int64) % (self.tasks * _PARTS_PER_TASK)
+        return _WithOwners(self, np.where(found == UNKNOWN, len(self.known.groups) + parts, found))
+
+
+@dataclass(frozen=True, slots=True)
+class _WithOwners:
+    placing: OwnerPlacing
+    groups: Rows
+
+    @property
+    def new(self) -> None:
+        return None
+
+    def places(self, firsts: Rows) -> list[Place]:
+        groups, tasks = self.placing.known.groups, self.placing.tasks
+        places = []
+        for number in self.groups[firsts].tolist():
+            if number < len(groups):
+                path, file_id = groups[number]
+                places.append(Place(zlib.crc32(file_id.encode()) % tasks, path, UPDATES, file_id))
+            else:
+                part = number - len(groups)
+                places.append(Place(part % tasks, "", INSERTS, f"{part:08d}"))
+        return places

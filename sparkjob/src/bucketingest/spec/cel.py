@@ -168,6 +168,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "index.partitionBuckets is for a table with partitionBy only",
             ".index.partitionBuckets",
         ),
+        CelRule(
+            "!has(self.index.global) || !self.index.global || self.partitionBy.size() > 0",
+            "index.global is for a table with partitionBy only",
+            ".index.global",
+        ),
     ),
     "table.index": (
         *(
@@ -176,7 +181,12 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
         ),
         *(
             CelRule(f"self.type == 'state' || !has(self.{name})", f"{name} is for type state only", f".{name}")
-            for name in ("targetFileSize", "inserts", "onDuplicateKeys")
+            for name in ("targetFileSize", "inserts", "global", "onDuplicateKeys")
+        ),
+        CelRule(
+            "!has(self.global) || !self.global || !has(self.inserts) || self.inserts == 'base'",
+            "global is for inserts base only",
+            ".global",
         ),
         CelRule(
             f"self.type == 'bucket' || (self.buckets == {DEFAULT_BUCKETS} && self.hash == 'hudi')",

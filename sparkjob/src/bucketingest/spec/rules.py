@@ -129,7 +129,7 @@ def _partition_buckets(view: View) -> Iterator[Broken]:
 
 _FIELDS_OF_INDEX: Final[Mapping[str, Mapping[str, Any]]] = {
     "bucket": {"buckets": DEFAULT_BUCKETS, "partitionBuckets": None, "hashFields": None, "hash": "hudi"},
-    "state": {"targetFileSize": None, "inserts": None, "onDuplicateKeys": None},
+    "state": {"targetFileSize": None, "inserts": None, "global": None, "onDuplicateKeys": None},
 }
 """The fields that one type of index has, with their defaults."""
 
@@ -140,6 +140,15 @@ def _index_fields(view: View) -> Iterator[Broken]:
         for name, default in fields.items():
             if kind != chosen and view.value(f"table.index.{name}") not in (None, default):
                 yield Broken(("table", "index", name), f"is for table.index.type {kind} only, and the type is {chosen}")
+
+
+def _global(view: View) -> Iterator[Broken]:
+    where = ("table", "index", "global")
+    chosen = view.value("table.index.global") is True and view.text("table.index.type") == "state"
+    if chosen and view.text("table.index.inserts") == "log":
+        yield Broken(where, "is for table.index.inserts base only: a moved key gets a base file in its new partition")
+    if chosen and not view.value("table.partitionBy"):
+        yield Broken(where, "is for a table with table.partitionBy only: without partitions no key moves")
 
 
 def _services(view: View) -> Iterator[Broken]:
@@ -250,16 +259,8 @@ def _times(view: View) -> Iterator[Broken]:
             yield Broken(tuple(path.split(".")), f"is {format_duration(limit)}", allowed)
 
 
-def _pod(view: View) -> Iterator[Broken]:
-    for rule in POD_RULES:
-        for finding in rule(view):
-            yield Broken(*finding)
-
-
-def _format(view: View) -> Iterator[Broken]:
-    for rule in FORMAT_RULES:
-        for finding in rule(view):
-            yield Broken(*finding)
+def _of_sections(view: View) -> Iterator[Broken]:
+    yield from (Broken(*finding) for rule in (*FORMAT_RULES, *POD_RULES) for finding in rule(view))
 
 
 def _cpu_limit(view: View) -> Iterator[Broken]:
@@ -277,11 +278,12 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _topics,
     _starting_offsets,
     _format_for_kafka,
-    _format,
+    _of_sections,
     _schema_of_text_files,
     _no_duplicates,
     _partition_buckets,
     _index_fields,
+    _global,
     _services,
     _hash_fields,
     _reserved_columns,
@@ -294,5 +296,4 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _dead_letter_mode,
     _times,
     _cpu_limit,
-    _pod,
 )

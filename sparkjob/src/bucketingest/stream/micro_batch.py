@@ -21,6 +21,7 @@ from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.stream.source.messages import VALUE, MessageDecoder, pack_messages, refused_messages
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.errors import ConflictingAttempt
+from bucketingest.write.moving.key_owner import own_keys
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.dead_letter_writer import write_dead_letters
@@ -47,8 +48,9 @@ def write_micro_batch(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder 
         packed = map_in_arrow(rows, _pack(plan), SHUFFLE_DDL)
     else:
         packed = map_in_arrow(rows.select(VALUE), _pack_messages(plan, decoder), SHUFFLE_DDL)
-    shuffled = packed.repartitionById(plan.tasks, F.col("route")).sortWithinPartitions(*SHUFFLE_ORDER)
-    return _collect(map_in_arrow(shuffled, _write(plan), STATUS_DDL))
+    if plan.is_global:
+        packed = map_in_arrow(_shuffled(packed, plan), _own(plan), SHUFFLE_DDL)
+    return _collect(map_in_arrow(_shuffled(packed, plan), _write(plan), STATUS_DDL))
 
 
 def write_undecodable(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
@@ -95,6 +97,14 @@ def _pack_messages(plan: WritePlan, decoder: MessageDecoder) -> Stage:
 
 def _write_refused(plan: WritePlan, decoder: MessageDecoder) -> Stage:
     return lambda batches: write_dead_letters(refused_messages(batches, decoder), plan, _task())
+
+
+def _shuffled(packed: DataFrame, plan: WritePlan) -> DataFrame:
+    return packed.repartitionById(plan.tasks, F.col("route")).sortWithinPartitions(*SHUFFLE_ORDER)
+
+
+def _own(plan: WritePlan) -> Stage:
+    return lambda batches: own_keys(batches, plan, _task())
 
 
 def _pack(plan: WritePlan) -> Stage:

@@ -142,7 +142,10 @@ def _state_rules(index: Index) -> StateRules | None:
     if index.type != "state":
         return None
     return StateRules(
-        index.target_file_size or DEFAULT_TARGET_FILE_SIZE, index.on_duplicate_keys == "report", index.inserts or "base"
+        index.target_file_size or DEFAULT_TARGET_FILE_SIZE,
+        index.on_duplicate_keys == "report",
+        index.inserts or "base",
+        is_global=bool(index.is_global),
     )
 
 

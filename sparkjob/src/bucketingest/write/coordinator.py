@@ -131,7 +131,8 @@ class InstantCoordinator:
                 statuses = write_rows(assignment)
             check_complete(statuses, self._settings.tasks)
             self._check_rejected(statuses)
-            if again or not self._settings.repeatable:
+            # Where a key moves from and to depends on rows that another writer may roll back meanwhile.
+            if again or not self._settings.repeatable or self._writer.is_global:
                 self._writer.check_files(instant.request_time, instant.sequence, statuses)
         except PartitionsNotLoaded as error:
             # Those of an instant that goes on are read again: that must not happen for one partition after the other.

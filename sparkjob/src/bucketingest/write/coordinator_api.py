@@ -128,6 +128,10 @@ class MicroBatchOutcome:
     """Of the upserts, rows of keys that an index with a state did not know."""
     dropped: int = 0
     """Deletes of such keys."""
+    moved: int = 0
+    """Keys that moved to another partition, where a key is in one only; each is deleted in the old one."""
+    older: int = 0
+    """Rows that were older than that of their key in another partition, and are not written."""
     rejected: int = 0
     files: int = 0
     size_bytes: int = 0
@@ -154,6 +158,8 @@ def outcome_of(
         deletes=sum(status.deletes for status in statuses),
         inserts=sum(status.inserts for status in statuses),
         dropped=sum(status.dropped for status in statuses),
+        moved=sum(status.moved for status in statuses),
+        older=sum(status.older for status in statuses),
         rejected=sum(status.rejected for status in statuses),
         files=sum(1 for status in statuses if status.file_id),
         size_bytes=sum(status.size_bytes for status in statuses),

@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.merge.merge_rules import MergeRules
 from bucketingest.hudi.plans.replaced import replaced_by
 from bucketingest.hudi.table.file_view import FileGroup, load_file_view
 from bucketingest.hudi.table.table import StateRules
@@ -25,15 +26,26 @@ from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.index.assignment.planned_file_ids import local_runs
 from bucketingest.index.assignment.profile import PartitionProfile, WriteProfile
 from bucketingest.index.errors import StateDamaged, StateError
-from bucketingest.index.state.coverage import CoveredSlice, PartitionState
 from bucketingest.index.state.manifest import Manifest
 from bucketingest.index.state.state_index import StateIndex
 from bucketingest.index.state.store import StateStore, forget_state
+from bucketingest.index.whole_table.contested import MovedAway
+from bucketingest.index.whole_table.identity import WHOLE_TABLE, group_name, identity_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.errors import WriteError
 from bucketingest.write.lazy_loading import LazyLoading, recent_partitions
+from bucketingest.write.moving.moved_keys import keys_moved_away
 from bucketingest.write.table_groups import Group
-from bucketingest.write.written_keys import Logs, inserts_of, logs_of, logs_of_known_keys, logs_of_new_keys
+from bucketingest.write.written_keys import (
+    Logs,
+    inserts_of,
+    logs_of,
+    logs_of_known_keys,
+    logs_of_new_keys,
+    refuse_keys_in_logs,
+    stats_of,
+    without_known_keys,
+)
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +67,10 @@ class CoveredTable:
     def __init__(self, storage: Storage, rules: StateRules, clock: Callable[[], datetime] = utc_now) -> None:
         """Raises StateTooNew if a newer release wrote the state."""
         self._storage = storage
+        self.merge_rules: MergeRules | None = None
+        """With `is_global`, to be set before the first `fold_in`: how the rows of a key that moved are read."""
+        self._listed: dict[str, dict[str, FileGroup]] = {}
+        """With `is_global`: all file groups as they were listed last, with their newest slices."""
         self._rules = rules
         self._clock = clock
         self.index = self._open()
@@ -104,8 +120,8 @@ class CoveredTable:
         metadata = {name: self._metadata(each) for name, each in completed.items() if name not in known}
         new = [completed[name] for name in metadata if self.folded is None or name not in self.folded]
         of_new = [metadata[each.file_name] for each in new]
-        partitions = None if self._is_unclear(timeline, new) else self._partitions(new, _stats(of_new))
-        stats = _stats(metadata.values())
+        partitions = None if self._is_unclear(timeline, new) else self._partitions(new, stats_of(of_new))
+        stats = stats_of(metadata.values())
         if partitions is not None:
             stats = [stat for stat in stats if (stat.partition_path or "") in partitions]
         seen = "" if self.folded is not None else self.index.manifest.view
@@ -162,11 +178,11 @@ class CoveredTable:
 
     def _open(self, *, anew: bool = False) -> StateIndex:
         try:
-            store = StateStore.open(self._storage)
+            store = StateStore.open(self._storage, identity_of(self._rules))
         except StateDamaged as error:
             log.warning("state forgotten", extra={"reason": str(error)})
             forget_state(self._storage)
-            store = StateStore.open(self._storage)
+            store = StateStore.open(self._storage, identity_of(self._rules))
         local = local_runs(store.table_id)
         if not anew:
             return StateIndex.open(store, local)
@@ -212,19 +228,23 @@ class CoveredTable:
             named = [stat.path for stat in stats if stat.path is not None]
             view = load_file_view(self._storage, timeline, partitions, named)
             paths = set(view.partitions) | (set(self.index.manifest.partitions) if partitions is None else set())
-            if partitions is None:
+            if partitions is None and not self._rules.is_global:  # a key may be in any partition
                 loaded = self.loading.wanted.union(self.index.manifest.partitions)
                 self.loading.choose(view, replaced, loaded, recent)
+            self._listed = {} if partitions is None else self._listed
             try:
                 for path in sorted(paths | set(partitions or ())):
                     groups = view.partitions.get(path, {})
                     current = {file_id: each for file_id, each in groups.items() if (path, file_id) not in replaced}
-                    self._refuse_keys_in_logs(path, current)
-                    if path in self.loading.left_out:
+                    refuse_keys_in_logs(self._storage.url, current, self._refused)
+                    if self._rules.is_global:
+                        self._listed[path] = {id_: replace(of, slices=of.slices[-1:]) for id_, of in current.items()}
+                    if self._rules.is_global or path in self.loading.left_out:
                         continue
-                    left = self._note_updates(path, current, updates, new_logs, timeline)
-                    self._cover_partition(path, current, left)
+                    self._cover_partition(path, current, self._left(path, current, updates, new_logs, timeline), {})
                     self._note_rooms(path, current)
+                if self._rules.is_global:
+                    self._cover_table(updates, new_logs, timeline, newer)
             except NotFound as error:
                 log.warning("a file vanished while it was read", extra={"reason": str(error), "attempt": attempt})
                 timeline, partitions = Timeline.load(self._storage), None
@@ -232,16 +252,13 @@ class CoveredTable:
                 return
         raise WriteError(f"{self._storage.url}: files vanished {_ATTEMPTS} times while they were read")
 
-    def _refuse_keys_in_logs(self, path: str, groups: Mapping[str, FileGroup]) -> None:
-        for file_id, group in groups.items():
-            names = self._refused.get((path, file_id), ())
-            latest = group.latest.log_files if group.latest is not None and names else ()
-            if found := next((log for log in latest if str(log.name) in names), None):
-                reason = (
-                    f"new keys are in log files, such as {found.path}, and spec.table.index.inserts is base, so that "
-                    "Hudi's BLOOM and SIMPLE indexes find every key: run `bucketingest handover` first, or take log"
-                )
-                raise UnsupportedTable(self._storage.url, [reason])
+    def _cover_table(self, updates: Logs, new_logs: Logs, timeline: Timeline, newer: Sequence[CommitMetadata]) -> None:
+        """The table as one partition."""
+        table = {group_name(path, id_): group for path, groups in self._listed.items() for id_, group in groups.items()}
+        known = WHOLE_TABLE in self.index.manifest.partitions
+        gone = keys_moved_away(self._storage, self.index.store.hasher, newer) if known else {}
+        left = self._left(WHOLE_TABLE, table, updates, new_logs, timeline)
+        self._cover_partition(WHOLE_TABLE, table, left, gone)
 
     def _note_rooms(self, path: str, groups: Mapping[str, FileGroup]) -> None:
         if self._rules.inserts == "base":
@@ -252,7 +269,7 @@ class CoveredTable:
             del self._rooms[path]
 
     def _cover_partition(
-        self, path: str, groups: Mapping[str, FileGroup], new_logs: Mapping[str, Sequence[str]]
+        self, path: str, groups: Mapping[str, FileGroup], new_logs: Mapping[str, Sequence[str]], gone: MovedAway
     ) -> None:
         if not any(group.latest for group in groups.values()) and path not in self.index.manifest.partitions:
             return
@@ -262,6 +279,8 @@ class CoveredTable:
             deleted_keys=self._rules.inserts == "log",
             report_duplicates=self._rules.report_duplicates,
             new_logs=new_logs,
+            merge_rules=self.merge_rules,
+            gone=gone,
         )
         if loaded.runs:
             log.info("keys loaded", extra={"partition": path, "keys": loaded.entries})
@@ -269,32 +288,12 @@ class CoveredTable:
             extra = {"partition": path, "keys": loaded.duplicates, "sample": loaded.sample}
             log.error("keys are in two file groups; the newer one is written to", extra=extra)
 
-    def _note_updates(
+    def _left(
         self, path: str, groups: Mapping[str, FileGroup], updates: Logs, new_logs: Logs, timeline: Timeline
-    ) -> dict[str, Sequence[str]]:
-        """Log files without new keys are covered without being read; unless their instant began before the group's base
-        file was complete: this may lack a deleted key that comes again in them. Returns the other new ones by file id.
-        """
-        left = {file_id: new_logs.get((path, file_id), ()) for file_id in groups}
+    ) -> Mapping[str, Sequence[str]]:
+        """New log files that must be read, by file id; the others are covered from now on."""
         known = self.index.manifest.partitions.get(path)
-        if known is None:
-            return left
-        covered = dict(known.covered)
-        for file_id, group in groups.items():
-            names, before = updates.get((path, file_id)), covered.get(file_id)
-            if not names or before is None or group.latest is None:
-                continue
-            since = timeline.completion_time(group.latest.base_instant) or ""
-            noted = {str(each.name) for each in group.latest.log_files if each.instant > since}.intersection(names)
-            others = {str(each.name) for each in group.latest.log_files}.intersection(left[file_id]) - noted
-            after = before.with_logs(noted)
-            if after.with_logs(others) == CoveredSlice.of(group.latest):
-                covered[file_id], left[file_id] = after, tuple(others)
-        if covered != known.covered:
-            state = PartitionState(known.generation, covered)
+        state, left = without_known_keys(known, groups, updates, new_logs, timeline)
+        if state is not None and state != known:
             self.index.manifest = self.index.manifest.with_partition(path, state)
         return left
-
-
-def _stats(commits: Iterable[CommitMetadata]) -> list[WriteStat]:
-    return [stat for each in commits for of_path in each.write_stats.values() for stat in of_path]

@@ -52,7 +52,8 @@ class OpenTable:
     avro_schema: AvroSchema
     """The table's columns and those that the input adds, without meta columns."""
     row_schema: pa.Schema
-    """The same as Arrow, with the delete column last if the input has it: the schema of the write tasks' rows."""
+    """The same as Arrow, with the delete column last if the input has it, or keys may move: the schema of the write
+    tasks' rows."""
     log_block: LogBlock
     index: BucketIndex
     """Empty in a table whose keys are looked up in a state."""
@@ -94,7 +95,8 @@ def open_table(
     missing columns.
     """
     rules = check_definition(definition, incoming)
-    for warning in layout_warnings(definition, incoming, has_deletes=has_deletes, log_block=log_block):
+    is_global = definition.state is not None and definition.state.is_global  # a key that moves is deleted
+    for warning in layout_warnings(definition, incoming, has_deletes=has_deletes or is_global, log_block=log_block):
         log.warning("table layout warning", extra={"warning": warning})
     avro = arrow_to_avro(incoming, table_name=definition.name)
     verify_create_if_absent(storage, ROOT)
@@ -124,7 +126,7 @@ def open_table(
         definition=definition,
         rules=rules,
         avro_schema=avro,
-        row_schema=_row_schema(avro, has_deletes=has_deletes),
+        row_schema=_row_schema(avro, has_deletes=has_deletes or is_global),
         log_block=log_block or best_log_block(definition, incoming),
         index=index.with_counts(bucket_rules.counts),
         bucket_rules=bucket_rules,
@@ -157,6 +159,9 @@ def check_definition(definition: TableDefinition, incoming: pa.Schema) -> RowRul
 
     Raises as `open_table` does.
     """
+    if definition.state is not None and definition.state.is_global and definition.state.inserts == "log":
+        reason = "keys that are in one partition only (global) need new keys in base files: take inserts base"
+        raise UnsupportedTable("as specified", [reason])
     rules = row_rules(definition)
     check_columns(rules, incoming)
     arrow_to_avro(incoming, table_name=definition.name)

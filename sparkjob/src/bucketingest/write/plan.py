@@ -48,6 +48,11 @@ class WritePlan:
     """How long paths in the table may be: a row whose partition needs a longer one is rejected."""
 
     @property
+    def is_global(self) -> bool:
+        """Whether a key is in one partition only: then one task gets all rows of a key before they are placed."""
+        return isinstance(self.file_ids, PlannedFileIds) and self.file_ids.plan.is_global
+
+    @property
     def has_deletes(self) -> bool:
         """Whether rows carry the delete column."""
         return DELETE_COLUMN in self.schema.names

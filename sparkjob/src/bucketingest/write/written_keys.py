@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.table.file_view import FileGroup
 from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.hudi.timeline.write_stat import WriteStat
+from bucketingest.index.state.coverage import CoveredSlice, PartitionState
 from bucketingest.write.table_groups import Group
 
 Logs = Mapping[Group, Sequence[str]]
@@ -29,6 +33,51 @@ def logs_of_known_keys(commits: Iterable[CommitMetadata], *, deletes: bool) -> L
 def logs_of_new_keys(commits: Iterable[CommitMetadata]) -> Logs:
     """Log files of our commits that have rows of new keys."""
     return _by_group(each for each in _logs(_ours(commits)) if each[1].num_inserts)
+
+
+def without_known_keys(
+    known: PartitionState | None,
+    groups: Mapping[str, FileGroup],
+    updates: Logs,
+    new_logs: Logs,
+    timeline: Timeline,
+) -> tuple[PartitionState | None, dict[str, Sequence[str]]]:
+    """Log files without new keys are covered without being read; unless their instant began before the group's base
+    file was complete: this may lack a deleted key that comes again in them. Returns the other new ones by file id.
+    """
+    left = {name: new_logs.get((each.partition_path, each.file_id), ()) for name, each in groups.items()}
+    if known is None:
+        return None, left
+    covered = dict(known.covered)
+    for name, group in groups.items():
+        names, before = updates.get((group.partition_path, group.file_id)), covered.get(name)
+        if not names or before is None or group.latest is None:
+            continue
+        since = timeline.completion_time(group.latest.base_instant) or ""
+        noted = {str(each.name) for each in group.latest.log_files if each.instant > since}.intersection(names)
+        others = {str(each.name) for each in group.latest.log_files}.intersection(left[name]) - noted
+        after = before.with_logs(noted)
+        if after.with_logs(others) == CoveredSlice.of(group.latest):
+            covered[name], left[name] = after, tuple(others)
+    return PartitionState(known.generation, covered), left
+
+
+def refuse_keys_in_logs(url: str, groups: Mapping[str, FileGroup], refused: Logs) -> None:
+    """Raise UnsupportedTable if one of these log files with new keys is still read."""
+    for group in groups.values():
+        names = refused.get((group.partition_path, group.file_id), ())
+        latest = group.latest.log_files if group.latest is not None and names else ()
+        if found := next((log for log in latest if str(log.name) in names), None):
+            reason = (
+                f"new keys are in log files, such as {found.path}, and spec.table.index.inserts is base, so that "
+                "Hudi's BLOOM and SIMPLE indexes find every key: run `bucketingest handover` first, or take log"
+            )
+            raise UnsupportedTable(url, [reason])
+
+
+def stats_of(commits: Iterable[CommitMetadata]) -> list[WriteStat]:
+    """Every file that the commits name."""
+    return [stat for each in commits for of_path in each.write_stats.values() for stat in of_path]
 
 
 def inserts_of(metadata: CommitMetadata) -> tuple[Counter[str], int]:

@@ -11,6 +11,7 @@ from typing import Literal
 import pyarrow as pa
 import pytest
 
+from bucketingest.hudi.merge.merge_rules import merge_rules
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import TableDefinition, load_table
@@ -20,7 +21,6 @@ from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, path_of
 from bucketingest.services.compaction.commit import compaction_commit
 from bucketingest.services.merge.merge_group import compact_group
-from bucketingest.services.merge.merge_rules import merge_rules
 from bucketingest.storage import open_storage
 from bucketingest.write.open_table import stored_schema
 from support.oracle.client import HudiOracle

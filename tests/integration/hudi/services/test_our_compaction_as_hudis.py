@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bucketingest.hudi.merge.merge_rules import IS_DELETED, OPERATION, merge_rules
 from bucketingest.hudi.table.file_view import FileGroup, load_file_view
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import TableDefinition, load_table
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.merge.merge_rules import IS_DELETED, OPERATION, merge_rules
 from bucketingest.services.merge.slice_merge import SliceInput, merge_slice
 from bucketingest.storage import open_storage
 from support.oracle.client import HudiOracle

@@ -19,6 +19,7 @@ from support.simulation.source import as_table
 from support.simulation.spec import JobSpec, Work
 from support.simulation.view import View
 from support.simulation.world import Actor
+from support.tables.write_plans import owned
 
 _TASK_ATTEMPTS_MAX: Final = 4
 
@@ -46,7 +47,10 @@ class Engine:
         """All tasks of a micro-batch, and what they report."""
         table = as_table(work.rows(self._around.rows))
         self._route("packs", actor)
-        packed = self._packed(table, self._plan("packs", opened, assignment))
+        plan = self._plan("packs", opened, assignment)
+        packed = self._packed(table, plan)
+        if plan.is_global:
+            packed = owned(packed, plan)
         shares = [
             packed.filter(pc.equal(packed["route"], task)).sort_by([(name, "ascending") for name in SHUFFLE_ORDER])
             for task in range(self._write_tasks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -16,8 +17,13 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 
 
+def _as_row(ordering: Any) -> Any:
+    """An entry's ordering value as a row has it: timestamps are in microseconds."""
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=ordering)
+
+
 def snapshot(storage: Storage, ordering: str = "at") -> dict[str, dict[str, Any]]:
-    """Record key -> row without file name. No deletes. Raises AssertionError for a key in two file groups."""
+    """Record key -> row without file name. Raises AssertionError for a key that is shown in two file groups."""
     rows: dict[str, dict[str, Any]] = {}
     timeline = Timeline.load(storage)
     replaced = replaced_file_groups(storage, timeline)
@@ -25,6 +31,7 @@ def snapshot(storage: Storage, ordering: str = "at") -> dict[str, dict[str, Any]
         if group.latest is None or (group.partition_path, group.file_id) in replaced:
             continue
         merged: dict[str, dict[str, Any]] = {}
+        deleted: dict[str, Any] = {}
         if group.latest.base_file is not None:
             for row in _base_rows(storage, group.latest.base_file.path):
                 assert row["_hoodie_record_key"] not in merged
@@ -32,9 +39,16 @@ def snapshot(storage: Storage, ordering: str = "at") -> dict[str, dict[str, Any]
         for log in group.latest.log_files:
             for content in read_log(storage.get(log.path)):
                 for row in content.rows.to_pylist() if content.rows is not None else ():
-                    older = merged.get(row["_hoodie_record_key"])
-                    if older is None or row[ordering] >= older[ordering]:
-                        merged[row["_hoodie_record_key"]] = row
+                    key = row["_hoodie_record_key"]
+                    older = merged[key][ordering] if key in merged else deleted.get(key)
+                    if older is None or row[ordering] >= older:
+                        merged[key] = row
+                for entry in content.deletes:
+                    key, at = entry.record_key, _as_row(entry.ordering)
+                    older = merged[key][ordering] if key in merged else deleted.get(key)
+                    if older is None or at >= older:
+                        merged.pop(key, None)
+                        deleted[key] = at
         assert not rows.keys() & merged.keys()
         rows |= merged
     return {key: {name: row[name] for name in row if name != "_hoodie_file_name"} for key, row in rows.items()}

@@ -43,14 +43,22 @@ class ForgetfulStorage(PassingStorage):
         return (each for each in super().list(prefix) if THEIRS not in each.path)
 
 
-def state_table(*, report_duplicates: bool = False, inserts: InsertMode = "base") -> TestTable:
+def state_table(*, report_duplicates: bool = False, inserts: InsertMode = "base", is_global: bool = False) -> TestTable:
     """A new table; `support.tables.write_plans.row` makes its rows."""
-    return TestTable(definition(state=StateRules(report_duplicates=report_duplicates, inserts=inserts)))
+    rules = StateRules(report_duplicates=report_duplicates, inserts=inserts, is_global=is_global)
+    return TestTable(definition(state=rules))
 
 
 def amounts(table: TestTable) -> dict[str, int]:
     """Record key -> amount, of the rows that a reader shows. Fails for a key that is in two file groups."""
     return {key: each["amount"] for key, each in snapshot(table.storage).items()}
+
+
+def places(table: TestTable) -> dict[str, tuple[str, int]]:
+    """Record key -> partition and amount, as a reader shows them. Fails for a key in two file groups."""
+    rows = snapshot(table.storage)
+    assert all(each["_hoodie_partition_path"] == each["region"] for each in rows.values())
+    return {key: (each["region"], each["amount"]) for key, each in rows.items()}
 
 
 def groups_of_keys(table: TestTable) -> Mapping[str, set[str]]:

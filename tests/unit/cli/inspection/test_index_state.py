@@ -20,10 +20,10 @@ from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 
 
-@pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestTable:
+@pytest.fixture(params=[False, True], ids=["partitions", "global"])
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> TestTable:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return state_table()
+    return state_table(is_global=request.param)
 
 
 def report(table: TestTable) -> TableReport:

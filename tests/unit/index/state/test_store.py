@@ -140,7 +140,7 @@ def test_what_is_wrong_with_a_format_is_told(storage: Storage) -> None:
         (b"", StateDamaged, "less than any format"),
         (newer + hashlib.sha256(newer).digest(), StateTooNew, "version 3"),
         (sealed("manifest", {}, bytes(16)), StateDamaged, "is a manifest, not a format"),
-        (sealed("format", {"seed": "", "identity": "key"}, bytes(16)), StateDamaged, "identified by 'key'"),
+        (sealed("format", {"seed": "", "identity": "name"}, bytes(16)), StateDamaged, "identified by 'name'"),
         (sealed("format", {"seed": "00", "identity": "partition+key"}, bytes(16)), StateDamaged, "a seed has 32 bytes"),
     ]
     for spoiled, kind, message in wrong:

@@ -12,11 +12,11 @@ import pytest
 from bucketingest.hudi.base.base_file import BaseFileWriter
 from bucketingest.hudi.errors import CorruptLog
 from bucketingest.hudi.log.blocks import parquet_data_block
+from bucketingest.hudi.merge.base_reader import batches, open_base
+from bucketingest.hudi.merge.log_records import KEY, LogRecords
+from bucketingest.hudi.merge.merge_rules import MergeRules
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
-from bucketingest.services.merge.base_reader import batches, open_base
 from bucketingest.services.merge.limits import Limits
-from bucketingest.services.merge.log_records import KEY, LogRecords
-from bucketingest.services.merge.merge_rules import MergeRules
 from bucketingest.services.merge.outcome import winners_in_passes
 from bucketingest.storage import open_storage
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi.errors import InvalidTable
+from bucketingest.hudi.merge.merge_rules import MergeRules, merge_rules
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.table.file_view import load_file_view
@@ -20,7 +21,6 @@ from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups
 from bucketingest.services.compaction.commit import compaction_commit
 from bucketingest.services.merge.merge_group import compact_group
-from bucketingest.services.merge.merge_rules import MergeRules, merge_rules
 from bucketingest.write.open_table import stored_schema
 from support.tables.other_writers import next_time
 from support.tables.table_runs import TestTable, offsets

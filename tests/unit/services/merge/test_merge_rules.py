@@ -9,12 +9,12 @@ import pytest
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.merge.merge_rules import IS_DELETED, OPERATION, merge_rules
 from bucketingest.hudi.naming import PROPERTIES_PATH
 from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.table.table import HoodieTable, load_table
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.rounds import RoundExecutor
-from bucketingest.services.merge.merge_rules import IS_DELETED, OPERATION, merge_rules
 from bucketingest.storage import Storage, open_storage
 from support.tables.services.compactions import ALL, finish, started, written
 

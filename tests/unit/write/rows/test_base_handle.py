@@ -20,6 +20,7 @@ from bucketingest.index.assignment.plan import AssignmentPlan
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.assignment.profile import WriteProfile
 from bucketingest.storage import open_storage
+from bucketingest.write import spilled_rows
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows import base_handle, shuffle
@@ -64,7 +65,7 @@ def test_small_messages_are_written_together_in_their_order(
     batch_bytes: int, writes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shuffle, "MESSAGE_BYTES", 1)
-    monkeypatch.setattr(base_handle, "_BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(spilled_rows, "_BATCH_BYTES", batch_bytes)
     calls: list[int] = []
 
     class Counted(BaseFileWriter):

@@ -12,8 +12,10 @@ from bucketingest.cli.inspection.report import IndexState
 from bucketingest.cli.inspection.snapshot import TableSnapshot
 from bucketingest.hudi.table.file_view import FileGroup
 from bucketingest.index.errors import StateError
-from bucketingest.index.state.coverage import difference
+from bucketingest.index.state.coverage import Covered, CoveredSlice, difference
+from bucketingest.index.state.manifest import Manifest
 from bucketingest.index.state.store import StateStore
+from bucketingest.index.whole_table.identity import WHOLE_TABLE, group_of
 from bucketingest.storage import Storage
 from bucketingest.write.written_keys import logs_of_new_keys
 
@@ -34,23 +36,31 @@ def index_state(storage: Storage, snapshot: TableSnapshot) -> IndexState | None:
     except StateError as error:
         return IndexState(changed_groups=everything, log_key_groups=in_logs, problem=str(error))
     lost = sum(digest not in sizes for digest in manifest.runs)
+    known = _covered(store, manifest)
     changed = everything
     if not lost:
-        partitions = manifest.partitions
-        changed = sum(
-            len(difference(partitions[path].covered if path in partitions else {}, found).read)
-            for path, found in groups.items()
-        )
+        changed = sum(len(difference(known.get(path, {}), found).read) for path, found in groups.items())
     return IndexState(
         runs=len(manifest.runs),
         lost_runs=lost,
         size_bytes=sum(sizes.get(digest, 0) for digest in manifest.runs),
         known_groups=everything - changed,
         changed_groups=changed,
-        missing_partitions=len(groups) if lost else len(groups.keys() - manifest.partitions.keys()),
+        missing_partitions=len(groups) if lost else len(groups.keys() - known.keys()),
         log_key_groups=in_logs,
         known_up_to=manifest.view or None,
     )
+
+
+def _covered(store: StateStore, manifest: Manifest) -> Mapping[str, Covered]:
+    """What it has of each partition, also if it has the table as one."""
+    if store.identity == "partition+key":
+        return {path: each.covered for path, each in manifest.partitions.items()}
+    found: defaultdict[str, dict[str, CoveredSlice]] = defaultdict(dict)
+    for name, each in (manifest.partitions[WHOLE_TABLE].covered if manifest.partitions else {}).items():
+        path, file_id = group_of(name)
+        found[path][file_id] = each
+    return found
 
 
 def _log_key_groups(groups: Mapping[str, Mapping[str, FileGroup]], snapshot: TableSnapshot) -> int:

@@ -15,6 +15,7 @@ from bucketingest.hudi.table.table import (
     BUCKET_COUNT,
     BUCKET_HASH,
     BUCKET_HASH_FIELDS,
+    GLOBAL_INDEX,
     INDEX_TYPE,
     STATE_INDEX,
     HoodieTable,
@@ -198,8 +199,14 @@ def _ordering(properties: _Properties, expected: TableDefinition) -> Iterator[st
 
 def _index(properties: _Properties, expected: TableDefinition) -> Iterator[str]:
     found = "bucket" if BUCKET_COUNT in properties else properties.get(INDEX_TYPE)
-    wanted = STATE_INDEX if expected.state is not None else "bucket"
-    if found is not None and found != wanted:
+    wanted = "bucket" if expected.state is None else GLOBAL_INDEX if expected.state.is_global else STATE_INDEX
+    if {found, wanted} == {STATE_INDEX, GLOBAL_INDEX}:
+        was = str(found == GLOBAL_INDEX).lower()
+        yield (
+            f"the table was made with table.index.global {was}, the spec has another: rows of a key would be in two "
+            "partitions, or one would be deleted; set the table's own, or use a new table"
+        )
+    elif found is not None and found != wanted:
         yield (
             f"the table was made with an index of type {found}, the spec has table.index.type {wanted}: rows would go "
             "to other file groups than their earlier versions; set the table's own, or use a new table"

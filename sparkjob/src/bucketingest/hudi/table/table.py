@@ -53,6 +53,8 @@ _FIXED = {
 
 STATE_INDEX = "state"
 """Value of `INDEX_TYPE` in a table whose keys are looked up in a state; one with buckets has no such property."""
+GLOBAL_INDEX = "state/global"
+"""The same where a key is in one partition only: to a release that does not know it, the table has an unknown index."""
 
 
 InsertMode: TypeAlias = Literal["base", "log"]
@@ -69,6 +71,8 @@ class StateRules:
     """Whether keys that another writer put into two file groups are only reported; else such a table is refused."""
     inserts: InsertMode = "base"
     """Hudi's BLOOM and SIMPLE indexes do not look into log files."""
+    is_global: bool = False
+    """Whether a key is in one partition of the table only; else it may be in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ class HoodieTable:
     @property
     def has_state(self) -> bool:
         """Whether we created the table with an index with a state."""
-        return self.properties.get(INDEX_TYPE) == STATE_INDEX
+        return self.properties.get(INDEX_TYPE) in (STATE_INDEX, GLOBAL_INDEX)
 
 
 def table_properties(definition: TableDefinition, schema: str | None = None) -> dict[str, str]:
@@ -190,7 +194,7 @@ def table_properties(definition: TableDefinition, schema: str | None = None) -> 
 
 def _index_properties(definition: TableDefinition) -> dict[str, str]:
     if definition.state is not None:
-        return {INDEX_TYPE: STATE_INDEX}
+        return {INDEX_TYPE: GLOBAL_INDEX if definition.state.is_global else STATE_INDEX}
     return {
         BUCKET_COUNT: str(definition.buckets),
         BUCKET_HASH: definition.hash,

@@ -48,6 +48,17 @@ class Timeline:
                 latest[instant.key] = instant
         return cls(tuple(sorted(latest.values(), key=lambda instant: (instant.request_time, instant.action))))
 
+    def as_of(self, completion_time: str) -> Timeline:
+        """The timeline as it was then: write instants that completed later are still inflight."""
+        return Timeline(
+            tuple(
+                Instant(each.request_time, each.action, State.INFLIGHT)
+                if each.action in WRITE_ACTIONS and (each.completion_time or "") > completion_time
+                else each
+                for each in self.instants
+            )
+        )
+
     @cached_property
     def completed(self) -> tuple[Instant, ...]:
         """Completed instants of every action, by ascending request time."""

@@ -46,6 +46,8 @@ class AssignmentPlan:
     """By partition path, ordered by hashes."""
     unloaded: frozenset[str] = frozenset()
     """Partition paths that have keys which are in no run: rows of them must wait until these are loaded."""
+    is_global: bool = False
+    """Whether a key is in one partition only; then the state has the table as one partition, `WHOLE_TABLE`."""
 
     @classmethod
     def of(
@@ -61,6 +63,7 @@ class AssignmentPlan:
         generations: Mapping[str, int] | None = None,
         view: str = "",
         unloaded: frozenset[str] = frozenset(),
+        is_global: bool = False,
     ) -> Self:
         """The plan for this profile. Pure: the order in which a listing found partitions and groups does not count."""
 
@@ -80,6 +83,7 @@ class AssignmentPlan:
             unknown_groups=unknown_partition_groups(len(profile.partitions), rules.tasks),
             open={path: open_groups(profile, path, rules, new) for path in sorted(profile.partitions)},
             unloaded=unloaded,
+            is_global=is_global,
         )
 
     def open_in(self, partition_path: str) -> tuple[OpenGroup, ...]:
@@ -107,7 +111,7 @@ class AssignmentPlan:
             "view": self.view,
             "unknownGroups": self.unknown_groups,
             "open": {path: [[each.file_id, each.first] for each in groups] for path, groups in self.open.items()},
-        }
+        } | ({"global": True} if self.is_global else {})
         if not self.unloaded:
             return sealed("plan", content, table_id)
         # To an older release all keys of these partitions would be new.
@@ -134,6 +138,7 @@ class AssignmentPlan:
                     for path, groups in content["open"].items()
                 },
                 unloaded=frozenset(content.get("unloaded", ())),
+                is_global=content.get("global", False),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateDamaged(f"{source}: it is not an assignment plan: {error!r}") from error

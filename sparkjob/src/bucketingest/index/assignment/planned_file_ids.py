@@ -16,6 +16,8 @@ from bucketingest.index.state.runs.local_runs import LocalRuns, local_folder
 from bucketingest.index.state.runs.look_up import PartitionLookUp
 from bucketingest.index.state.runs.run_file import Run
 from bucketingest.index.state.store import StateStore
+from bucketingest.index.whole_table.identity import WHOLE_TABLE
+from bucketingest.index.whole_table.key_places import KeyPlaces
 from bucketingest.storage.interface import Storage
 
 LOCAL_BYTES_MAX: Final = 64 * 1024**3
@@ -38,11 +40,19 @@ class PlannedFileIds:
         """What places rows by this plan, in this process. Raises StateError or NotFound if a run is lost: then the
         micro-batch cannot be repeated.
         """
+        return FileIdAssigner(self.plan, _LookUps(self.plan, self._runs(storage)))
+
+    def key_places(self, storage: Storage) -> KeyPlaces:
+        """Where keys were at the plan's time, if a key is in one partition only. Raises as `assigner`."""
+        look_up = _LookUps(self.plan, self._runs(storage))(WHOLE_TABLE)
+        return KeyPlaces(KeyHasher(bytes.fromhex(self.plan.seed)), look_up)
+
+    def _runs(self, storage: Storage) -> list[Run]:
         store = StateStore(storage, KeyHasher(bytes.fromhex(self.plan.seed)), self.table_id)
         local = local_runs(self.table_id)
         runs = [local.get(digest, store.get_run) for digest in self.plan.runs]
         local.keep_only(frozenset(self.plan.runs))
-        return FileIdAssigner(self.plan, _LookUps(self.plan, runs))
+        return runs
 
 
 def local_runs(table_id: bytes) -> LocalRuns:

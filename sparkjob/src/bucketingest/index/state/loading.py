@@ -20,6 +20,7 @@ from bucketingest.index.state.runs.entries import Conflicts, Entries, one_for_ea
 from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
 from bucketingest.index.state.runs.merging import NewFile, RunMerger
 from bucketingest.index.state.runs.run_file import Run, RunWriter
+from bucketingest.index.whole_table.contested import Contested, MovedAway, Resolver, newest_instant
 from bucketingest.storage.interface import Storage
 
 SAMPLE_MAX: Final = 10
@@ -32,6 +33,8 @@ Slices = Mapping[str, FileSlice]
 """Newest slice by file id, of one partition."""
 _Suspect = tuple[int, int, str, str]
 """Hash, check, older and newer file id."""
+_Sample = tuple[tuple[str, str, str], ...]
+"""Key, older and newer file id."""
 _ReadKeys = Callable[[Storage, FileSlice], Iterator[pa.Array]]
 
 
@@ -58,6 +61,9 @@ class Loader:
     folder: pathlib.Path
     """Where runs are written, and scratch files while it works."""
     piece_entries: int = _PIECE_ENTRIES
+    resolver: Resolver | None = None
+    """If the table is one partition: finds the place of a key that two groups have, as it moved from one to the other.
+    None: such a key is a duplicate."""
 
     def load(
         self,
@@ -70,16 +76,17 @@ class Loader:
         deleted_keys: bool = False,
         report_duplicates: bool = False,
         read: Slices | None = None,
+        gone: MovedAway | None = None,
     ) -> Loaded:
         """The keys of the partition's file groups.
 
         file_ids: only these, default all of `slices`. read: of these groups only these files: their other keys are
         known. known: the keys that were loaded before, for duplicates. deleted_keys: also keys that are only in delete
         blocks belong to their file group. report_duplicates: they belong to the newer file group, else DuplicateKeys
-        is raised.
+        is raised. gone: with a resolver, see `Contested.gone`.
         """
         wanted = set(slices if file_ids is None else file_ids)
-        suspects = _Suspects()
+        suspects: _Suspects | Contested = _Suspects() if self.resolver is None else Contested(gone or {})
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=".load-") as scratch:
             groups = tuple(sorted(wanted))
             work = _Work(partition_path, generation, groups, slices, {**slices, **(read or {})}, pathlib.Path(scratch))
@@ -87,15 +94,30 @@ class Loader:
             if deleted_keys and (deletes := self._pieces(work, keys_of_deletes, None, known)):
                 runs = self._merged([*self._opened(runs), *deletes], work, None)
             result = tuple((digest, file.replace(self.folder / digest)) for digest, file in runs)
-        sample = self._confirmed(partition_path, suspects.sample, slices)
-        count = suspects.count - len(suspects.sample) + len(sample) if sample else 0
+        entries = sum(len(run) for run in self._opened(result))
+        if isinstance(suspects, Contested):
+            run, count, sample = self._resolved(work, suspects)
+            result = (*run, *result)
+        else:
+            sample = self._confirmed(partition_path, suspects.sample, slices)
+            count = suspects.count - len(suspects.sample) + len(sample) if sample else 0
         if sample and not report_duplicates:
             raise DuplicateKeys(partition_path, count, sample[:SAMPLE_MAX])
-        entries = sum(len(run) for run in self._opened(result))
         return Loaded(result, entries, count, sample[:SAMPLE_MAX])
 
+    def _resolved(self, work: _Work, contested: Contested) -> tuple[list[NewFile], int, _Sample]:
+        """A run with the places of contested keys, how many are duplicates, and some of these."""
+        by_group = contested.by_group
+        if not by_group or self.resolver is None:
+            return [], 0, ()
+        found = self.resolver.resolve(by_group, work.slices)
+        with RunWriter(self.folder, self.table_id) as writer:
+            writer.start_slice(work.partition_path, work.generation, found.groups)
+            writer.add(found.entries)
+            return [writer.finish()], found.duplicates, found.sample
+
     def _pieces(
-        self, work: _Work, read: _ReadKeys, suspects: _Suspects | None, known: PartitionLookUp | None
+        self, work: _Work, read: _ReadKeys, suspects: _Suspects | Contested | None, known: PartitionLookUp | None
     ) -> list[Run]:
         """Sorted runs of a bounded number of keys each, those of newer file groups first."""
         finished: list[Run] = []
@@ -118,7 +140,7 @@ class Loader:
             finished.append(self._piece(work, pending, suspects))
         return finished
 
-    def _piece(self, work: _Work, parts: list[Entries], suspects: _Suspects | None) -> Run:
+    def _piece(self, work: _Work, parts: list[Entries], suspects: _Suspects | Contested | None) -> Run:
         entries, conflicts = one_for_each_key(Entries.joined(parts))
         if suspects is not None:
             suspects.add(work.partition_path, work.groups, conflicts)
@@ -128,7 +150,7 @@ class Loader:
             digest, file = writer.finish()
         return Run.open(file, self.table_id, digest=digest)
 
-    def _merged(self, runs: Sequence[Run], work: _Work, suspects: _Suspects | None) -> list[NewFile]:
+    def _merged(self, runs: Sequence[Run], work: _Work, suspects: _Suspects | Contested | None) -> list[NewFile]:
         if len(runs) == 1:
             return [(runs[0].digest, work.folder / runs[0].digest)]
         return RunMerger(work.folder, self.table_id, on_conflicts=suspects.add if suspects else None).merge(runs)
@@ -177,7 +199,7 @@ class _Work:
 
     def newest_first(self) -> list[str]:
         """The file groups from the newest to the oldest: of a key's entries the first stays."""
-        return sorted(self.groups, key=lambda file_id: (_age(self.slices[file_id]), file_id), reverse=True)
+        return sorted(self.groups, key=lambda file_id: (newest_instant(self.slices[file_id]), file_id), reverse=True)
 
 
 @dataclass(slots=True)
@@ -212,9 +234,3 @@ def _elsewhere(known: PartitionLookUp, keys: KeyHashes, file_id: str, slices: Sl
     found = known.find(keys)
     other = np.array([*(group != file_id and group in slices for group in known.groups), False], np.bool_)
     return other[np.where(found == UNKNOWN, len(known.groups), found)]
-
-
-def _age(files: FileSlice) -> str:
-    """The newest instant of its files."""
-    bases = [files.base_file.instant] if files.base_file else []
-    return max([*bases, *(log.instant for log in files.log_files)])

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
+from bucketingest.hudi.merge.merge_rules import MergeRules
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice
 from bucketingest.index.errors import StateError
 from bucketingest.index.state.coverage import CoveredSlice, Difference, PartitionState, difference
@@ -19,6 +20,8 @@ from bucketingest.index.state.runs.merging import RunMerger, runs_to_merge
 from bucketingest.index.state.runs.run_file import Run, RunSlice
 from bucketingest.index.state.store import StateStore
 from bucketingest.index.state.summary import StateSummary
+from bucketingest.index.whole_table.contested import MovedAway, Resolver
+from bucketingest.index.whole_table.identity import group_of
 from bucketingest.storage.errors import NotFound
 
 log = logging.getLogger(__name__)
@@ -60,10 +63,15 @@ class StateIndex:
             keys=sum(map(len, self._runs)),
             size_bytes=sum(run.size for run in self._runs),
             runs=len(self._runs),
-            partitions=len(partitions),
+            partitions=len(self._partitions()),
             file_groups=sum(len(each.covered) for each in partitions.values()),
             loaded_keys=self._loaded_keys,
         )
+
+    def _partitions(self) -> set[str]:
+        if self.store.identity == "partition+key":
+            return set(self.manifest.partitions)
+        return {group_of(name)[0] for each in self.manifest.partitions.values() for name in each.covered}
 
     def look_up(self, partition_path: str) -> PartitionLookUp | None:
         """The keys of a partition; None if it is not loaded."""
@@ -82,11 +90,14 @@ class StateIndex:
         deleted_keys: bool = False,
         report_duplicates: bool = False,
         new_logs: Mapping[str, Collection[str]] | None = None,
+        merge_rules: MergeRules | None = None,
+        gone: MovedAway | None = None,
     ) -> Loaded:
         """Load what the state lacks of a partition; afterwards its look-ups know every key in these file groups.
 
         groups: those that readers see now, by file id. new_logs: names of log files, by file id, that instants made
-        since the state was loaded: if nothing else of a group is new, only these are read. Others as for `Loader.load`,
+        since the state was loaded: if nothing else of a group is new, only these are read. merge_rules: if keys may
+        move from one group to another, how their rows are read. Others as for `Loader.load`,
         which also says what is raised; the state is then as before, except that entries known to be wrong stay
         forgotten.
         """
@@ -101,7 +112,9 @@ class StateIndex:
             return _NOTHING
         generation = known.generation if known is not None else self.manifest.next_generation
         self.local.folder.mkdir(parents=True, exist_ok=True)
-        loader = Loader(self.store.storage, self.store.hasher, self.store.table_id, self.local.folder)
+        storage, hasher = self.store.storage, self.store.hasher
+        resolver = None if merge_rules is None else Resolver(storage, hasher, merge_rules)
+        loader = Loader(storage, hasher, self.store.table_id, self.local.folder, resolver=resolver)
         loaded = loader.load(
             partition_path,
             generation,
@@ -111,6 +124,7 @@ class StateIndex:
             deleted_keys=deleted_keys,
             report_duplicates=report_duplicates,
             read={} if known is None else _parts(known, found, slices, new_logs or {}),
+            gone=gone,
         )
         self._loaded_keys += loaded.entries
         for digest, file in loaded.runs:

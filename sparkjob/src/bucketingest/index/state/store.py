@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Self
+from typing import Final, Self, cast, get_args
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.hudi.table.table import HoodieTable
@@ -18,6 +18,7 @@ from bucketingest.index.state.envelope import sealed, unsealed
 from bucketingest.index.state.hashing import SEED_BYTES, KeyHasher
 from bucketingest.index.state.manifest import Manifest
 from bucketingest.index.state.runs.run_file import DIGEST_BYTES, TABLE_ID_BYTES
+from bucketingest.index.whole_table.identity import KeyIdentity
 from bucketingest.storage.agreement import create_or_get, created, get_if_there
 from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
@@ -27,7 +28,7 @@ _FORMAT: Final = f"{STATE_DIRECTORY}/format"
 MANIFESTS_KEPT: Final = 2
 UNNAMED_KEPT: Final = timedelta(hours=1)
 """A run that no manifest names yet may be of an instant that is still open."""
-_IDENTITY: Final = "partition+key"
+_IDENTITIES: Final = get_args(KeyIdentity)
 _DOWNLOAD_BYTES: Final = 64 * 1024**2
 _NO_TABLE: Final = bytes(TABLE_ID_BYTES)
 
@@ -41,19 +42,25 @@ class StateStore:
     storage: Storage
     hasher: KeyHasher
     table_id: bytes
+    identity: KeyIdentity = "partition+key"
 
     @classmethod
-    def open(cls, storage: Storage, *, new_seed: bytes | None = None) -> Self:
-        """The table's state, made if there is none. Raises StateError if its format object cannot be used.
+    def open(cls, storage: Storage, identity: KeyIdentity = "partition+key", *, new_seed: bytes | None = None) -> Self:
+        """The table's state, made if there is none. Raises StateError if its format object cannot be used: also if keys
+        are identified otherwise, as then it must be loaded anew.
 
         `new_seed`: used if there is none yet; default: random.
         """
         data = get_if_there(storage, _FORMAT)
         if data is None:
             seed = (new_seed or os.urandom(SEED_BYTES)).hex()
-            wanted = sealed("format", {"seed": seed, "identity": _IDENTITY}, _NO_TABLE)
+            wanted = sealed("format", {"seed": seed, "identity": identity}, _NO_TABLE)
             data = create_or_get(storage, _FORMAT, wanted)
-        return cls._of(storage, data)
+        found = cls._of(storage, data)
+        if found.identity != identity:
+            what = f"keys are identified by {found.identity}, and table.index.global needs {identity}"
+            raise StateDamaged(f"{storage.url}/{_FORMAT}: {what}")
+        return found
 
     @classmethod
     def find(cls, storage: Storage) -> Self | None:
@@ -65,14 +72,15 @@ class StateStore:
     def _of(cls, storage: Storage, data: bytes) -> Self:
         source = f"{storage.url}/{_FORMAT}"
         content = unsealed("format", data, _NO_TABLE, source=source)
-        if content.get("identity") != _IDENTITY:
-            raise StateDamaged(f"{source}: keys are identified by {content.get('identity')!r}, not by {_IDENTITY}")
+        identity = content.get("identity")
+        if identity not in _IDENTITIES:
+            raise StateDamaged(f"{source}: keys are identified by {identity!r}, not by {' or '.join(_IDENTITIES)}")
         try:
             hasher = KeyHasher(bytes.fromhex(content["seed"]))
         except (KeyError, ValueError) as error:
             raise StateDamaged(f"{source}: it has no usable seed: {error}") from error
-        table_id = hashlib.sha256(hasher.seed + _IDENTITY.encode()).digest()[:TABLE_ID_BYTES]
-        return cls(storage, hasher, table_id)
+        table_id = hashlib.sha256(hasher.seed + identity.encode()).digest()[:TABLE_ID_BYTES]
+        return cls(storage, hasher, table_id, cast(KeyIdentity, identity))
 
     def put_run(self, digest: str, file: pathlib.Path) -> None:
         """Store a run. One of this name that is there already has the same content; a damaged one is replaced."""

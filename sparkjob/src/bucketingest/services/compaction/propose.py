@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.history.archived import archived_completion_times, archived_times
+from bucketingest.hudi.merge.merge_rules import merge_rules
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileView, Group, load_file_view
@@ -20,7 +21,6 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.choose import CompactionTriggers, Due, due_groups, plan_of
 from bucketingest.services.compaction.records import OURS, PlanRecord
 from bucketingest.services.merge.merge_group import MERGE_VERSION
-from bucketingest.services.merge.merge_rules import merge_rules
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.open_table import stored_schema

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from bucketingest.hudi.errors import HudiError
+from bucketingest.hudi.merge.merge_rules import merge_rules
 from bucketingest.hudi.naming import LogFileName
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation
 from bucketingest.hudi.rollback.rollback import rollbacks_of
@@ -18,13 +19,13 @@ from bucketingest.hudi.table.schema import avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.instant import COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.index.state.store import keeps_state
 from bucketingest.services.compaction.commit import decided_files
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import OperationResult, PlanRecord, Round
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.merge.adopted_base import adopted_base_file
 from bucketingest.services.merge.merge_group import MERGE_VERSION, compact_group
-from bucketingest.services.merge.merge_rules import merge_rules
 from bucketingest.storage import NotFound, Storage
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,8 @@ class RoundExecutor:
         self._operations = self._record.plan(self._journal.path(number, "plan")).operations
         self._chunks = self._record.chunks()
         schema = avro_to_arrow(with_meta_columns(json.loads(self._record.schema)))
-        self._rules = merge_rules(load_table(storage), schema)
+        table = load_table(storage)
+        self._rules = merge_rules(table, schema, bloom_filter=keeps_state(table))
 
     def _read(self) -> tuple[PlanRecord, Round]:
         record = self._journal.plan(self._number)

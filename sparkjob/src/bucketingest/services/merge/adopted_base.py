@@ -10,11 +10,11 @@ import logging
 
 import pyarrow as pa
 
+from bucketingest.hudi.merge.base_reader import read_footer
 from bucketingest.hudi.naming import BaseFileName, parse_data_file_name, split
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation
 from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.merge.base_reader import read_footer
 from bucketingest.services.merge.merge_group import prev_commit
 from bucketingest.services.merge.slice_merge import is_ours
 from bucketingest.storage import NotFound, Storage

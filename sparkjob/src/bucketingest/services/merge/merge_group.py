@@ -10,13 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from bucketingest.hudi.errors import InvalidTable
+from bucketingest.hudi.merge.merge_rules import MergeRules
 from bucketingest.hudi.naming import BaseFileName, join
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation
 from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.errors import RoundEnded
-from bucketingest.services.merge.merge_rules import MergeRules
 from bucketingest.services.merge.slice_merge import MergeStatistics, SliceInput, merge_slice, stored_merge
 from bucketingest.storage import AlreadyExists, Storage
 

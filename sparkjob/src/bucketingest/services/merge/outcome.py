@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketingest.hudi.merge.base_reader import batches, open_base, read_footer
+from bucketingest.hudi.merge.log_records import KEY, LogRecords, ordering_values
+from bucketingest.hudi.merge.winners import Kind, Records, WinnerFold, not_less
 from bucketingest.index.bucket_hash import java_string_hash
-from bucketingest.services.merge.base_reader import batches, open_base, read_footer
 from bucketingest.services.merge.limits import Limits
-from bucketingest.services.merge.log_records import KEY, LogRecords, ordering_values
-from bucketingest.services.merge.winners import Kind, Records, WinnerFold
 from bucketingest.storage.interface import Storage
 
 _HASHES: Final = 2**32
@@ -127,10 +127,8 @@ class _Winners:
             return np.ones(len(rows), np.bool_)
         older = ordering_values(batch.column(self.ordering_field).take(pa.array(rows)))
         newer = self._records.ordering.take(pa.array(winners))
-        # A null is lower than every value.
-        not_less = pc.if_else(newer.is_null(), older.is_null(), pc.greater_equal(newer, older).fill_null(True))  # noqa: FBT003
         by_commit_time = (self._records.kinds[winners] & Kind.COMMIT_TIME) != 0
-        return by_commit_time | not_less.to_numpy(zero_copy_only=False)
+        return by_commit_time | not_less(newer, older)
 
     def rows_to_write(self) -> npt.NDArray[np.int64]:
         """Positions of the rows that the base file gets from the log files, ascending."""

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 
 from bucketingest.hudi.base.base_file import BaseFileWriter
 from bucketingest.hudi.errors import InvalidTable
+from bucketingest.hudi.merge.base_reader import batches, open_base, read_footer
+from bucketingest.hudi.merge.log_records import LogRecords
+from bucketingest.hudi.merge.merge_rules import MergeRules
 from bucketingest.hudi.table.schema import META_COLUMNS
-from bucketingest.services.merge.base_reader import batches, open_base, read_footer
 from bucketingest.services.merge.limits import DEFAULT_LIMITS, Limits
-from bucketingest.services.merge.log_records import LogRecords
-from bucketingest.services.merge.merge_rules import MergeRules
 from bucketingest.services.merge.outcome import decide
 from bucketingest.storage.interface import Storage
 

@@ -17,13 +17,14 @@ import pyarrow.parquet as pq
 
 from bucketingest.hudi.errors import HudiError, InvalidTable
 from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.hudi.merge.merge_rules import MergeRules, merge_rules
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.table.schema import META_COLUMNS, avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.index.state.hashing import SEED_BYTES, KeyHasher
+from bucketingest.index.state.store import keeps_state
 from bucketingest.services.errors import RoundEnded
-from bucketingest.services.merge.merge_rules import MergeRules, merge_rules
 from bucketingest.services.merge.slice_merge import MergeStatistics, SliceInput, merge_slices
 from bucketingest.services.regroup.journal import MergeJournal
 from bucketingest.services.regroup.records import MergePlan, NewGroup, NewGroupResult
@@ -52,7 +53,8 @@ def make_base_files(
     if plan is None:
         raise InvalidTable(f"{storage.url}/{journal.path(number, 'plan')} is missing")
     schema = avro_to_arrow(with_meta_columns(json.loads(plan.schema)))
-    rules = merge_rules(load_table(storage), schema)
+    table = load_table(storage)
+    rules = merge_rules(table, schema, bloom_filter=keeps_state(table))
     maker = _Maker(storage, journal, number, plan, rules, rows_max, forward, forward() + DEADLINE_SECONDS)
     results = [maker.result(each) for each in plan.new_groups]
     maker.check()

@@ -25,7 +25,7 @@ IMMUTABLE_TABLE_FIELDS: Final = (
     "orderingField",
     "version",
 )
-IMMUTABLE_INDEX_FIELDS: Final = ("type", "buckets", "hashFields", "hash")
+IMMUTABLE_INDEX_FIELDS: Final = ("type", "buckets", "hashFields", "hash", "global")
 
 
 class PartitionBuckets(SpecModel):
@@ -96,6 +96,13 @@ class Index(SpecModel):
         "groups, where Hudi's BLOOM and SIMPLE indexes find them; each micro-batch is a commit. log: into log files, "
         "also of file groups that have room; a commit takes commit.interval. Before a Hudi writer with such an index"
         " writes to it, run bucketingest handover: it does not find keys in log files, and writes them twice.",
+    )
+    is_global: Flag | None = Field(
+        default=None,
+        alias="global",
+        description="With type state and inserts base: a key is in one partition of the table only. A newer row with "
+        "another partition moves it: its old row is deleted. When false or absent, a key may have a row in each "
+        "partition. Immutable.",
     )
     on_duplicate_keys: Literal["fail", "report"] | None = Field(
         default=None,

@@ -129,6 +129,8 @@ class ProgressBoard:
                 deletes=before.deletes + outcome.deletes,
                 inserts=before.inserts + outcome.inserts,
                 dropped=before.dropped + outcome.dropped,
+                moved=before.moved + outcome.moved,
+                older=before.older + outcome.older,
                 rejected=before.rejected + outcome.rejected,
                 state=outcome.state or before.state,
                 size_bytes=before.size_bytes + outcome.size_bytes,

@@ -59,6 +59,8 @@ _TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ("service_failures", "Steps of table services that failed.", lambda now: _services(now).failures),
     ("inserts", "Rows of keys that the index's state did not know.", _of_state(lambda now, _: now.inserts)),
     ("unknown_deletes", "Deletes of keys that it did not know.", _of_state(lambda now, _: now.dropped)),
+    ("moved_keys", "Keys that moved to another partition.", _of_state(lambda now, _: now.moved)),
+    ("older_rows", "Rows older than that of their key elsewhere.", _of_state(lambda now, _: now.older)),
     ("state_loaded_keys", "Keys read from the table's files.", _of_state(lambda _, state: state.loaded_keys)),
     ("lock_wait_seconds", "Waited for the table's lock, which other writers held.", lambda now: now.lock_wait),
     ("lease_wait_seconds", "Waited for the table's lease, which another job held.", lambda now: now.lease_wait),

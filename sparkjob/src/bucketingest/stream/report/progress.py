@@ -107,6 +107,10 @@ class Progress:
     """Rows of keys that the state did not know."""
     dropped: int = 0
     """Deletes of such keys."""
+    moved: int = 0
+    """Keys that moved to another partition."""
+    older: int = 0
+    """Rows that were older than that of their key in another partition."""
     rollbacks: int = 0
     """Instants that were rolled back after their micro-batch started, and written again."""
     position_losses: int = 0

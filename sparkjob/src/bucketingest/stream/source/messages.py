@@ -17,7 +17,7 @@ from bucketingest.decode.registered.wire_format import ids_of
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.program import Program
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows.shuffle import pack, undecoded
+from bucketingest.write.rows.shuffle import UNDECODED, counted, pack
 
 VALUE: Final = "value"
 """Column of a message's bytes."""
@@ -67,7 +67,7 @@ def pack_messages(
 
     yield from pack(rows(), plan, map_task)
     if refused:
-        yield undecoded(refused, plan, map_task)
+        yield counted(UNDECODED, refused, plan, map_task)
 
 
 def refused_messages(batches: Iterable[pa.RecordBatch], decoder: MessageDecoder) -> Iterator[pa.RecordBatch]:

@@ -17,6 +17,7 @@ from bucketingest.hudi.timeline.timeline import path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.storage import Storage
 from bucketingest.write.instants.records import LedgerEntry
+from bucketingest.write.moving.moved_keys import MOVED
 from bucketingest.write.open_table import OpenTable
 from bucketingest.write.pipeline_names import PIPELINE
 
@@ -26,6 +27,7 @@ ROWS: Final = "bucketingest.rows"
 DELETES: Final = "bucketingest.deletes"
 REJECTED: Final = "bucketingest.rejected"
 UNKNOWN_DELETES: Final = "bucketingest.deletes.unknown"
+OLDER: Final = "bucketingest.rows.older"
 RECORD_KEY: Final = "bucketingest.record.key"
 BUCKETS: Final = "bucketingest.bucket.count"
 HASH: Final = "bucketingest.bucket.hash"
@@ -56,6 +58,9 @@ def commit_metadata(
     }
     if opened.definition.state is not None:
         extra[UNKNOWN_DELETES] = str(sum(status.dropped for status in statuses))
+        if opened.definition.state.is_global:
+            extra[MOVED] = str(sum(status.moved for status in statuses))
+            extra[OLDER] = str(sum(status.older for status in statuses))
     return CommitMetadata(write_stats=write_stats, extra_metadata=extra)
 
 

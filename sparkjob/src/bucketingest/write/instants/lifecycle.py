@@ -70,6 +70,12 @@ class InstantWriter:
         return self.groups.file_ids
 
     @property
+    def is_global(self) -> bool:
+        """Whether a key is in one partition only."""
+        state = self._opened.definition.state
+        return state is not None and state.is_global
+
+    @property
     def bucket_rules(self) -> str:
         """Instant of the bucket rules in it; "" without rules."""
         return self.groups.rules

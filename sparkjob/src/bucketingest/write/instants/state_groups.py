@@ -15,11 +15,11 @@ import numpy as np
 
 from bucketingest.hudi.base.base_file import empty_base_file
 from bucketingest.hudi.log.blocks import parquet_data_block
-from bucketingest.hudi.naming import BaseFileName, LogFileName, join
+from bucketingest.hudi.merge.merge_rules import merge_rules
+from bucketingest.hudi.naming import BaseFileName, join
 from bucketingest.hudi.plans.clustering_plan import clustered_file_groups
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
-from bucketingest.hudi.table.file_view import DataFile, FileSlice
 from bucketingest.hudi.table.schema import avro_to_arrow
 from bucketingest.hudi.table.table import StateRules
 from bucketingest.hudi.timeline.instant import CLUSTERING, COMPACTION, LOG_COMPACTION, REPLACE_COMMIT
@@ -34,8 +34,9 @@ from bucketingest.storage import created
 from bucketingest.write.covered_table import CoveredTable
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import Intent, LedgerEntry
+from bucketingest.write.moving.commit_check import CommitCheck
 from bucketingest.write.open_table import OpenTable
-from bucketingest.write.rows.write_status import WriteStatus
+from bucketingest.write.rows.write_status import WriteStatus, new_keys_of
 from bucketingest.write.table_groups import Group
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ class StateGroups:
         self._schema = avro_to_arrow(json.loads(opened.block_schema_json))
         self._block_schema_json = opened.block_schema_json
         self._covered = CoveredTable(opened.storage, rules, clock)
+        if rules.is_global:
+            self._covered.merge_rules = merge_rules(opened.table, self._schema)
         self._busy: frozenset[Group] = frozenset()
         self._planned: PlannedFileIds | None = None
         self._planned_on: frozenset[str] | None = None
@@ -146,6 +149,7 @@ class StateGroups:
             generations=manifest.generations,
             view=covered.view,
             unloaded=covered.loading.unloaded,
+            is_global=self._rules.is_global,
         )
         content = plan.encode(store.table_id)
         digest = digest_of(content)
@@ -189,6 +193,12 @@ class StateGroups:
         same_plan = self._planned is not None and self._planned.plan.instant == instant
         if same_plan and self._planned_on == self._covered.folded:
             return None
+        if self._rules.is_global:
+            started = self._journal.intent(instant, 1)
+            if started is None or not self.resume(instant, started):
+                return "the plan by which its keys were placed, or the state that it names, is lost"
+            check = CommitCheck(self._storage, self._covered.index, self.file_ids, self._planned_on)
+            return check.refusal(timeline, statuses)
         return next(filter(None, map(self._refusal, statuses)), None)
 
     def load(self, partition_paths: Collection[str], *, everything: bool) -> None:
@@ -220,7 +230,7 @@ class StateGroups:
 
     def _refusal(self, status: WriteStatus) -> str | None:
         path, file_id = status.partition_path, status.file_id
-        files = _new_keys_of(status)
+        files = new_keys_of(status)
         if files is None:
             known = self._covered.index.manifest.partitions.get(path)
             if known is None or file_id not in known.covered:
@@ -241,15 +251,3 @@ class StateGroups:
                     f"another writer inserted keys of file group {file_id} into {other} of partition {path!r} meanwhile"
                 )
         return None
-
-
-def _new_keys_of(status: WriteStatus) -> FileSlice | None:
-    """The written file, if it has new keys."""
-    path = join(status.partition_path, status.file_name)
-    base = BaseFileName.try_parse(status.file_name)
-    if base is not None:
-        return FileSlice(base.instant, DataFile(path, status.size_bytes, base), ())
-    if not status.new_rows:
-        return None
-    name = LogFileName.parse(status.file_name)
-    return FileSlice(name.instant, None, (DataFile(path, status.size_bytes, name),))

@@ -5,10 +5,7 @@ their keys; they do not look into log files.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import tempfile
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -22,13 +19,11 @@ from bucketingest.hudi.table.schema import META_COLUMNS, avro_to_arrow
 from bucketingest.index.placing import Place
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.merging import surviving_rows
+from bucketingest.write.spilled_rows import SpilledRows, scratch_file
 
 _ROW_GROUP_ROWS: Final = 1 << 20
 _ROW_GROUP_SHARE: Final = 1 / 8
 """Share of the task's budget that the rows of a row group take before they are encoded."""
-
-_BATCH_BYTES: Final = 4 * 1024**2
-"""Of rows that are copied and written at a time."""
 
 
 class BaseHandle:
@@ -44,68 +39,51 @@ class BaseHandle:
         self.place = place
         self.partition_path = place.partition_path
         self.file_name = BaseFileName(place.file_id, plan.instant_time)
-        self.rows_received = self.upserts = self.deletes = self.dropped = self.blocks = self.size_bytes = 0
+        self.upserts = self.deletes = self.dropped = self.blocks = self.size_bytes = 0
         self.new_rows = 0
         self._plan = plan
         self._sequence_prefix = f"{plan.instant_time}_{place.task}_"
         self._next_row = first_row
-        self._rows: list[pa.RecordBatch] = []
-        self._buffered_bytes = 0
-        self._spilled: list[pathlib.Path] = []
+        self._rows = SpilledRows(plan.schema)
+        self.rows_received = 0
         self._result: pathlib.Path | None = None
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes of Arrow buffers not yet on scratch disk."""
-        return self._buffered_bytes
+        return self._rows.buffered_bytes
 
     def append(self, rows: pa.RecordBatch, size_bytes: int) -> None:
         """Take rows of the plan's schema, in arrival order, and the bytes of memory they hold."""
-        self._rows.append(rows)
-        self._buffered_bytes += size_bytes
+        self._rows.append(rows, size_bytes)
         self.rows_received += rows.num_rows
 
     def flush(self) -> None:
         """Move the buffered rows to scratch disk: the budget needs the memory."""
-        if not self._rows:
-            return
-        path = _scratch_file(".arrow")
-        self._spilled.append(path)
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, self._plan.schema) as writer:
-            for rows in self._rows:
-                writer.write_batch(rows)
-        self._rows.clear()
-        self._buffered_bytes = 0
+        self._rows.flush()
 
     def close(self) -> pathlib.Path | None:
         """The base file on scratch disk, which the caller deletes; None if no row is left."""
         winners = self._winners()
         self.upserts = int(winners.sum())
         if self.upserts:
-            self._result = _scratch_file(".parquet")
+            self._result = scratch_file(".parquet")
             self._write(winners, self._result)
             self.size_bytes, self.blocks = self._result.stat().st_size, 1
-        self._forget_rows()
+        self._rows.forget()
         return self._result
 
     def discard(self) -> None:
         """Drop everything, after a failure."""
-        self._forget_rows()
+        self._rows.forget()
         if self._result is not None:
             self._result.unlink(missing_ok=True)
-
-    def _forget_rows(self) -> None:
-        for path in self._spilled:
-            path.unlink(missing_ok=True)
-        self._spilled.clear()
-        self._rows.clear()
-        self._buffered_bytes = 0
 
     def _winners(self) -> npt.NDArray[np.bool_]:
         """Which rows are written, in arrival order; counts those that are not as there is nothing to delete."""
         ordering_field = self._plan.rules.ordering_field
         keys, ordering, deleted = [], [], []
-        for rows in self._batches():
+        for rows in self._rows.batches():
             keys.append(self._keys(rows))
             if ordering_field is not None:
                 ordering.append(rows.column(ordering_field))
@@ -133,7 +111,7 @@ class BaseHandle:
             row_group_bytes=int(self._plan.memory_bytes * _ROW_GROUP_SHARE),
             filtered_keys=self.upserts,
         ) as out:
-            for batch in self._batches():
+            for batch in self._rows.batches():
                 won = winners[start : start + batch.num_rows]
                 start += batch.num_rows
                 rows = batch if won.all() else batch.filter(pa.array(won))
@@ -156,32 +134,6 @@ class BaseHandle:
 
     def _keys(self, rows: pa.RecordBatch) -> pa.Array:
         return self._plan.rules.record_key.columns(rows).record_key
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows in arrival order, many at a time: messages are so small that each would cost more than its rows."""
-        pending: list[pa.RecordBatch] = []
-        pending_bytes = 0
-        for message in self._messages():
-            pending.append(message)
-            pending_bytes += message.nbytes
-            if pending_bytes >= _BATCH_BYTES:
-                yield pa.concat_batches(pending)
-                pending, pending_bytes = [], 0
-        if pending:
-            yield pa.concat_batches(pending)
-
-    def _messages(self) -> Iterator[pa.RecordBatch]:
-        for path in self._spilled:
-            with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
-                for number in range(reader.num_record_batches):
-                    yield reader.get_batch(number)
-        yield from self._rows
-
-
-def _scratch_file(suffix: str) -> pathlib.Path:
-    descriptor, name = tempfile.mkstemp(prefix="bucketingest-", suffix=suffix)
-    os.close(descriptor)
-    return pathlib.Path(name)
 
 
 def _constant(text: str, count: int) -> pa.DictionaryArray:

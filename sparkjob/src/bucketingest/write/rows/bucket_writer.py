@@ -26,7 +26,7 @@ from bucketingest.write.rows.base_handle import BaseHandle
 from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter
 from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA
 from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
-from bucketingest.write.rows.shuffle import DEAD_LETTERS, SHUFFLE_SCHEMA, UNDECODED, unpack
+from bucketingest.write.rows.shuffle import DEAD_LETTERS, MOVED, OLDER, SHUFFLE_SCHEMA, UNDECODED, unpack
 from bucketingest.write.rows.write_status import WriteStatus, statuses_to_arrow
 
 PUBLISHERS: Final = 4
@@ -60,7 +60,7 @@ class BucketWriter:
         self._statuses: list[WriteStatus] = []
         self._partitions: set[str] = set(plan.partitions.known)
         self._next_row = 0
-        self._undecoded = 0
+        self._counts = {UNDECODED: 0, MOVED: 0, OLDER: 0}
         self._pool = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="publish")
         self._markers = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="mark")
         self._publishing: list[tuple[Future[WriteStatus], int]] = []
@@ -88,8 +88,8 @@ class BucketWriter:
         new_counts = batch.column("new_count").to_pylist()
         messages = zip(paths, buckets, file_ids, counts, new_counts, batch.column("message"), strict=True)
         for path, bucket, file_id, count, new_count, message in messages:
-            if bucket == UNDECODED:
-                self._undecoded += count
+            if bucket in self._counts:
+                self._counts[bucket] += count
                 continue
             schema = DEAD_LETTER_SCHEMA if bucket == DEAD_LETTERS else self._plan.schema
             buffer = message.as_buffer()
@@ -112,7 +112,14 @@ class BucketWriter:
             self._budget.release_blocks(self._await_one())
         self._statuses += self._letters.close()
         first, *others = self._statuses or [WriteStatus(task=self._task)]
-        return [replace(first, buffer_bytes=self._budget.highest_bytes, undecoded=self._undecoded), *others]
+        first = replace(
+            first,
+            moved=self._counts[MOVED],
+            older=self._counts[OLDER],
+            buffer_bytes=self._budget.highest_bytes,
+            undecoded=self._counts[UNDECODED],
+        )
+        return [first, *others]
 
     def _handle_of(self, place: Place) -> AppendHandle | BaseHandle:
         handle = self._handle

@@ -10,7 +10,7 @@ writes, is the same in each attempt.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.errors import StateError
-from bucketingest.index.placing import BucketPlacing, Place, Placing, StatePlacing
+from bucketingest.index.placing import BucketPlacing, OwnerPlacing, Place, Placing, StatePlacing
 from bucketingest.storage import NotFound, open_storage
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
@@ -50,7 +50,11 @@ SHUFFLE_DDL: Final = (
 SHUFFLE_ORDER: Final = ("partition_path", "bucket", "file_id", "map_task", "number")
 DEAD_LETTERS: Final = -1
 UNDECODED: Final = -2
-"""As bucket: the message is empty, and its row_count says how many of the source's messages were no rows."""
+MOVED: Final = -3
+OLDER: Final = -4
+"""As bucket: the message is empty, and its row_count says how many of the source's messages were no rows, how many keys
+moved to another partition, and how many rows were older than that of their key in another partition.
+"""
 
 CHUNK_SHARE: Final = 1 / 8
 """Share of the budget that a chunk's rows take: sorting and serialising copy them, and Spark holds the batch before."""
@@ -72,10 +76,9 @@ def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> I
     Rows without record key, partition path or ordering value become dead letters; none is dropped.
     """
     keep_no_large_blocks()
-    chunk_bytes = min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX)
-    messages = _Messages(map_task, min(chunk_bytes, _BATCH_BYTES))
+    messages = Messages.of(plan, map_task)
     placing = _placing(plan)
-    for chunk in _chunks(batches, plan, chunk_bytes):
+    for chunk in chunks_of(batches, plan, chunk_bytes_of(plan)):
         yield from _pack_chunk(chunk, plan, placing, messages)
     if messages:
         yield messages.take()
@@ -83,18 +86,23 @@ def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> I
     pa.default_memory_pool().release_unused()
 
 
-def undecoded(count: int, plan: WritePlan, map_task: int) -> pa.RecordBatch:
-    """A shuffle batch that says how many of a map task's source messages were no rows. The driver must not miss it, so
-    it goes the way that the rows go.
+def counted(bucket: int, count: int, plan: WritePlan, map_task: int) -> pa.RecordBatch:
+    """A shuffle batch that says how many there were of what `bucket` names. The driver must not miss it, so it goes the
+    way that the rows go.
     """
-    values: list[Any] = [map_task % plan.tasks, "", UNDECODED, "", map_task, 0, count, 0, b""]
+    values: list[Any] = [map_task % plan.tasks, "", bucket, "", map_task, 0, count, 0, b""]
     return pa.RecordBatch.from_arrays(
         [pa.array([value], kind) for value, kind in zip(values, SHUFFLE_SCHEMA.types, strict=True)],
         schema=SHUFFLE_SCHEMA,
     )
 
 
-def _chunks(batches: Iterable[pa.RecordBatch], plan: WritePlan, bytes_max: int) -> Iterator[pa.RecordBatch]:
+def chunk_bytes_of(plan: WritePlan) -> int:
+    """Bytes of a chunk."""
+    return min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX)
+
+
+def chunks_of(batches: Iterable[pa.RecordBatch], plan: WritePlan, bytes_max: int) -> Iterator[pa.RecordBatch]:
     """The rows as batches of about a chunk's bytes; a chunk's source batches are not kept while it is packed."""
     pending: list[pa.RecordBatch] = []
     pending_bytes = 0
@@ -108,6 +116,11 @@ def _chunks(batches: Iterable[pa.RecordBatch], plan: WritePlan, bytes_max: int) 
             pending_bytes = 0
     if pending:
         yield _joined(pending, plan.schema)
+
+
+def rows_per_message(rows: pa.RecordBatch) -> int:
+    """So many rows like these have the bytes of a message."""
+    return max(1, MESSAGE_BYTES * rows.num_rows // max(1, rows.nbytes))
 
 
 def unpack(message: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
@@ -134,15 +147,18 @@ def _placing(plan: WritePlan) -> Placing:
     file_ids = plan.file_ids
     if not isinstance(file_ids, PlannedFileIds):
         return BucketPlacing(file_ids, plan.rules.hash, plan.partitions, plan.tasks)
+    storage = open_storage(plan.table_url, plan.storage_options)
     try:
-        assigner = file_ids.assigner(open_storage(plan.table_url, plan.storage_options))
+        if file_ids.plan.is_global:
+            return OwnerPlacing(file_ids.key_places(storage), plan.tasks)
+        assigner = file_ids.assigner(storage)
     except (StateError, NotFound) as error:
         raise ConflictingAttempt(f"the index's state is lost or damaged, and is loaded again: {error}") from error
     return StatePlacing(assigner, plan.partitions, plan.tasks)
 
 
 def _pack_chunk(
-    rows: pa.RecordBatch, plan: WritePlan, placing: Placing, messages: _Messages
+    rows: pa.RecordBatch, plan: WritePlan, placing: Placing, messages: Messages
 ) -> Iterator[pa.RecordBatch]:
     """Add the chunk's messages; yields a batch whenever it is full."""
     keys = plan.rules.record_key.columns(rows)
@@ -152,9 +168,9 @@ def _pack_chunk(
         rows = rows.take(pa.array(rejected.kept))
     if rows.num_rows:
         placed = placing.place(keys, partitions, None if rejected is None else rejected.kept)
-        order, starts, ends = _group(placed.groups)
+        order, starts, ends = grouped(placed.groups)
         rows = rows.take(pa.array(order))
-        rows_max = max(1, MESSAGE_BYTES * rows.num_rows // max(1, rows.nbytes))
+        rows_max = rows_per_message(rows)
         new = None if placed.new is None else placed.new[order]
         for start, end, to in zip(starts, ends, placed.places(order[starts]), strict=True):
             of_place = None if new is None else new[start:end]
@@ -166,7 +182,7 @@ def _pack_chunk(
         yield from messages.add(to, letters, rows_max)
 
 
-def _group(
+def grouped(
     groups: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Stable order of the rows by group, and where each group's rows start and end in it."""
@@ -178,8 +194,13 @@ def _group(
     return order, np.concatenate(([0], cuts)), np.concatenate((cuts, [len(ordered)]))
 
 
-class _Messages:
+class Messages:
     """Serialises rows one message after the other into one buffer, and remembers the place and target of each."""
+
+    @classmethod
+    def of(cls, plan: WritePlan, map_task: int) -> Self:
+        """None yet."""
+        return cls(map_task, min(chunk_bytes_of(plan), _BATCH_BYTES))
 
     def __init__(self, map_task: int, batch_bytes: int) -> None:
         self.map_task = map_task

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from bucketingest.hudi.naming import BaseFileName, LogFileName
+from bucketingest.hudi.naming import BaseFileName, LogFileName, join
+from bucketingest.hudi.table.file_view import DataFile, FileSlice
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.write.errors import IncompleteReport
 
@@ -45,6 +46,11 @@ class WriteStatus:
     """Deletes of keys that are in no file group of an index with a state: there is nothing to delete."""
     new_rows: int = 0
     """Rows of a log file, deletes included, whose keys were in no file group of an index with a state."""
+    moved: int = 0
+    """In a task's first status: keys that moved to another partition."""
+    older: int = 0
+    """In a task's first status: rows that were older than that of their key in another partition, and are not written.
+    """
     buffer_bytes: int = field(default=0, compare=False)
     """In a task's first status: the peak of its buffers. For metrics; the ledger does not keep it."""
     undecoded: int = field(default=0, compare=False)
@@ -84,11 +90,23 @@ class WriteStatus:
         return {name: value for name, value in kept if name not in _NOT_KEPT and (value or name not in _KEPT_IF_SET)}
 
 
+def new_keys_of(status: WriteStatus) -> FileSlice | None:
+    """The written file, if it has new keys."""
+    path = join(status.partition_path, status.file_name)
+    base = BaseFileName.try_parse(status.file_name)
+    if base is not None:
+        return FileSlice(base.instant, DataFile(path, status.size_bytes, base), ())
+    if not status.new_rows:
+        return None
+    name = LogFileName.parse(status.file_name)
+    return FileSlice(name.instant, None, (DataFile(path, status.size_bytes, name),))
+
+
 _NAMES: Final = tuple(each.name for each in fields(WriteStatus))
 _DEFAULTS: Final = {each.name: each.default for each in fields(WriteStatus)}
 _values: Final = attrgetter(*_NAMES)
 _NOT_KEPT: Final = frozenset({"buffer_bytes", "undecoded"})
-_KEPT_IF_SET: Final = frozenset({"dropped", "new_rows"})
+_KEPT_IF_SET: Final = frozenset({"dropped", "new_rows", "moved", "older"})
 """A job that is older than a field could not read a ledger that has it: these are 0 in a table with buckets."""
 
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.table.table import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, HoodieTable
-from bucketingest.index.state.store import keeps_state
 
 IS_DELETED: Final = "_hoodie_is_deleted"
 OPERATION: Final = "_hoodie_operation"
@@ -41,8 +40,8 @@ class MergeRules:
         return tuple(name for name in (IS_DELETED, OPERATION, *marker) if name in self.schema.names)
 
 
-def merge_rules(table: HoodieTable, schema: pa.Schema) -> MergeRules:
-    """The rules of a table whose base files have the columns `schema`.
+def merge_rules(table: HoodieTable, schema: pa.Schema, *, bloom_filter: bool = False) -> MergeRules:
+    """The rules of a table whose base files have the columns `schema`. `bloom_filter`: whether they get one.
 
     Raises `UnsupportedTable` for custom mergers, partial updates and several ordering fields.
     """
@@ -61,7 +60,7 @@ def merge_rules(table: HoodieTable, schema: pa.Schema) -> MergeRules:
     if reasons:
         raise UnsupportedTable(table.storage.url, reasons)
     ordering_field = fields[0] if mode == EVENT_TIME_ORDERING else None
-    return MergeRules(schema, ordering_field, _delete_marker(properties), keeps_state(table))
+    return MergeRules(schema, ordering_field, _delete_marker(properties), bloom_filter)
 
 
 def _delete_marker(properties: Mapping[str, str]) -> tuple[str, str] | None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketingest.hudi.table.ordering import ranks
 
@@ -103,7 +104,7 @@ def winning(records: Records) -> Records:
     codes = _numpy(encoded.indices)
     if len(encoded.dictionary) == len(records):
         return records
-    ordering = np.zeros(len(records), np.int64) if records.ordering is None else _ranks_with_nulls(records.ordering)
+    ordering = np.zeros(len(records), np.int64) if records.ordering is None else ranks_with_nulls(records.ordering)
     candidates = np.arange(len(records))
     if records.ordering is not None and (records.kinds & Kind.COMMIT_TIME).any():
         candidates, ordering = _after_commit_time_deletes(codes, records.kinds, ordering)
@@ -113,6 +114,12 @@ def winning(records: Records) -> Records:
     last = np.empty(len(greatest), np.int64)
     last[codes[candidates]] = candidates  # of several values for one index, numpy keeps the last
     return records.take(np.sort(last))
+
+
+def not_less(newer: pa.Array, older: pa.Array) -> npt.NDArray[np.bool_]:
+    """Where a record with the newer ordering value replaces one with the older; a null is lower than every value."""
+    result = pc.if_else(newer.is_null(), older.is_null(), pc.greater_equal(newer, older).fill_null(True))  # noqa: FBT003
+    return _numpy(result)
 
 
 def _after_commit_time_deletes(
@@ -142,7 +149,7 @@ def _after_commit_time_deletes(
     return np.sort(order[counts]), least
 
 
-def _ranks_with_nulls(ordering: pa.Array) -> npt.NDArray[np.int64]:
+def ranks_with_nulls(ordering: pa.Array) -> npt.NDArray[np.int64]:
     """Integers in the order of the values, above the least int64; nulls are lower than every value."""
     if not ordering.null_count:
         return np.maximum(ranks(ordering).astype(np.int64), np.iinfo(np.int64).min + 2)

@@ -16,10 +16,10 @@ from bucketingest.hudi.errors import CorruptLog, UnsupportedTable
 from bucketingest.hudi.log.format import BlockType, HeaderKey, LogBlock
 from bucketingest.hudi.log.reader import Delete, LogContent, decode_block
 from bucketingest.hudi.log.stored import WHOLE_FILE_BYTES, StoredLog
+from bucketingest.hudi.merge.merge_rules import DELETING_OPERATIONS, IS_DELETED, OPERATION, MergeRules
+from bucketingest.hudi.merge.winners import Kind, Records
 from bucketingest.hudi.table.ordering import comparable
 from bucketingest.hudi.table.schema import META_COLUMNS
-from bucketingest.services.merge.merge_rules import DELETING_OPERATIONS, IS_DELETED, OPERATION, MergeRules
-from bucketingest.services.merge.winners import Kind, Records
 from bucketingest.storage.interface import Storage
 
 KEY: Final = "_hoodie_record_key"

@@ -1,0 +1,1 @@
+"""Tables in which a key is in one partition only: where it is, and what happens when it moves."""
