@@ -1,7 +1,8 @@
 """The stage before the shuffle: rows become Arrow messages of one file group each, because Spark moves a few large
 values several times faster than many rows.
 
-A chunk is as many rows as its share of the memory budget holds. Its rows are sorted by file group (a stable sort:
+A chunk is small, unless that would make many small messages; at most it is as many rows as its share of the memory
+budget holds. Its rows are sorted by file group (a stable sort:
 arrival order within a group stays) and each group's part is serialised as Arrow IPC messages. The write task gets the
 messages sorted by (partition path, bucket, file id, map task, number), so the order of rows, and so every byte it
 writes, is the same in each attempt.
@@ -56,6 +57,12 @@ CHUNK_SHARE: Final = 1 / 8
 """Share of the budget that a chunk's rows take: sorting and serialising copy them, and Spark holds the batch before."""
 
 _CHUNK_BYTES_MAX: Final = 64 * 1024**2
+_CHUNK_BYTES_MIN: Final = 4 * 1024**2
+"""A small chunk's copies are made in memory that the last chunk's used, in the processor's cache. For a large one the
+system gives new pages each time, which takes as long as the work itself.
+"""
+_MESSAGES_OF_PLACE: Final = 4
+"""A chunk grows until it has so many full messages for a file group, on average."""
 
 MESSAGE_BYTES: Final = 32 * 1024
 """Bytes of rows above which a file group's part of a chunk goes into several messages. Spark hands messages to the
@@ -72,11 +79,11 @@ def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> I
     Rows without record key, partition path or ordering value become dead letters; none is dropped.
     """
     keep_no_large_blocks()
-    chunk_bytes = min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX)
-    messages = _Messages(map_task, min(chunk_bytes, _BATCH_BYTES))
+    size = _ChunkSize(min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX))
+    messages = _Messages(map_task, min(size.bytes_max, _BATCH_BYTES))
     placing = _placing(plan)
-    for chunk in _chunks(batches, plan, chunk_bytes):
-        yield from _pack_chunk(chunk, plan, placing, messages)
+    for chunk in _chunks(batches, plan, size):
+        yield from _pack_chunk(chunk, plan, placing, messages, size)
     if messages:
         yield messages.take()
     # The same worker process may run a write task next, which has a budget of its own.
@@ -94,7 +101,19 @@ def undecoded(count: int, plan: WritePlan, map_task: int) -> pa.RecordBatch:
     )
 
 
-def _chunks(batches: Iterable[pa.RecordBatch], plan: WritePlan, bytes_max: int) -> Iterator[pa.RecordBatch]:
+class _ChunkSize:
+    """How many bytes the next chunk has. Only the rows before decide it, so it is the same in each attempt."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = min(bytes_max, _CHUNK_BYTES_MIN)
+
+    def fit(self, places: int) -> None:
+        """A chunk had rows for so many file groups."""
+        self.bytes = min(self.bytes_max, max(_CHUNK_BYTES_MIN, places * _MESSAGES_OF_PLACE * MESSAGE_BYTES))
+
+
+def _chunks(batches: Iterable[pa.RecordBatch], plan: WritePlan, size: _ChunkSize) -> Iterator[pa.RecordBatch]:
     """The rows as batches of about a chunk's bytes; a chunk's source batches are not kept while it is packed."""
     pending: list[pa.RecordBatch] = []
     pending_bytes = 0
@@ -103,7 +122,7 @@ def _chunks(batches: Iterable[pa.RecordBatch], plan: WritePlan, bytes_max: int) 
             continue
         pending.append(batch)
         pending_bytes += batch.nbytes
-        if pending_bytes >= bytes_max:
+        if pending_bytes >= size.bytes:
             yield _joined(pending, plan.schema)
             pending_bytes = 0
     if pending:
@@ -142,7 +161,7 @@ def _placing(plan: WritePlan) -> Placing:
 
 
 def _pack_chunk(
-    rows: pa.RecordBatch, plan: WritePlan, placing: Placing, messages: _Messages
+    rows: pa.RecordBatch, plan: WritePlan, placing: Placing, messages: _Messages, size: _ChunkSize
 ) -> Iterator[pa.RecordBatch]:
     """Add the chunk's messages; yields a batch whenever it is full."""
     keys = plan.rules.record_key.columns(rows)
@@ -153,6 +172,7 @@ def _pack_chunk(
     if rows.num_rows:
         placed = placing.place(keys, partitions, None if rejected is None else rejected.kept)
         order, starts, ends = _group(placed.groups)
+        size.fit(len(starts))
         rows = rows.take(pa.array(order))
         rows_max = max(1, MESSAGE_BYTES * rows.num_rows // max(1, rows.nbytes))
         new = None if placed.new is None else placed.new[order]
