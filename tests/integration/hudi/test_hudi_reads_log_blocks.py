@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,11 @@ from support.oracle.client import HudiOracle
 pytestmark = pytest.mark.hudi
 
 FILE_ID = deterministic_file_id(0)
-BLOCKS = {"parquet": parquet_data_block, "avro": avro_data_block}
+BLOCKS: dict[str, Callable[..., list[Buffer]]] = {
+    "parquet": partial(parquet_data_block, compression="zstd", level=1),
+    "parquet-of-few-rows": parquet_data_block,
+    "avro": avro_data_block,
+}
 
 
 class WrittenTable:
@@ -102,7 +107,7 @@ def as_python(table: pa.Table, columns: Sequence[str]) -> list[dict[str, Any]]:
     return sorted(table.select(columns).to_pylist(), key=lambda row: str(row["id"]))
 
 
-@pytest.mark.parametrize("block", ["parquet", "avro"])
+@pytest.mark.parametrize("block", BLOCKS)
 def test_hudi_reads_columns_of_every_type(tmp_path: Path, hudi: HudiOracle, block: str) -> None:
     rows = every_type()
     table = WrittenTable(tmp_path / "t", rows.schema)

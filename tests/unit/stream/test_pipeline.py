@@ -104,8 +104,7 @@ def test_with_a_state_each_micro_batch_is_an_instant_and_takes_the_commit_interv
     assert pipeline.definition.state == StateRules(64 * 1024**2, report_duplicates=True)
     assert (pipeline.trigger, pipeline.commit_interval) == (timedelta(seconds=40), None)
     assert Pipeline.of(resource()).definition.state is None
-    index = {"type": "state", "global": True}
-    table = {"index": index, "partitionBy": ["value"]}
+    table = {"index": {"type": "state", "global": True}, "partitionBy": ["value"]}
     assert Pipeline.of(resource(table=table)).definition.state == StateRules(is_global=True)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from bucketingest.cli.options import UnknownFields, load_known
-from bucketingest.decode.decoder_choice import way_of, why_refused
+from bucketingest.decode.decoder_choice import has_ways, way_of, why_refused
 from bucketingest.decode.registered.subjects import registry_client, with_readers_schema
 from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.client import RegistryClient
@@ -48,7 +48,7 @@ def summary(resource: BucketIngest, note: str = "") -> str:
     index = table.index
     rules = "".join(f", {each.pattern} {each.buckets}" for each in index.partition_buckets or ())
     places = f"{index.buckets} buckets{rules}" if index.type == "bucket" else "index with a state"
-    decoding = f", {way_of(resource)}{note}" if resource.spec.format is not None else ""
+    decoding = f", {way_of(resource)}{note}" if has_ways(resource) else ""
     return f"pipeline {resource.pipeline}, table {table.path}, {places}{decoding}"
 
 

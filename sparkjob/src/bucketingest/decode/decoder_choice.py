@@ -1,4 +1,6 @@
-"""Which way a pipeline's messages are decoded: on Arrow, where the result is proven to be Spark's, or by Spark."""
+"""Which way messages are decoded and Parquet files are read: on Arrow, where the result is proven to be Spark's, or by
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +36,10 @@ _NAMES: Final = {"json": "JSON", "avro": "Avro"}
 _ALL_ROWS: Final = "select * from source"
 _CONF: Final = ("spark.sql.legacy.", "spark.sql.timestamptype", "spark.sql.casesensitive")
 """Beginnings of settings, in lower case, that can change what Spark decodes; for a format also those of its own."""
+_OPTIONS_OF_LISTING: Final = frozenset(
+    ["cleansource", "filenameonly", "latestfirst", "maxcachedfiles", "maxfileage", "pathglobfilter", "sourcearchivedir"]
+)
+"""Options of files, in lower case, that say which ones are read, not how."""
 _CONF_OF_SQL: Final = ("spark.sql.streaming.", "spark.sql.shuffle.")
 """Beginnings of settings of SQL that change no value."""
 
@@ -57,8 +63,10 @@ def way_of(resource: BucketIngest) -> Way:
     format_ = spec.format
     if format_ is not None and (format_.registry is not None or format_.type == "protobuf"):
         return _always_decoded(resource, format_)
-    if spec.source.kafka is None or format_ is None:
-        return Way("spark", "only Kafka's messages are decoded on Arrow")
+    if not has_ways(resource) or (spec.source.kafka is None and format_ is not None):
+        return Way("spark", "only Kafka's messages and Parquet files are decoded on Arrow")
+    if format_ is None:
+        return _way_of_files(resource)
     if (why := _why_spark(resource)) is not None:
         return Way("spark", why)
     for name in spec.spark.conf:
@@ -68,6 +76,22 @@ def way_of(resource: BucketIngest) -> Way:
     if why is not None:
         return Way("spark", f"spec.format.schema {why}")
     return Way("arrow", f"{_NAMES[format_.type]}, {_columns(resource)}")
+
+
+def _way_of_files(resource: BucketIngest) -> Way:
+    if (why := _why_spark(resource)) is not None:
+        return Way("spark", why)
+    assert resource.spec.source.files is not None, "what has no messages and two ways has files"
+    for name in resource.spec.source.files.options:
+        if name.lower() not in _OPTIONS_OF_LISTING:
+            return Way("spark", f"spec.source.files.options sets {name}")
+    return Way("arrow", f"Parquet files, {_columns(resource)}")
+
+
+def has_ways(resource: BucketIngest) -> bool:
+    """Whether rows of the resource's kind may be read on Arrow; of others there is nothing to say."""
+    files = resource.spec.source.files
+    return resource.spec.format is not None or (files is not None and files.format == "parquet")
 
 
 def has_sql(resource: BucketIngest) -> bool:

@@ -15,11 +15,18 @@ from bucketingest.registry.errors import GaveWay
 from bucketingest.services.inline import InlineServices
 from bucketingest.storage import path_room
 from bucketingest.stream.checkpoint.positions import CheckpointPositions
-from bucketingest.stream.micro_batch import LeftToSpark, write_micro_batch, write_refused, write_undecodable
+from bucketingest.stream.micro_batch import (
+    LeftToSpark,
+    write_files,
+    write_micro_batch,
+    write_refused,
+    write_undecodable,
+)
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.registered import RegisteredMessages
+from bucketingest.stream.source.scanned_files import FileReader
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome
@@ -55,8 +62,10 @@ class MicroBatchFunction:
         services: InlineServices | None = None,
         decoder: MessageDecoder | None = None,
         registered: RegisteredMessages | None = None,
+        files: FileReader | None = None,
     ) -> None:
         self._decoder = decoder
+        self._files = files
         self._registered = registered
         self._services = services
         self._pipeline = pipeline
@@ -192,6 +201,12 @@ class MicroBatchFunction:
             raise StopRequested from error
 
     def _written_by(self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder | None) -> Sequence[WriteStatus]:
+        if self._files is not None:
+            try:
+                return write_files(rows, plan, self._files)
+            except LeftToSpark as doubt:  # nothing is written; the next files are mostly alike
+                log.warning("files are left to Spark until the next start", extra={"reason": str(doubt)})
+                self._files = None
         if decoder is not None and self._shape.on_arrow:
             try:
                 statuses = write_micro_batch(rows, plan, decoder)

@@ -142,6 +142,7 @@ def _start(
             services=services,
             decoder=shape.decoder(rows),
             registered=registered,
+            files=shape.file_reader(rows),
         )
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
         starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)

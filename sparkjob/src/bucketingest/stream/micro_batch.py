@@ -16,9 +16,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from bucketingest.decode.parquet_files import Piece
 from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.stream.source.messages import VALUE, MessageDecoder, pack_messages, refused_messages
+from bucketingest.stream.source.scanned_files import FileReader, pieces_of
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.moving.key_owner import own_keys
@@ -48,6 +50,22 @@ def write_micro_batch(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder 
         packed = map_in_arrow(rows, _pack(plan), SHUFFLE_DDL)
     else:
         packed = map_in_arrow(rows.select(VALUE), _pack_messages(plan, decoder), SHUFFLE_DDL)
+    return _written(packed, plan)
+
+
+def write_files(rows: DataFrame, plan: WritePlan, reader: FileReader) -> list[WriteStatus]:
+    """As `write_micro_batch`, for rows of files: the tasks read the files themselves. Raises LeftToSpark,
+    ConflictingAttempt, PartitionsNotLoaded.
+    """
+    try:
+        pieces = pieces_of(rows) or [[]]  # files without a byte have no part
+    except RowsInDoubt as error:
+        raise LeftToSpark(str(error)) from error
+    tasks = rows.sparkSession.range(0, len(pieces), 1, len(pieces))
+    return _written(map_in_arrow(tasks, _pack_files(plan, reader, pieces), SHUFFLE_DDL), plan)
+
+
+def _written(packed: DataFrame, plan: WritePlan) -> list[WriteStatus]:
     if plan.is_global:
         packed = map_in_arrow(_shuffled(packed, plan), _own(plan), SHUFFLE_DDL)
     return _collect(map_in_arrow(_shuffled(packed, plan), _write(plan), STATUS_DDL))
@@ -105,6 +123,15 @@ def _shuffled(packed: DataFrame, plan: WritePlan) -> DataFrame:
 
 def _own(plan: WritePlan) -> Stage:
     return lambda batches: own_keys(batches, plan, _task())
+
+
+def _pack_files(plan: WritePlan, reader: FileReader, pieces: list[list[Piece]]) -> Stage:
+    def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:  # one row, which says nothing; Spark ends a worker that leaves something unread
+            pass
+        yield from pack(reader.rows(pieces[_task()]), plan, _task())
+
+    return stage
 
 
 def _pack(plan: WritePlan) -> Stage:

@@ -122,6 +122,40 @@ def test_parquet_files_bring_their_schema_and_new_files_come_in_a_second_run(
     assert_same_rows(lake.rows(), expected, key=["id"])
 
 
+def test_parquet_files_are_read_on_arrow_until_one_is_sparks(
+    run: Runner, lake: Lake, incoming: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+    def file(name: str, *numbers: int, **options: Any) -> None:
+        columns = {"id": [f"k{each}" for each in numbers], "at": [at] * len(numbers), "quantity": numbers}
+        schema = pa.schema([("id", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("quantity", pa.int32())])
+        pq.write_table(pa.table(columns, schema=schema), incoming / name, **options)
+
+    def files(**table: Any) -> BucketIngest:
+        source = {"path": str(incoming), "format": "parquet", "schema": SCHEMA}
+        keys = {"recordKey": ["id"], "orderingField": "at", "deleteWhen": "quantity < 0"}
+        sql = "SELECT id, at, quantity * 10 AS quantity FROM source WHERE quantity <> 5"
+        return lake.resource({"files": source}, table=keys | table, transform={"sql": sql})
+
+    with caplog.at_level("INFO"):
+        file("a.parquet", 1, 2, 5)
+        file("b.parquet", 3)
+        assert run.once(files()).rows == 3
+        file("c.parquet", -1, 4)
+        assert run.once(files()).deletes == 1
+        assert "decoding on Arrow: Parquet files, with spec.transform.sql and spec.table.deleteWhen" in caplog.messages
+        (incoming / "no-byte.parquet").touch()
+        assert run.once(files()).rows == 0
+        assert "files are left to Spark until the next start" not in caplog.messages
+        file("d.parquet", 4, 6, use_deprecated_int96_timestamps=True)
+        assert run.once(files()).rows == 2
+        assert "files are left to Spark until the next start" in caplog.messages
+
+    assert quantities(lake) == {"k1": 10, "k2": 20, "k3": 30, "k4": 40, "k6": 60}
+    assert lake.rows()["at"].to_pylist() == [at] * 5
+
+
 def test_without_its_checkpoint_a_file_source_is_refused_with_what_can_be_done(
     run: Runner, lake: Lake, incoming: Path
 ) -> None:

@@ -131,6 +131,15 @@ def test_a_refused_message_is_told_field_and_position(message: bytes | None, rea
     assert why(message) == reason
 
 
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("at", [0, 3, 6])
+def test_a_number_that_is_not_finite_is_decoded_by_itself(text: str, at: int) -> None:
+    good = [b'{"id": "In NaIve", "x": 1.5}'] * 6
+    decoded = decode(*good[:at], f'{{"x": {text}}}'.encode(), *good[at:])
+    assert (decoded.refused, decoded.one_by_one) == ([], 1)
+    assert str(decoded.rows.column("x")[at].as_py()) == text.lower().replace("infinity", "inf")
+
+
 def test_what_only_jackson_reads_is_read() -> None:
     assert row(b"{'id': 'it\\'s', 'x': NaN}")["id"] == "it's"
     assert row(b'{"id": 1.50, "x": "-INF", "amount": "1,2.345"}') == {

@@ -108,6 +108,16 @@ def test_other_codecs_can_be_chosen(compression: str, level: int | None) -> None
     assert file.metadata.row_group(0).column(0).compression == expected
 
 
+@pytest.mark.parametrize(("rows", "codec"), [(100, "SNAPPY"), (10_000, "ZSTD")])
+def test_few_rows_are_compressed_by_what_begins_fast(rows: int, codec: str) -> None:
+    table = with_meta(pa.table({"n": range(rows)}))
+    content = written_and_read(parquet_data_block(table, instant_time=INSTANT, avro_schema_json=header_schema(table)))
+    group = pq.ParquetFile(pa.BufferReader(content.block.content)).metadata.row_group(0)
+    assert {group.column(at).compression for at in range(group.num_columns)} == {codec}
+    assert content.rows is not None
+    assert content.rows["n"].to_pylist() == list(range(rows))
+
+
 def test_an_avro_block_without_rows_is_read() -> None:
     table = with_meta(pa.table({"n": pa.array([], pa.int64())}))
     content = written_and_read(avro_data_block(table, instant_time=INSTANT, avro_schema_json=header_schema(table)))

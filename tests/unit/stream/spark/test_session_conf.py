@@ -74,6 +74,13 @@ def test_a_local_master_of_the_environment_has_no_executors_next_to_the_driver()
     assert session.session_conf(resource(), "local[2]", [])["spark.driver.memory"] == "4096m"
 
 
+def test_the_shuffle_is_compressed_where_it_crosses_a_network_or_the_user_wants_it() -> None:
+    compressed = {"spark.shuffle.compress": "true"}
+    assert session.session_conf(resource(), "local[2]", [])["spark.shuffle.compress"] == "false"
+    assert session.session_conf(resource(conf=compressed), None, [])["spark.shuffle.compress"] == "true"
+    assert "spark.shuffle.compress" not in session.session_conf(resource(), CLUSTER, [])
+
+
 @pytest.mark.parametrize(("memory", "young"), [("512Mi", 128), ("1Gi", 256), ("2Gi", 512), ("6Gi", 512)])
 def test_the_young_generation_is_small_and_leaves_a_small_heap_to_spark(memory: str, young: int) -> None:
     conf = session.session_conf(resource(driver={"memory": memory}, executor={"memory": memory}), CLUSTER, [])

@@ -134,6 +134,16 @@ def test_a_small_budget_makes_small_chunks() -> None:
     assert max(sizes) * batches[0].nbytes <= TINY / 8 + batches[0].nbytes
 
 
+def test_chunks_grow_until_rows_of_many_file_groups_make_few_messages() -> None:
+    plan = write_plan(definition(buckets=512), tasks=1, memory_bytes=256 * 1024**2)
+    rows = pa.array([f"{'x' * 300}{n}" for n in range(1000)])
+    columns = {"id": rows, "region": pa.repeat("eu", 1000), "amount": pa.nulls(1000), "at": pa.repeat(0, 1000)}
+    source = pa.table(columns).cast(SCHEMA).to_batches()
+    sent = packed([source * 120], plan)  # 40 MiB: a chunk of 4, one of 32, and the rest
+    assert sum(sent["row_count"].to_pylist()) == 120_000
+    assert sent.num_rows < 512 * (1 + 4 + 1)
+
+
 @pytest.mark.parametrize("batches", [[], [batch([])], [batch([]), batch([])]], ids=["none", "one", "two"])
 def test_input_without_rows_sends_nothing(batches: list[pa.RecordBatch]) -> None:
     assert list(pack(batches, write_plan(), 0)) == []

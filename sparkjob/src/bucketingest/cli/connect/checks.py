@@ -10,6 +10,7 @@ from bucketingest.cli.connect.checking_spark import CheckingSpark
 from bucketingest.cli.connect.results import Check, Results
 from bucketingest.cli.job import keep_secrets_of
 from bucketingest.cli.validate import ask_registry
+from bucketingest.decode.decoder_choice import has_ways
 from bucketingest.decode.registered.subjects import registry_client
 from bucketingest.hudi.errors import TableNotFound
 from bucketingest.hudi.naming import HOODIE_DIRECTORY
@@ -120,7 +121,7 @@ def _compiled(session: SparkSession, resource: BucketIngest) -> _Compiled:
         shape = RowShape(resource, pipeline.delete_when).planned(rows)
         if shape.has_registry:
             shape.registered_blocks(rows)
-        way = "" if resource.spec.format is None else str(shape.way(rows))
+        way = str(shape.way(rows)) if has_ways(resource) else ""
         return _Compiled(pipeline, shape.schema(rows), way)
 
 

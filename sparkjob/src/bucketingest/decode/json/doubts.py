@@ -69,13 +69,21 @@ class Block:
         if not _is_utf8(self.lines):
             for at in np.flatnonzero(~doubted):
                 doubted[at] = not _is_utf8(self.lines.slice(at, 1))
-        text = self.bytes[self._used].tobytes()
-        if b"NaN" in text or b"Inf" in text:  # ten times faster than the pattern
-            found = [match.start() for match in _NOT_FINITE.finditer(text)]
+        if self._has(b"NaN") or self._has(b"Inf"):  # many times faster than the pattern
+            found = [match.start() for match in _NOT_FINITE.finditer(self.bytes[self._used].tobytes())]
             doubted[self._rows_at(np.array(found, np.int64))] = True
         for long in np.flatnonzero((lengths >= min(_DEPTH, _DIGITS)) & ~doubted).tolist():
             doubted[long] = _may_exceed_limits(self.message(long))
         return doubted
+
+    def _has(self, word: bytes) -> bool:
+        """Whether the word is anywhere: its first letter is rare, and looked for at all places at once."""
+        text = self.bytes[self._used]
+        at = np.flatnonzero(text == word[0])
+        at = at[at <= text.size - len(word)]
+        for place, letter in enumerate(word[1:], 1):
+            at = at[text[at + place] == letter]
+        return at.size > 0
 
     def _without_braces(self) -> Mask:
         """Messages that do not begin with `{` and end with `}`, but for a little white space (see `blocks`)."""

@@ -20,27 +20,36 @@ from bucketingest.hudi.log.format import BlockType, Buffer, HeaderKey, frame_blo
 from bucketingest.hudi.table.schema import META_COLUMNS
 
 _AVRO_BLOCK_VERSION: Final = 3
+_SMALL_BYTES: Final = 64 * 1024
+"""Below this much Arrow data rows are packed by snappy: zstd takes longer to begin each page than all the rest."""
 
 
 def parquet_data_block(
-    table: pa.Table, *, instant_time: str, avro_schema_json: str, compression: str = "zstd", level: int | None = 1
+    table: pa.Table,
+    *,
+    instant_time: str,
+    avro_schema_json: str,
+    compression: str | None = None,
+    level: int | None = None,
 ) -> list[Buffer]:
     """A PARQUET block: the rows of ``table`` as the bytes of one Parquet file with one row group.
 
     ``table`` has the five meta columns first; dictionary-encoded columns are stored as plain strings with a Parquet
-    dictionary. ``avro_schema_json`` is the record schema with meta columns. ``level`` is the codec's own; None is its
-    default, and required for codecs without levels (snappy, none).
+    dictionary. ``avro_schema_json`` is the record schema with meta columns. ``compression``: None chooses by size.
+    ``level`` is the codec's own; None is its default, and required for codecs without levels (snappy, none).
     """
     _check_meta_columns(table.schema)
     content = parquet_bytes(table, compression=compression, level=level)
     return frame_block(BlockType.PARQUET, _data_headers(instant_time, avro_schema_json), [content])
 
 
-def parquet_bytes(table: pa.Table, *, compression: str = "zstd", level: int | None = 1) -> pa.Buffer:
+def parquet_bytes(table: pa.Table, *, compression: str | None = None, level: int | None = None) -> pa.Buffer:
     """The rows as a whole Parquet file that parquet-mr (Spark 3.5) and parquet-rs (hudi-rs) read.
 
     Raises `SchemaError` if a column that is not nullable holds nulls.
     """
+    if compression is None:
+        compression, level = ("snappy", None) if table.nbytes < _SMALL_BYTES else ("zstd", 1)
     table = stored_form(table)
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(

@@ -16,6 +16,7 @@ from bucketingest.decode.decoder_choice import Way, has_sql, sql_refused, way_of
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.exact import unsupported_type
 from bucketingest.decode.json.registered import RegisteredJsonDecoder
+from bucketingest.decode.parquet_files import unsupported as unsupported_in_files
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
 from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.registered import RegisteredProtobufDecoder
@@ -35,7 +36,8 @@ from bucketingest.stream.source.decoding import (
     transform,
 )
 from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder
-from bucketingest.stream.source.spark_plan import NotOnArrow, read_program
+from bucketingest.stream.source.scanned_files import FileReader
+from bucketingest.stream.source.spark_plan import NotOnArrow, read_program, setting_of_files
 from bucketingest.write.plan import DELETE_COLUMN
 
 
@@ -131,13 +133,16 @@ class RowShape:
             return sql_refused(self.resource, self.refused)
         if self.has_registry or self.is_protobuf:
             return way
+        if way.name == "arrow" and self.resource.spec.format is None:
+            why = _why_not_files(rows, self._columns(rows))
+            return way if why is None else Way("spark", why)
         if way.name == "arrow" and (other := _unsupported(self._format, self._columns(rows))) is not None:
             return Way("spark", f"Spark makes a {other} of spec.format.schema")
         return way
 
     def decoder(self, rows: DataFrame) -> MessageDecoder | None:
         """What decodes messages on Arrow; None if Spark decodes, or a registry has the schemas."""
-        if self.has_registry or self.way(rows).name == "spark":
+        if self.has_registry or self._has_no_messages or self.way(rows).name == "spark":
             return None
         if self.is_protobuf:
             return self.message_decoder(self._protobuf(rows))
@@ -148,6 +153,16 @@ class RowShape:
             else AvroDecoder(format_.columns_text, columns, header_of(format_))
         )
         return self.message_decoder(blocks)
+
+    def file_reader(self, rows: DataFrame) -> FileReader | None:
+        """What reads files on Arrow; None if Spark does, or there are messages."""
+        if not self._has_no_messages or self.way(rows).name == "spark":
+            return None
+        return FileReader(self._columns(rows), self.program)
+
+    @property
+    def _has_no_messages(self) -> bool:
+        return self.resource is not None and self.resource.spec.format is None
 
     @property
     def _format(self) -> Format:
@@ -183,6 +198,17 @@ def _message(format_: Format) -> Message:
     if (why := why_refused(format_)) is not None:
         raise InvalidTransform(f"spec.format.schema {why}")
     return read_message(format_.columns_text, format_.message_name)
+
+
+def _why_not_files(rows: DataFrame, columns: pa.Schema) -> str | None:
+    """Why files of these columns are Spark's to read."""
+    if (name := setting_of_files(rows)) is not None:
+        return f"files are read with the session's {name}"
+    if (other := unsupported_in_files(columns)) is not None:
+        return f"files have a column of type {other}"
+    if len({name.lower() for name in columns.names}) < len(columns.names):
+        return "files have columns of the same name"
+    return None
 
 
 def _unsupported(format_: Format, columns: pa.Schema) -> str | None:

@@ -34,8 +34,8 @@ from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
 from bucketingest.write.rows.shuffle import (
     MOVED,
     OLDER,
+    ChunkSize,
     Messages,
-    chunk_bytes_of,
     chunks_of,
     counted,
     grouped,
@@ -124,7 +124,7 @@ class _Owner:
         moves = np.zeros(self._rows.count, np.bool_)
         moves[settled.moving] = True
         start = 0
-        for rows in chunks_of(self._rows.batches(), self.plan, chunk_bytes_of(self.plan)):
+        for rows in chunks_of(self._rows.batches(), self.plan, ChunkSize.of(self.plan)):
             part = slice(start, start + rows.num_rows)
             start = part.stop
             kept, moving = (rows.filter(pa.array(mask[part])) for mask in (settled.kept, moves))

@@ -1,7 +1,8 @@
 """The stage before the shuffle: rows become Arrow messages of one file group each, because Spark moves a few large
 values several times faster than many rows.
 
-A chunk is as many rows as its share of the memory budget holds. Its rows are sorted by file group (a stable sort:
+A chunk is small, unless that would make many small messages; at most it is as many rows as its share of the memory
+budget holds. Its rows are sorted by file group (a stable sort:
 arrival order within a group stays) and each group's part is serialised as Arrow IPC messages. The write task gets the
 messages sorted by (partition path, bucket, file id, map task, number), so the order of rows, and so every byte it
 writes, is the same in each attempt.
@@ -60,6 +61,12 @@ CHUNK_SHARE: Final = 1 / 8
 """Share of the budget that a chunk's rows take: sorting and serialising copy them, and Spark holds the batch before."""
 
 _CHUNK_BYTES_MAX: Final = 64 * 1024**2
+_CHUNK_BYTES_MIN: Final = 4 * 1024**2
+"""A small chunk's copies are made in memory that the last chunk's used, in the processor's cache. For a large one the
+system gives new pages each time, which takes as long as the work itself.
+"""
+_MESSAGES_OF_PLACE: Final = 4
+"""A chunk grows until it has so many full messages for a file group, on average."""
 
 MESSAGE_BYTES: Final = 32 * 1024
 """Bytes of rows above which a file group's part of a chunk goes into several messages. Spark hands messages to the
@@ -76,10 +83,11 @@ def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> I
     Rows without record key, partition path or ordering value become dead letters; none is dropped.
     """
     keep_no_large_blocks()
+    size = ChunkSize.of(plan)
     messages = Messages.of(plan, map_task)
     placing = _placing(plan)
-    for chunk in chunks_of(batches, plan, chunk_bytes_of(plan)):
-        yield from _pack_chunk(chunk, plan, placing, messages)
+    for chunk in chunks_of(batches, plan, size):
+        yield from _pack_chunk(chunk, plan, placing, messages, size)
     if messages:
         yield messages.take()
     # The same worker process may run a write task next, which has a budget of its own.
@@ -97,12 +105,24 @@ def counted(bucket: int, count: int, plan: WritePlan, map_task: int) -> pa.Recor
     )
 
 
-def chunk_bytes_of(plan: WritePlan) -> int:
-    """Bytes of a chunk."""
-    return min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX)
+class ChunkSize:
+    """How many bytes the next chunk has. Only the rows before decide it, so it is the same in each attempt."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = min(bytes_max, _CHUNK_BYTES_MIN)
+
+    @classmethod
+    def of(cls, plan: WritePlan) -> Self:
+        """Within the plan's memory."""
+        return cls(min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX))
+
+    def fit(self, places: int) -> None:
+        """A chunk had rows for so many file groups."""
+        self.bytes = min(self.bytes_max, max(_CHUNK_BYTES_MIN, places * _MESSAGES_OF_PLACE * MESSAGE_BYTES))
 
 
-def chunks_of(batches: Iterable[pa.RecordBatch], plan: WritePlan, bytes_max: int) -> Iterator[pa.RecordBatch]:
+def chunks_of(batches: Iterable[pa.RecordBatch], plan: WritePlan, size: ChunkSize) -> Iterator[pa.RecordBatch]:
     """The rows as batches of about a chunk's bytes; a chunk's source batches are not kept while it is packed."""
     pending: list[pa.RecordBatch] = []
     pending_bytes = 0
@@ -111,7 +131,7 @@ def chunks_of(batches: Iterable[pa.RecordBatch], plan: WritePlan, bytes_max: int
             continue
         pending.append(batch)
         pending_bytes += batch.nbytes
-        if pending_bytes >= bytes_max:
+        if pending_bytes >= size.bytes:
             yield _joined(pending, plan.schema)
             pending_bytes = 0
     if pending:
@@ -158,7 +178,7 @@ def _placing(plan: WritePlan) -> Placing:
 
 
 def _pack_chunk(
-    rows: pa.RecordBatch, plan: WritePlan, placing: Placing, messages: Messages
+    rows: pa.RecordBatch, plan: WritePlan, placing: Placing, messages: Messages, size: ChunkSize
 ) -> Iterator[pa.RecordBatch]:
     """Add the chunk's messages; yields a batch whenever it is full."""
     keys = plan.rules.record_key.columns(rows)
@@ -169,6 +189,7 @@ def _pack_chunk(
     if rows.num_rows:
         placed = placing.place(keys, partitions, None if rejected is None else rejected.kept)
         order, starts, ends = grouped(placed.groups)
+        size.fit(len(starts))
         rows = rows.take(pa.array(order))
         rows_max = rows_per_message(rows)
         new = None if placed.new is None else placed.new[order]
@@ -200,7 +221,7 @@ class Messages:
     @classmethod
     def of(cls, plan: WritePlan, map_task: int) -> Self:
         """None yet."""
-        return cls(map_task, min(chunk_bytes_of(plan), _BATCH_BYTES))
+        return cls(map_task, min(ChunkSize.of(plan).bytes_max, _BATCH_BYTES))
 
     def __init__(self, map_task: int, batch_bytes: int) -> None:
         self.map_task = map_task
