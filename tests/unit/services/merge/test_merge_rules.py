@@ -22,6 +22,7 @@ SCHEMA = pa.schema([("id", pa.string()), ("at", pa.int64()), ("what", pa.string(
 BY_TIME = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING", "hoodie.table.ordering.fields": "at"}
 CUSTOM = {"hoodie.record.merge.mode": "CUSTOM"}
 PARTIAL = {"hoodie.table.partial.update.mode": "KEEP_VALUES"}
+OF_MERGE = {"hoodie.record.merge.property.hoodie.payload.delete.field": "what"}
 
 
 def table(properties: Mapping[str, str]) -> HoodieTable:
@@ -34,6 +35,7 @@ def table(properties: Mapping[str, str]) -> HoodieTable:
         (CUSTOM, "merge.mode is CUSTOM"),
         ({"hoodie.record.merge.mode": ""}, "merge.mode is not set"),
         (PARTIAL, "partial.update.mode is KEEP_VALUES"),
+        (OF_MERGE, "payload.delete.field is set, which Hudi's readers understand differently"),
         ({"hoodie.table.ordering.fields": "at,id"}, "names 2 columns"),
         ({"hoodie.table.ordering.fields": ""}, "names 0 columns"),
         ({"hoodie.table.ordering.fields": "gone"}, "'gone' is not in the schema"),
@@ -49,9 +51,8 @@ def test_without_an_ordering_the_latest_row_wins_whatever_the_ordering_fields_sa
     assert merge_rules(table({"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}), SCHEMA).ordering_field is None
 
 
-@pytest.mark.parametrize("prefix", ["", "hoodie.record.merge.property."])
-def test_the_tables_own_delete_marker_is_known_by_both_names(prefix: str) -> None:
-    column, value = f"{prefix}hoodie.payload.delete.field", f"{prefix}hoodie.payload.delete.marker"
+def test_the_tables_own_delete_marker_is_known() -> None:
+    column, value = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
     assert merge_rules(table({column: "what", value: "gone"}), SCHEMA).delete_marker == ("what", "gone")
     assert merge_rules(table({column: "what"}), SCHEMA).delete_marker is None, "Hudi needs both"
     assert merge_rules(table({column: "other", value: "gone"}), SCHEMA).delete_columns == ()
@@ -69,11 +70,11 @@ def set_properties(storage: Storage, properties: Mapping[str, str]) -> None:
     storage.put(PROPERTIES_PATH, java_properties.serialise(changed).encode("ascii"))
 
 
-@pytest.mark.parametrize("properties", [CUSTOM, PARTIAL])
+@pytest.mark.parametrize("properties", [CUSTOM, PARTIAL, OF_MERGE])
 def test_a_table_that_became_one_for_hudi_is_neither_planned_nor_merged(properties: dict[str, str]) -> None:
     """Also if it was planned before: its rows would be merged by other rules than its readers'."""
     given = written(base_files=True)
-    before = load_table(given.storage).properties
+    before = given.storage.get(PROPERTIES_PATH)
     work = started(given.storage)
     set_properties(given.storage, properties)
     there = {info.path for info in given.storage.list()}
@@ -82,6 +83,6 @@ def test_a_table_that_became_one_for_hudi_is_neither_planned_nor_merged(properti
     with pytest.raises(UnsupportedTable):
         propose(given.storage, ALL, utc_now())
     assert {info.path for info in given.storage.list()} == there
-    set_properties(given.storage, {"hoodie.table.partial.update.mode": "", **before})
+    given.storage.put(PROPERTIES_PATH, before)
     assert finish(given.storage) == ["completed"]
     given.unchanged()
