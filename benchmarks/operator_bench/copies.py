@@ -41,6 +41,8 @@ STAMP: Final = "bench.bucketingest.dev/at"
 OWN_CHANGES, FOREIGN_CHANGES = 10, 50
 """Changes per second, as of a busy cluster."""
 WARM_UP_SECONDS: Final = 20.0
+WARM_UPS_MAX: Final = 6
+"""Warm-ups until a side must have seen its first change."""
 _LABEL, _, _VALUE = MANAGED.partition("=")
 
 
@@ -140,16 +142,28 @@ async def _measure(side: str, api: Api, own: int, foreign: int, seconds: float) 
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "operator_bench.copies", "--side", side), stdout=asyncio.subprocess.PIPE
     )
-    assert process.stdout is not None
+    late: list[float] = []
+
+    async def read() -> None:
+        assert process.stdout is not None
+        async for line in process.stdout:
+            late.append(float(line))  # noqa: PERF401 - as they come
+
+    reading = asyncio.create_task(read())
     try:
-        await _churn(api, own, foreign, WARM_UP_SECONDS)  # it reads everything first
+        for _ in range(WARM_UPS_MAX):  # it reads everything first
+            await _churn(api, own, foreign, WARM_UP_SECONDS)
+            if late:
+                break
+        else:
+            raise SystemExit(f"{side} saw no change within {WARM_UPS_MAX * WARM_UP_SECONDS:g} s")
         before = _cpu_seconds(process.pid)
         await _churn(api, own, foreign, seconds)
         cpu, memory = _cpu_seconds(process.pid) - before, _resident_mib(process.pid)
     finally:
         process.terminate()
-        output, _ = await process.communicate()
-    late = [float(line) for line in output.decode().splitlines()]
+        await process.wait()
+        await reading
     delays = sorted(late[-int(seconds * OWN_CHANGES * 0.8) :])  # without those that were read at the start
     return {"cpu": cpu / seconds, "memory": memory, "p99": delays[int(len(delays) * 0.99)]}
 
