@@ -12,7 +12,9 @@ from typing import Final
 from docsite.measured import NotMeasured, filled
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-RESULTS: Final = tuple(ROOT / "benchmarks" / "results" / name for name in ("local.json", "operator-local.json"))
+RESULTS: Final = tuple(
+    ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("local", "operator-local", "operator-copies-local")
+)
 
 
 def stage(target: Path) -> None:
