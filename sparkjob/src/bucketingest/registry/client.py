@@ -28,7 +28,8 @@ _CHUNK: Final = 64 * 1024
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _SCHEMA_UNKNOWN: Final = frozenset([40403])
 _SUBJECT_UNKNOWN: Final = frozenset([40401, 40402])
-_now: Final = time.monotonic
+IsLate = Callable[[], bool]
+"""Whether the time for an answer is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,20 @@ class RegisteredSchema:
 
 
 class RegistryClient:
-    """A registry. `credentials` are asked for at each request: a Secret may change."""
+    """A registry. `credentials` are asked for at each request: a Secret may change. `now`: seconds of a clock that is
+    not set.
+    """
 
     def __init__(
-        self, url: str, credentials: Callable[[], Credentials], *, timeout_seconds: float = TIMEOUT_SECONDS
+        self,
+        url: str,
+        credentials: Callable[[], Credentials],
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url
+        self._now = now
         self._credentials = credentials
         self._timeout = timeout_seconds
 
@@ -100,14 +109,18 @@ class RegistryClient:
         headers = {"Accept": _ACCEPT, "User-Agent": "bucketingest"}
         if credentials.authorization is not None:
             headers["Authorization"] = credentials.authorization
-        until = _now() + self._timeout
+        until = self._now() + self._timeout
+
+        def is_late() -> bool:
+            return self._now() > until
+
         request = Request(self.url + path, headers=headers)  # noqa: S310 - the spec allows http and https only
         try:
             with self._opener(credentials).open(request, timeout=self._timeout) as answer:
-                return self._object(_body(answer, until), path)
+                return self._object(_body(answer, is_late), path)
         except HTTPError as error:
             with error:
-                self._refuse_failed(error, path, absent, until)
+                self._refuse_failed(error, path, absent, is_late)
             return None
         except (OSError, HTTPException) as error:
             why = getattr(error, "reason", None) or str(error) or type(error).__name__
@@ -118,7 +131,7 @@ class RegistryClient:
             return build_opener(_NoRedirects, HTTPSHandler(context=credentials.context()))
         return build_opener(_NoRedirects)
 
-    def _refuse_failed(self, error: HTTPError, path: str, absent: frozenset[int], until: float) -> None:
+    def _refuse_failed(self, error: HTTPError, path: str, absent: frozenset[int], is_late: IsLate) -> None:
         """Raises RegistryError for every answer but that something is absent."""
         if error.code in {401, 403}:
             raise RegistryDenied(
@@ -126,7 +139,7 @@ class RegistryClient:
             ) from error
         document: dict[str, Any] = {}
         with suppress(OSError, HTTPException, RegistryUnavailable):
-            document = self._object(_body(error, until), path)
+            document = self._object(_body(error, is_late), path)
         if error.code == 404 and document.get("error_code") in absent:
             return
         hint = ": put the address itself into spec.format.registry.url" if 300 <= error.code < 400 else ""
@@ -151,7 +164,7 @@ class _NoRedirects(HTTPRedirectHandler):
         """None: the redirect is the answer."""
 
 
-def _body(answer: Any, until: float) -> bytes:
+def _body(answer: Any, is_late: IsLate) -> bytes:
     """What is answered, within the limits of bytes and time."""
     parts: list[bytes] = []
     size = 0
@@ -160,7 +173,7 @@ def _body(answer: Any, until: float) -> bytes:
         size += len(part)
         if size > BYTES_MAX:
             raise RegistryUnavailable(f"{answer.url} answers with more than {BYTES_MAX} bytes")
-        if _now() > until:
+        if is_late():
             raise TimeoutError("it is too slow")
     return b"".join(parts)
 
