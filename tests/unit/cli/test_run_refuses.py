@@ -146,7 +146,6 @@ def test_values_of_the_sources_secret_are_in_no_message_of_the_run(
     (folder / "kafka.client.id").write_text("who-we-really-are\n")
     monkeypatch.setenv("BUCKETINGEST_SOURCE_OPTIONS", str(folder))
     monkeypatch.setenv("BUCKETINGEST_TERMINATION_LOG", str(tmp_path / "message"))
-    monkeypatch.setattr("bucketingest.redaction._kept", set())
 
     def fail(*_: object) -> None:
         raise StorageUnavailable("the broker does not know who-we-really-are")

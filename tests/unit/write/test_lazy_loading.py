@@ -128,17 +128,19 @@ def test_in_the_middle_of_an_instant_everything_is_loaded_and_its_rows_are_read_
     check(table, {"k-ap": 0, "k-eu": 5, "k-sa": 0, "k-us": 5})
 
 
-def test_keys_of_a_partition_that_another_writer_makes_meanwhile_are_not_inserted_again(
-    table: TestTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The whole table is listed, as after an archival, and the partition is not that of the last commit."""
+def test_keys_of_a_partition_that_another_writer_makes_meanwhile_are_not_inserted_again(table: TestTable) -> None:
+    """The whole table is listed, as the first instant was archived, and the partition is not that of the last commit."""
     attempt = table.attempt()
     attempt.run(offsets(4, 5), [row("k-us", region="us", amount=5, at=2)])
 
     def others_write() -> None:
         insert_by_another(table, [row("k", region="their", at=1)], region="their", file_id=FILE_IDS[0])
         insert_by_another(table, [row("y", region="us", at=1)], region="us", file_id=FILE_IDS[1])
-        monkeypatch.setattr(CoveredTable, "_is_unclear", lambda *_: True)
+        first = table.timeline().completed_commits[0]
+        history = f".hoodie/timeline/{first.request_time}"
+        table.storage.delete_many(
+            [each.path for each in table.storage.list(".hoodie/timeline") if history in each.path]
+        )
 
     rows = [row("k", region="their", amount=9, at=2)]
     with pytest.raises(InstantAborted, match="made partition 'their' meanwhile"):

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-_BATCH_BYTES: Final = 4 * 1024**2
+BATCH_BYTES: Final = 4 * 1024**2
 """Of rows that are copied and written at a time."""
 
 
@@ -53,7 +53,7 @@ class SpilledRows:
         for message in self._messages():
             pending.append(message)
             pending_bytes += message.nbytes
-            if pending_bytes >= _BATCH_BYTES:
+            if pending_bytes >= BATCH_BYTES:
                 yield pa.concat_batches(pending)
                 pending, pending_bytes = [], 0
         if pending:

@@ -65,7 +65,7 @@ def test_small_messages_are_written_together_in_their_order(
     batch_bytes: int, writes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shuffle, "MESSAGE_BYTES", 1)
-    monkeypatch.setattr(spilled_rows, "_BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(spilled_rows, "BATCH_BYTES", batch_bytes)
     calls: list[int] = []
 
     class Counted(BaseFileWriter):

@@ -11,7 +11,7 @@ from bucketingest.exit_codes import ExitCode
 
 Found = TypeVar("Found")
 
-_MARGIN_SECONDS: Final = 5.0
+MARGIN_SECONDS: Final = 5.0
 """What checks whose own limits come first get beside these: their messages say more."""
 
 
@@ -21,8 +21,8 @@ class CheckTimedOut(BucketIngestError):
     exit_code = ExitCode.SOURCE_UNAVAILABLE
 
 
-def within(seconds: float, what: str, check: Callable[[], Found]) -> Found:
-    """What the check returns. It goes on in its thread when its time is up, and ends with the process.
+def within(seconds: float, what: str, check: Callable[[], Found], margin: float = MARGIN_SECONDS) -> Found:
+    """What the check returns. It goes on in its thread when its time and the margin are up, and ends with the process.
 
     Raises CheckTimedOut, and what the check raises.
     """
@@ -37,11 +37,9 @@ def within(seconds: float, what: str, check: Callable[[], Found]) -> Found:
 
     thread = threading.Thread(target=run, name=f"check {what}", daemon=True)
     thread.start()
-    thread.join(seconds + _MARGIN_SECONDS)
+    thread.join(seconds + margin)
     if raised:
         raise raised[0]
     if not found:
-        raise CheckTimedOut(
-            f"{what} has not answered within {seconds + _MARGIN_SECONDS:g} s: check address and network"
-        )
+        raise CheckTimedOut(f"{what} has not answered within {seconds + margin:g} s: check address and network")
     return found[0]
