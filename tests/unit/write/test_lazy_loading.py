@@ -129,7 +129,7 @@ def test_in_the_middle_of_an_instant_everything_is_loaded_and_its_rows_are_read_
 
 
 def test_keys_of_a_partition_that_another_writer_makes_meanwhile_are_not_inserted_again(table: TestTable) -> None:
-    """The whole table is listed, as the first instant was archived, and the partition is not that of the last commit."""
+    """The whole table is listed, as an instant was archived, and the partition is not that of the last commit."""
     attempt = table.attempt()
     attempt.run(offsets(4, 5), [row("k-us", region="us", amount=5, at=2)])
 
