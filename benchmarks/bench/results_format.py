@@ -9,6 +9,7 @@ import os
 import platform
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
@@ -91,6 +92,39 @@ class Case(_Part):
     measured_at: str
     """UTC, ISO 8601."""
     machine: Machine
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        case: str,
+        what: str,
+        unit: str,
+        rows: int,
+        ours: Measured,
+        peer: Measured,
+        versions: Mapping[str, str],
+        higher_is_better: bool = False,
+        loads: Sequence[float] = (),
+        notes: Sequence[str] = (),
+    ) -> Self:
+        """Measured now, on this machine."""
+        ratio, spread = ratios(ours, peer, higher_is_better=higher_is_better)
+        return cls(
+            case=case,
+            what=what,
+            unit=unit,
+            higher_is_better=higher_is_better,
+            rows=rows,
+            ours=ours,
+            peer=peer,
+            ratio=ratio,
+            ratio_spread=spread,
+            load_average=tuple(loads),
+            notes=tuple(notes),
+            measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            machine=this_machine(versions),
+        )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

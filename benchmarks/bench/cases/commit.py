@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ from hudi import HudiTableBuilder
 from bench.cases.comparison import Options, WrongResult, row_count
 from bench.cases.simulated_table import CommitTimes, SimulatedTable
 from bench.data import ORDERS, rows_of
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 from bench.sides.client import wait_until_quiet
 from bucketingest.cli.inspection.command import inspected
 from bucketingest.cli.inspection.services import Rules
@@ -230,19 +229,14 @@ def _case(
     notes: Sequence[str] = (),
 ) -> Case:
     ours, peer = sides
-    ratio, spread = ratios(ours, peer, higher_is_better=False)
-    return Case(
+    return Case.of(
         case=name,
         what=what,
         unit="ms",
-        higher_is_better=False,
         rows=rows,
         ours=ours,
         peer=peer,
-        ratio=ratio,
-        ratio_spread=spread,
-        load_average=tuple(loads),
-        notes=tuple(notes),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine({"pyarrow (ours)": pa.__version__}),
+        loads=loads,
+        notes=notes,
+        versions={"pyarrow (ours)": pa.__version__},
     )

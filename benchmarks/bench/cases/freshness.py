@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from bench.cases.comparison import Options, WrongResult, row_count
 from bench.cases.steady_producer import Block, SteadyProducer, Tick
 from bench.data import ORDERS, write_input
 from bench.messages import message_format, messages
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 from bench.sides.client import clean_environment, wait_until_quiet
 from bench.sides.process_tree import process_tree
 from bench.sides.start import MASTER
@@ -209,11 +208,10 @@ def _case(name: str, ticks: Sequence[Tick], seconds: Sequence[float], commits: S
     counted = sorted(took for minute in minutes.values() for took in minute)
     ours = Measured.of("99th percentile of each minute", [_percentile(sorted(each), 99) for each in minutes.values()])
     aim = Measured.of("aim", [AIM_SECONDS] * len(minutes))
-    ratio, spread = ratios(ours, aim, higher_is_better=False)
     rate = (len(ticks) - 1) * _TICK_ROWS / (ticks[-1].at - ticks[0].at)
     committed = sorted(commit.at for commit in commits)
     pauses = [later - earlier for earlier, later in itertools.pairwise(committed)]
-    return Case(
+    return Case.of(
         case=name,
         what=(
             f"JSON messages of 11 columns at {RATE:,} a second, in a topic of {_PARTITIONS} partitions; broker and "
@@ -224,13 +222,10 @@ def _case(name: str, ticks: Sequence[Tick], seconds: Sequence[float], commits: S
             "aim."
         ),
         unit="s",
-        higher_is_better=False,
         rows=len(counted) * _TICK_ROWS,
         ours=ours,
         peer=aim,
-        ratio=ratio,
-        ratio_spread=spread,
-        load_average=(round(load, 2),),
+        loads=(round(load, 2),),
         notes=(
             (
                 f"of all messages: median {statistics.median(counted):.2f} s, 99th percentile "
@@ -241,8 +236,7 @@ def _case(name: str, ticks: Sequence[Tick], seconds: Sequence[float], commits: S
                 f"(median), at most {max(pauses):.2f} s"
             ),
         ),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine({"pyarrow (ours)": pa.__version__, "python": sys.version.split()[0]}),
+        versions={"pyarrow (ours)": pa.__version__, "python": sys.version.split()[0]},
     )
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import shutil
 import threading
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
 from bench.cases.comparison import Options, check_rows
 from bench.data import ORDERS, write_input
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 from bench.sides.client import Side
 from bench.sides.process_tree import peak_rss_bytes, process_tree, pss_bytes
 from bench.sides.start import Source, Target, start_ours, versions
@@ -91,10 +90,9 @@ def _case(name: str, *, rows: int, idle: int, memory: WorkerMemory, seconds: flo
     above_idle = [max(0, peak - idle) / _MIB for peak in memory.peak_rss.values()]
     ours = Measured.of("highest worker, above idle", [max(above_idle)])
     budget = Measured.of("memoryPerTask", [BUDGET_BYTES / _MIB])
-    ratio, spread = ratios(ours, budget, higher_is_better=False)
     listed = ", ".join(f"{peak / _MIB:.0f}" for peak in sorted(memory.peak_rss.values(), reverse=True))
     shares = ", ".join(f"{peak / _MIB:.0f}" for peak in sorted(memory.peak_pss.values(), reverse=True))
-    return Case(
+    return Case.of(
         case=name,
         what=(
             f"{rows:,} rows of 11 columns go through ours in one micro-batch with table.memoryPerTask at its default. "
@@ -102,18 +100,14 @@ def _case(name: str, *, rows: int, idle: int, memory: WorkerMemory, seconds: flo
             "and libraries take after writing 1,000 rows; the peer is the budget."
         ),
         unit="MiB",
-        higher_is_better=False,
         rows=rows,
         ours=ours,
         peer=budget,
-        ratio=ratio,
-        ratio_spread=spread,
         notes=(
             f"idle worker (interpreter, pyarrow, the job's modules): {idle / _MIB:.0f} MiB",
             f"VmHWM of all workers: {listed} MiB",
             f"highest sampled PSS of all workers: {shares} MiB",
             f"the micro-batch took {seconds:.1f} s, {rows / seconds:,.0f} rows/s",
         ),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine(ran),
+        versions=ran,
     )

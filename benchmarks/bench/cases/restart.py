@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 from bench.cases.comparison import Options, WrongResult, row_count
 from bench.data import ORDERS, rows_of
 from bench.messages import messages
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 from bench.sides.client import clean_environment, wait_until_quiet
 from bench.sides.process_tree import process_tree
 from bench.sides.start import MASTER
@@ -206,8 +205,7 @@ def _case(
 ) -> Case:
     ours = Measured.of("restart", [each * 1000 for each in seconds])
     aim = Measured.of("aim", [BAR_MS] * options.repeats)
-    ratio, spread = ratios(ours, aim, higher_is_better=False)
-    return Case(
+    return Case.of(
         case=name,
         what=(
             "A driver and all its processes are killed (SIGKILL) while an instant is inflight; the next attempt is "
@@ -218,14 +216,10 @@ def _case(
             "the end hudi-rs must find every key that was sent. The peer is the aim."
         ),
         unit="ms",
-        higher_is_better=False,
         rows=ROWS,
         ours=ours,
         peer=aim,
-        ratio=ratio,
-        ratio_spread=spread,
-        load_average=tuple(loads),
+        loads=loads,
         notes=(f"medians of the stages: {medians(splits)}",),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine({"pyarrow (ours)": pa.__version__, "python": sys.version.split()[0]}),
+        versions={"pyarrow (ours)": pa.__version__, "python": sys.version.split()[0]},
     )

@@ -6,13 +6,12 @@ import contextlib
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Final
 
 from bench.cases.comparison import Options, Pair, Sources, alternate, check_rows
 from bench.cases.inputs import make_inputs
 from bench.data import ORDERS, Dataset
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 from bench.sides.client import Run, Side
 from bench.sides.start import BUCKETS, MASTER, Target, start_ours, versions
 
@@ -98,9 +97,8 @@ def _case(name: str, variant: Variant, options: Options, pair: Pair, ran: dict[s
         return Measured.of(side, [rows / run.cpu_seconds for run in runs], [round(run.cpu_seconds, 2) for run in runs])
 
     ours, base = rates("variant", pair.ours), rates("base", pair.peer)
-    ratio, spread = ratios(ours, base, higher_is_better=True)
     target = "" if variant.at_least is None else f"; target: at least {variant.at_least} of the base"
-    return Case(
+    return Case.of(
         case=name,
         what=(
             f"Upsert of {rows:,} rows of 11 columns from Parquet files over the same keys, one instant: Spark "
@@ -113,10 +111,7 @@ def _case(name: str, variant: Variant, options: Options, pair: Pair, ran: dict[s
         rows=rows,
         ours=ours,
         peer=base,
-        ratio=ratio,
-        ratio_spread=spread,
-        load_average=tuple(pair.loads),
+        loads=pair.loads,
         notes=(f"{_RATE:,} rows a second would take {_RATE / ours.median:.1f} cores like these",),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine(ran),
+        versions=ran,
     )

@@ -6,14 +6,13 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from bench.cases.comparison import Options, WrongResult
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 from bench.sides.client import Side
 from bench.sides.start import start_state, versions
 
@@ -128,8 +127,7 @@ def _case(
     notes: tuple[str, ...] = (),
 ) -> Case:
     ours, peer = Measured.of("bucketingest", runs, cpu_seconds), Measured.of("target", [target.figure] * len(runs))
-    ratio, spread = ratios(ours, peer, higher_is_better=target.higher_is_better)
-    return Case(
+    return Case.of(
         case=name,
         what=what,
         unit=target.unit,
@@ -137,9 +135,6 @@ def _case(
         rows=rows,
         ours=ours,
         peer=peer,
-        ratio=ratio,
-        ratio_spread=spread,
         notes=notes,
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine(versions({"pyarrow": pa.__version__, "numpy": np.__version__}, {})),
+        versions=versions({"pyarrow": pa.__version__, "numpy": np.__version__}, {}),
     )

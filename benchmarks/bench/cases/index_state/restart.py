@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 from bench.cases.comparison import Options, WrongResult, row_count
 from bench.cases.restart import ROWS, TOPIC_PARTITIONS, Attempt, medians, send, write_resource
 from bench.data import ORDERS, write_input
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 from bench.sides.client import wait_until_quiet
 from bench.sides.start import MASTER, Source, Target, start_ours
 from bucketingest.index.state.store import forget_state
@@ -126,8 +125,7 @@ def _load(folder: Path, pipelines: dict[str, _Pipeline], keys: int) -> None:
 def _case(name: str, what: str, keys: int, state: _Pipeline, buckets: _Pipeline) -> Case:
     ours = Measured.of("with a state", [each * 1000 for each in state.seconds])
     peer = Measured.of("bucket index", [each * 1000 for each in buckets.seconds])
-    ratio, spread = ratios(ours, peer, higher_is_better=False)
-    return Case(
+    return Case.of(
         case=name,
         what=(
             f"A table of {keys:,} rows with an index with a state, and one with buckets. {what} A driver and all its "
@@ -136,17 +134,13 @@ def _case(name: str, what: str, keys: int, state: _Pipeline, buckets: _Pipeline)
             f"Kafka; Spark {MASTER}. At the end hudi-rs must find every key once."
         ),
         unit="ms",
-        higher_is_better=False,
         rows=ROWS,
         ours=ours,
         peer=peer,
-        ratio=ratio,
-        ratio_spread=spread,
         notes=(
             f"the state adds {ours.median - peer.median:,.0f} ms, by the medians",
             f"medians of the stages with a state: {medians(state.splits)}",
             f"with buckets: {medians(buckets.splits)}",
         ),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine({"pyarrow (ours)": pa.__version__, "python": sys.version.split()[0]}),
+        versions={"pyarrow (ours)": pa.__version__, "python": sys.version.split()[0]},
     )

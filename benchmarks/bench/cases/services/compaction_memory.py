@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 from bench.cases.comparison import Options, WrongResult
 from bench.cases.services.compaction_table import ORDERING, RECORD_KEY, Shape
 from bench.data import SEED
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 from bench.sides.start import start_compaction, versions
 from bucketingest.hudi.log.blocks import avro_data_block, parquet_data_block
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
@@ -113,9 +112,8 @@ def _measured(name: str, shape: Shape, kind: Logs, folder: Path, logs: list[str]
         raise WrongResult(f"the merged file has {answer['rows']} rows: {answer}")
     peak = Measured.of("bucketingest", [answer["peak_bytes"] / _MIB])
     budget = Measured.of("budget", [BUDGET_BYTES / _MIB])
-    ratio, spread = ratios(peak, budget, higher_is_better=False)
     changed = answer["updates"] + answer["inserts"]
-    return Case(
+    return Case.of(
         case=name,
         what=(
             f"One file slice is merged: a base file of {shape.base_rows:,} rows and {len(shape.schema)} columns "
@@ -124,13 +122,9 @@ def _measured(name: str, shape: Shape, kind: Logs, folder: Path, logs: list[str]
             "the process, interpreter and libraries included; the peer is the budget."
         ),
         unit="MiB",
-        higher_is_better=False,
         rows=shape.base_rows,
         ours=peak,
         peer=budget,
-        ratio=ratio,
-        ratio_spread=spread,
         notes=(f"the merge took {answer['seconds']:.1f} s on one core",),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine(versions({"pyarrow": pa.__version__}, {})),
+        versions=versions({"pyarrow": pa.__version__}, {}),
     )

@@ -17,7 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from bench.cases.comparison import Options, WrongResult
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 from bench.sides.client import Side, wait_until_quiet
 from bench.sides.start import start_hudi, versions
 from bucketingest.cli.inspection.command import inspected
@@ -191,19 +191,14 @@ def _case(
     hudi: Side,
     notes: tuple[str, ...],
 ) -> Case:
-    ratio, spread = ratios(*sides, higher_is_better=False)
-    return Case(
+    return Case.of(
         case=name,
         what=what,
         unit=unit,
-        higher_is_better=False,
         rows=rows,
         ours=sides[0],
         peer=sides[1],
-        ratio=ratio,
-        ratio_spread=spread,
-        load_average=tuple(loads),
+        loads=loads,
         notes=notes,
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine(versions({"pyarrow": pa.__version__}, hudi.ask(op="versions"))),
+        versions=versions({"pyarrow": pa.__version__}, hudi.ask(op="versions")),
     )

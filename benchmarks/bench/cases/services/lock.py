@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from bench.cases.comparison import Options, WrongResult
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 from bench.sides.client import wait_until_quiet
 from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.services.archive.choose import ArchiveRules
@@ -119,8 +119,7 @@ def _measure(name: str, where: str, made: Path, options: Options) -> Case:
         )
         options.say(f"  {where}, run {repetition + 1}: {notes[-1]}")
     ours, aim = Measured.of("longest hold", longest), Measured.of("aim", [BAR_MS] * len(longest))
-    ratio, spread = ratios(ours, aim, higher_is_better=False)
-    return Case(
+    return Case.of(
         case=name,
         what=(
             f"The archive takes all instants but the newest {_KEPT} off the timeline of a table with {_COMMITS} "
@@ -128,14 +127,10 @@ def _measure(name: str, where: str, made: Path, options: Options) -> Case:
             "for which it holds the table's lock, in which nobody can commit. The peer is the aim."
         ),
         unit="ms",
-        higher_is_better=False,
         rows=archived,
         ours=ours,
         peer=aim,
-        ratio=ratio,
-        ratio_spread=spread,
-        load_average=tuple(loads),
-        notes=tuple(notes),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine({"pyarrow (ours)": pa.__version__}),
+        loads=loads,
+        notes=notes,
+        versions={"pyarrow (ours)": pa.__version__},
     )

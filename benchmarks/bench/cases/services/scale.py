@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from bench.cases.comparison import Options, WrongResult
 from bench.cases.simulated_table import SimulatedTable, empty_files
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 from bench.sides.client import wait_until_quiet
 from bucketingest.hudi.naming import BaseFileName
 from bucketingest.hudi.timeline.write_stat import WriteStat
@@ -165,9 +165,8 @@ def _measure(name: str, shape: Shape, options: Options) -> Case:
         notes.append(f"steps of the query's thread: {steps}; beside the job: {beside}")
         options.say(f"  {shape.name}, run {repetition + 1}: {notes[-1]}")
     ours, aim = Measured.of("longest step", longest), Measured.of("aim", [BAR_MS] * len(longest))
-    ratio, spread = ratios(ours, aim, higher_is_better=False)
     where = "an S3 server on this machine" if shape.on_s3 else "the local file system"
-    return Case(
+    return Case.of(
         case=f"{name}-{shape.name}",
         what=(
             f"A job's table services compact a table of {FILE_GROUPS:,} file groups in {shape.partitions:,} partitions "
@@ -176,16 +175,12 @@ def _measure(name: str, shape: Shape, options: Options) -> Case:
             "the longest step that the query's thread takes, in which no micro-batch can start. The peer is the aim."
         ),
         unit="ms",
-        higher_is_better=False,
         rows=FILE_GROUPS,
         ours=ours,
         peer=aim,
-        ratio=ratio,
-        ratio_spread=spread,
-        load_average=tuple(loads),
-        notes=tuple(notes),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine({"pyarrow (ours)": pa.__version__}),
+        loads=loads,
+        notes=notes,
+        versions={"pyarrow (ours)": pa.__version__},
     )
 
 

@@ -16,62 +16,52 @@ from typing import Final
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.services.compaction.records import Decided
+from bucketingest.services.numbered_objects import NumberedObjects
 from bucketingest.services.regroup.records import MergeEnd, MergePlan, NewGroupResult, decode_results, encode_results
-from bucketingest.storage import Storage, create_or_get, get_if_there, remove_directories
 
 ROOT: Final = f"{OWN_DIRECTORY}/services/regroup"
 
 
-class MergeJournal:
+class MergeJournal(NumberedObjects):
     """Reads and writes the objects of a table's merges of file groups."""
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-
-    def numbers(self) -> list[int]:
-        """Numbers of the merges that still have objects, ascending."""
-        names = (path.rpartition("/")[2] for path in self._storage.list_level(ROOT).directories)
-        return sorted(int(name) for name in names if name.isdecimal())
+    ROOT = ROOT
 
     def put_plan(self, number: int, plan: MergePlan) -> bool:
         """Record a plan; False if the number is taken by another one."""
         content = plan.encode()
-        return create_or_get(self._storage, self.path(number, "plan"), content) == content
+        return self._create(number, "plan", content) == content
 
     def plan(self, number: int) -> MergePlan | None:
         """The plan; None if there is none. Raises NewerFormat and InvalidTable."""
-        path = self.path(number, "plan")
-        content = get_if_there(self._storage, path)
-        return None if content is None else MergePlan.decode(content, path)
+        content = self._get(number, "plan")
+        return None if content is None else MergePlan.decode(content, self.path(number, "plan"))
 
     def put_results(self, number: int, results: Sequence[NewGroupResult]) -> None:
         """Record the results, unless they are recorded."""
-        create_or_get(self._storage, self.path(number, "result"), encode_results(results))
+        self._create(number, "result", encode_results(results))
 
     def results(self, number: int) -> tuple[NewGroupResult, ...] | None:
         """The results; None until they are recorded. Raises InvalidTable."""
-        path = self.path(number, "result")
-        content = get_if_there(self._storage, path)
-        return None if content is None else decode_results(content, path)
+        content = self._get(number, "result")
+        return None if content is None else decode_results(content, self.path(number, "result"))
 
     def decide(self, number: int, wanted: Decided) -> Decided:
         """Decide, or read what was decided. The answer is final."""
-        path = self.path(number, "decision")
-        return Decided.decode(create_or_get(self._storage, path, wanted.encode()), path)
+        return Decided.decode(self._create(number, "decision", wanted.encode()), self.path(number, "decision"))
 
     def decision(self, number: int) -> Decided | None:
         """What was decided; None until then."""
-        path = self.path(number, "decision")
-        content = get_if_there(self._storage, path)
-        return None if content is None else Decided.decode(content, path)
+        content = self._get(number, "decision")
+        return None if content is None else Decided.decode(content, self.path(number, "decision"))
 
     def mark_done(self, number: int, end: MergeEnd) -> MergeEnd:
         """Record how it ended, unless that is recorded; returns what is."""
-        return MergeEnd(create_or_get(self._storage, self.path(number, "done"), end.value.encode()).decode())
+        return MergeEnd(self._create(number, "done", end.value.encode()).decode())
 
     def done(self, number: int) -> MergeEnd | None:
         """How it ended; None until then."""
-        content = get_if_there(self._storage, self.path(number, "done"))
+        content = self._get(number, "done")
         return None if content is None else MergeEnd(content.decode())
 
     def objects(self) -> dict[int, dict[str, datetime]]:
@@ -82,14 +72,3 @@ class MergeJournal:
             if number.isdecimal():
                 found.setdefault(int(number), {})[name] = info.modified
         return dict(sorted(found.items()))
-
-    def forget(self, number: int) -> None:
-        """Delete the objects, `done` last: what a crash leaves still says that nothing is left to do."""
-        last, folder = self.path(number, "done"), self.path(number, "").rstrip("/")
-        self._storage.delete_many([info.path for info in self._storage.list(folder) if info.path != last])
-        self._storage.delete(last)
-        remove_directories(self._storage, folder)
-
-    def path(self, number: int, name: str) -> str:
-        """Path of an object of the merge, relative to the table's root."""
-        return f"{ROOT}/{number:08d}/{name}"
