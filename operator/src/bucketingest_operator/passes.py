@@ -154,7 +154,7 @@ class Passes:
         return self._leads() and not self._draining
 
     async def drain(self) -> None:
-        """Start no more actions, and wait, for a limited time, for those that run."""
+        """Start no further actions, and wait, for a limited time, for those that run."""
         self._draining = True
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):

@@ -80,7 +80,7 @@ def test_the_definition_is_the_one_of_the_spec_model_and_outlives_the_release(tm
     assert definition == wanted
 
 
-def test_the_definition_can_be_left_to_somebody_else(tmp_path: Path) -> None:
+def test_the_definition_can_be_left_to_another_owner(tmp_path: Path) -> None:
     assert not of_kind(rendered(tmp_path, {"crds": {"install": False}}), "CustomResourceDefinition")
 
 
@@ -103,7 +103,7 @@ def job_settings(tmp_path: Path, values: Manifest) -> JobSettings:
 
 
 @pytest.mark.parametrize("namespaces", [[], ["ingest"]])
-def test_jobs_have_network_policies_in_whatever_namespaces_unless_somebody_turns_them_off(
+def test_jobs_have_network_policies_in_whatever_namespaces_unless_they_are_turned_off(
     tmp_path: Path, namespaces: list[str]
 ) -> None:
     values = {"operator": {"watchNamespaces": namespaces}}

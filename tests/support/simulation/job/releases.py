@@ -1,4 +1,4 @@
-"""Processes of two releases that merge by different rules: a pipeline that is upgraded, or taken back, while a
+"""Processes of two releases that merge by different rules: a pipeline that is upgraded, or rolled back, while a
 compaction is pending.
 """
 

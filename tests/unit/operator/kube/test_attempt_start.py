@@ -57,7 +57,7 @@ def test_an_attempt_whose_driver_exists_keeps_its_configuration_and_its_secret()
     assert acting.counted == [("StartAttempt", "done")]
 
 
-def test_a_secret_that_somebody_else_made_is_never_used() -> None:
+def test_a_secret_that_another_client_made_is_never_used() -> None:
     api = RecordingApi(create_secrets=[THERE])
     acting = Acting(api)
     with pytest.raises(CreationRefused) as caught:

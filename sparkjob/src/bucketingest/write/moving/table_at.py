@@ -24,7 +24,7 @@ class TableAt:
     _partitions: dict[str, dict[str, FileGroup]] = field(default_factory=dict)
 
     def slice_of(self, partition_path: str, file_id: str) -> FileSlice:
-        """The newest slice of a file group. Raises NotFound if it is there no more."""
+        """The newest slice of a file group. Raises NotFound if it is gone."""
         if partition_path not in self._partitions:
             named = self._named.get(partition_path, ())
             view = load_file_view(self.storage, self._timeline, [partition_path], named)

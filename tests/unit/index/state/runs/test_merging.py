@@ -98,14 +98,14 @@ def test_the_same_runs_make_the_same_bytes(tmp_path: Path) -> None:
 def test_who_asks_is_told_which_keys_had_two_groups(tmp_path: Path) -> None:
     one = make_run_of(tmp_path, {"p": (["a", "b"], entries((1, 1, 0), (2, 1, 0), (3, 1, 1)))})
     two = make_run_of(tmp_path, {"p": (["b", "c"], entries((1, 1, 0), (2, 2, 0), (3, 1, 0)))})
-    told: list[tuple[str, list[int], list[str], list[str]]] = []
+    calls: list[tuple[str, list[int], list[str], list[str]]] = []
 
     def note(path: str, groups: list[str], found: Conflicts) -> None:
         named = [[groups[number] for number in part.groups] for part in (found.kept, found.dropped)]
-        told.append((path, found.kept.hashes.tolist(), named[0], named[1]))
+        calls.append((path, found.kept.hashes.tolist(), named[0], named[1]))
 
     RunMerger(tmp_path, TABLE_ID, on_conflicts=note).merge([one, two])  # type: ignore[arg-type]
-    assert told == [("p", [1], ["a"], ["b"])]
+    assert calls == [("p", [1], ["a"], ["b"])]
 
 
 def test_a_merge_that_fails_leaves_no_file(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ def test_a_job_is_created_after_the_status_is_written_on_the_condition_that_noth
     actions = reconcile(seen()).actions
     assert [type(each) for each in actions[:2]] == [WriteStatus, CreateCompaction]
     assert actions[1] == CREATE
-    told = after(seen(), status=reconcile(seen()).status)
-    assert [type(each) for each in reconcile(told).actions] == [WriteStatus, CreateCompaction]
+    scheduled = after(seen(), status=reconcile(seen()).status)
+    assert [type(each) for each in reconcile(scheduled).actions] == [WriteStatus, CreateCompaction]
 
 
 @pytest.mark.parametrize(
