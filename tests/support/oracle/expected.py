@@ -64,6 +64,14 @@ class ExpectedTable:
         """Forgets deleted keys and their ordering values."""
         self._winners = {key: winner for key, winner in self._winners.items() if winner.row is not None}
 
+    def live(self) -> set[Key]:
+        """The keys of the surviving rows."""
+        return {key for key, winner in self._winners.items() if winner.row is not None}
+
+    def deleted(self) -> set[Key]:
+        """The keys of deletes that left their ordering value behind."""
+        return self._winners.keys() - self.live()
+
     def table(self) -> pa.Table:
         """The surviving rows with all columns of the input, in no particular order."""
         if not self._inputs:

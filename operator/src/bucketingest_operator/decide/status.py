@@ -10,6 +10,7 @@ from bucketingest.spec.status import (
     ATTEMPTS_MAX,
     Attempt,
     Condition,
+    IndexStatus,
     Inflight,
     Lag,
     LastCommit,
@@ -61,6 +62,7 @@ class Draft:
         self._last_commit = before.last_commit
         self._inflight = before.inflight
         self._lag = before.lag
+        self._index = before.index
         self.services = before.services
         self.upgrade = before.upgrade
         self._repair_clock()
@@ -140,7 +142,7 @@ class Draft:
         self.attempts = (*self.attempts[:-1], self.attempts[-1].model_copy(update=given))
 
     def take_report(self, report: ProgressReport) -> None:
-        """Copy commits, inflight instant and lag from the job's report."""
+        """Copy commits, inflight instant, lag and what users must know of the index from the job's report."""
         before = (self._last_commit, self._inflight)
         commit = report.last_commit
         if commit is not None:
@@ -156,6 +158,10 @@ class Draft:
         elif self._inflight is None or self._inflight.instant != inflight.instant:
             since = self._now - timedelta(seconds=int(inflight.age_seconds))
             self._inflight = Inflight(instant=inflight.instant, since=since)
+        if report.state is not None:  # a driver that has just started does not know it yet
+            self._index = IndexStatus(
+                newKeysInLogs=report.state.new_keys_in_logs, unloadedPartitions=report.state.unloaded_partitions
+            )
         seconds = report.lag.seconds
         lag = Lag(offsets=report.lag.offsets, seconds=None if seconds is None else _coarse(seconds))
         # While commits come, each causes a write, which includes the lag. If none comes, users look at the lag.
@@ -186,6 +192,7 @@ class Draft:
             lastCommit=self._last_commit,
             inflight=self._inflight,
             lag=self._lag,
+            index=self._index,
             services=self.services,
             upgrade=self.upgrade,
             attempt=self.number,

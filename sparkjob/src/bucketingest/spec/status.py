@@ -108,6 +108,19 @@ class ServicesStatus(SpecModel):
     last_failure: Sentence | None = Field(default=None, alias="lastFailure", description="Why the last of them failed.")
 
 
+class IndexStatus(SpecModel):
+    """An index with a state, as the driver last reported it."""
+
+    new_keys_in_logs: bool = Field(
+        alias="newKeysInLogs",
+        description="New keys go into log files, where Hudi's SIMPLE and BLOOM indexes do not look: run bucketingest "
+        "handover before such a writer writes.",
+    )
+    unloaded_partitions: Count = Field(
+        alias="unloadedPartitions", description="Partitions whose keys are loaded when a row of them comes."
+    )
+
+
 class Trial(SpecModel):
     """A changed spec that has not committed yet."""
 
@@ -172,6 +185,9 @@ class Status(SpecModel):
     lag: Lag | None = Field(
         default=None,
         description="Input that is not yet visible in the table, as of the last commit, or newer after a minute.",
+    )
+    index: IndexStatus | None = Field(
+        default=None, description="An index with a state; absent with buckets and before the first micro-batch."
     )
     services: ServicesStatus | None = Field(
         default=None, description="Table services; absent before their first look, and where they are off."

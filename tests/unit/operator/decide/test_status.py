@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from bucketingest.spec.job_report import LagReport
+from bucketingest.spec.job_report import LagReport, StateReport
 from bucketingest.spec.status import ATTEMPTS_MAX, Status
 from bucketingest_operator.decide.status import CONDITIONS, MESSAGE_MAX, Draft
 from support.operator.observations import NOW, attempt, commit, report, status_with
@@ -73,6 +73,20 @@ def test_the_time_of_an_inflight_instant_does_not_follow_the_clock() -> None:
     later = Draft(first.status(), 1, NOW + timedelta(seconds=15))
     later.take_report(report())
     assert later.inflight == first.inflight
+
+
+def test_the_status_says_where_new_keys_go_also_while_a_new_driver_does_not_know_it() -> None:
+    state = StateReport(
+        keys=9, state_bytes=144, file_groups=3, loaded_keys=5, unloaded_partitions=6, new_keys_in_logs=True
+    )
+    statuses = [Status()]
+    for known in (None, state, None, state.model_copy(update={"new_keys_in_logs": False})):
+        draft = Draft(statuses[-1], 1, NOW)
+        draft.take_report(report(state=known))
+        statuses.append(Status.model_validate(draft.status().to_document()))
+    shown = [None if each.index is None else each.index.to_document() for each in statuses[1:]]
+    in_logs = {"newKeysInLogs": True, "unloadedPartitions": 6}
+    assert shown == [None, in_logs, in_logs, in_logs | {"newKeysInLogs": False}]
 
 
 def written(before: Status, offsets: int | None, commit_age: float = 90) -> Status:

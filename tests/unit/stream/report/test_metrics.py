@@ -125,10 +125,12 @@ def test_figures_are_those_of_the_progress() -> None:
 
 def test_only_an_index_with_a_state_has_figures_of_one() -> None:
     figures = {"state_keys", "state_bytes", "state_runs", "state_file_groups", "state_unloaded_partitions"}
-    figures |= {"inserts_total", "unknown_deletes_total", "state_loaded_keys_total"}
+    figures |= {"inserts_total", "unknown_deletes_total", "state_loaded_keys_total", "state_new_keys_in_logs"}
     names = {f"bucketingest_{name}" for name in figures}
     assert not {name for name, _ in scrape(watching(Progress(0.0)))} & names
-    state = StateSummary(9, size_bytes=400, runs=2, file_groups=3, loaded_keys=5, unloaded_partitions=6)
+    state = StateSummary(
+        9, size_bytes=400, runs=2, file_groups=3, loaded_keys=5, unloaded_partitions=6, new_keys_in_logs=True
+    )
     found = scrape(watching(Progress(0.0, state=state, inserts=4, dropped=1)))
     assert {name: value for (name, _), value in found.items() if name in names} == {
         "bucketingest_state_keys": 9,
@@ -136,6 +138,7 @@ def test_only_an_index_with_a_state_has_figures_of_one() -> None:
         "bucketingest_state_runs": 2,
         "bucketingest_state_file_groups": 3,
         "bucketingest_state_unloaded_partitions": 6,
+        "bucketingest_state_new_keys_in_logs": 1,
         "bucketingest_state_loaded_keys_total": 5,
         "bucketingest_inserts_total": 4,
         "bucketingest_unknown_deletes_total": 1,

@@ -102,6 +102,11 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
         "Partitions whose keys are loaded when a row of them comes.",
         _of_state(lambda _, state: state.unloaded_partitions),
     ),
+    (
+        "state_new_keys_in_logs",
+        "1 if new keys go into log files, where Hudi's SIMPLE and BLOOM indexes do not look.",
+        _of_state(lambda _, state: state.new_keys_in_logs),
+    ),
     ("executors", "Executors registered with the driver; 0 in a local session.", lambda now: now.executors),
 )
 
