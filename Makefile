@@ -121,6 +121,12 @@ simulate: $(READY) ## simulate crashes, zombies, faulty storage, other writers: 
 soak: $(READY) java connectors kafka-broker oracle ## kill the job again and again under load, then compare every row (KILLS=20 SEED=7)
 	PYTHONPATH=tests:tools $(BIN)/python -m soak $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED)) $(SOAK_ARGS)
 
+# STEPS of the whole run, SEED repeats them; FOLDER: stays, and a run that ended goes on in it; MINUTES: end before.
+.PHONY: turns
+turns: $(READY) java oracle ## Hudi's Spark writer and ours in turns on one table, every key checked after each step (STEPS=1000 SEED=1)
+	PYTHONPATH=tests $(BIN)/python -m turns $(if $(STEPS),--steps $(STEPS)) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(FOLDER),--folder $(FOLDER)) $(if $(MINUTES),--minutes $(MINUTES)) $(TURNS_ARGS)
+
 ##@ Measure it
 
 # REPEATS, ROWS, CASES (names, or all), NAME of the result files; BENCH_ARGS: see `python -m bench --help`.

@@ -47,6 +47,8 @@ class Target:
     buckets: int = BUCKETS
     state: bool = False
     """Whether ours looks keys up in a state; then Hudi must have another index, by `extra`."""
+    is_global: bool = False
+    """With a state: whether a key is in one partition only."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """More options of Hudi's writer."""
 
@@ -66,13 +68,14 @@ class Target:
     def resource(self, source: Source, number: int) -> dict[str, Any]:
         """The BucketIngest of one repetition: every field at its default, unless it must differ."""
         dataset = self.dataset
+        index: dict[str, Any] = {"type": "state", "global": self.is_global} if self.state else {"buckets": self.buckets}
         spec: dict[str, Any] = {
             "table": {
                 "path": str(self.table),
                 "recordKey": [dataset.record_key],
                 "partitionBy": [dataset.partition_by] if dataset.partition_by else [],
                 "orderingField": dataset.ordering,
-                "index": {"type": "state"} if self.state else {"buckets": self.buckets},
+                "index": index,
                 "logBlock": self.log_block,
             },
             "checkpoint": {"path": self.checkpoint(number)},

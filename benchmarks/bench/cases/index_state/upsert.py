@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.cases.comparison import Options, Pair, check_rows
-from bench.data import FILE_ROWS, ORDERS, SEED, rows_of, write_input
+from bench.data import FILE_ROWS, ORDERS, REGIONS, SEED, rows_of, write_input
 from bench.results_format import Case, this_machine
 from bench.sides.client import Run, Side, wait_until_quiet
 from bench.sides.start import BUCKETS, HEAP, MASTER, Source, Target, start_hudi, start_ours, versions
@@ -44,6 +44,15 @@ _HUDIS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Their options, by the names of the cases."""
+_GLOBAL_HUDIS: Final[Mapping[str, Mapping[str, str]]] = {
+    "simple": {
+        "hoodie.index.type": "GLOBAL_SIMPLE",
+        "hoodie.simple.index.update.partition.path": "true",
+        **_NO_METADATA,
+    },
+}
+_MOVES: Final = 10
+"""With keys that are in one partition of the table only, one row of so many has another partition than its key."""
 
 
 @dataclass(slots=True)
@@ -53,6 +62,8 @@ class _Inputs:
     folder: Path
     keys: int
     """In the table by now."""
+    moves: bool = False
+    """Whether some keys come with another partition."""
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def upsert(self, rows: int) -> Source:
@@ -67,6 +78,8 @@ class _Inputs:
         size = min(FILE_ROWS, -(-rows // _FILES_MIN))
         for part, start in enumerate(range(0, rows, size)):
             table = rows_of(ORDERS, pa.array(chance.permutation(keys[start : start + size])), number * 1000 + part)
+            if self.moves:
+                table = _moved(table, chance)
             pq.write_table(table, folder / f"part-{part:05d}.parquet", compression="snappy")
         return Source("files", path=str(folder))
 
@@ -94,17 +107,23 @@ def state_buckets_cases(name: str, options: Options) -> Iterator[Case]:
     yield from _cases(name.removesuffix("-buckets"), options, {})
 
 
-def _cases(name: str, options: Options, peers: Mapping[str, str]) -> Iterator[Case]:
+def state_global_cases(name: str, options: Options, *, peer: str) -> Iterator[Case]:
+    """A table in which a key is in one partition only, ours and Hudi's."""
+    peers = {index: f"{peer}, GLOBAL_{index.upper()}" for index in _GLOBAL_HUDIS}
+    yield from _cases(name, options, peers, is_global=True)
+
+
+def _cases(name: str, options: Options, peers: Mapping[str, str], *, is_global: bool = False) -> Iterator[Case]:
+    hudis = _GLOBAL_HUDIS if is_global else _HUDIS
     folder = options.scratch / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     rows = options.rows
     with contextlib.ExitStack() as running:
         ours = running.enter_context(start_ours(folder))
-        writers = {
-            "state": _Writer(ours, Target(folder / "state", ORDERS, state=True)),
-            "buckets": _Writer(ours, Target(folder / "buckets", ORDERS)),
-        }
+        writers = {"state": _Writer(ours, Target(folder / "state", ORDERS, state=True, is_global=is_global))}
+        if not is_global:
+            writers["buckets"] = _Writer(ours, Target(folder / "buckets", ORDERS))
         write_input(ORDERS, folder / "load", rows=rows * _FACTOR, seed=0)
         load = Source("files", path=str(folder / "load"), files_at_once=_LOAD_FILES)
         for writer in writers.values():
@@ -118,24 +137,25 @@ def _cases(name: str, options: Options, peers: Mapping[str, str]) -> Iterator[Ca
         table_name = load_table(open_storage(str(made))).name
         for index in peers:
             assert hudi is not None, "started for them"
-            target = Target(folder / index, ORDERS, extra={**_HUDIS[index], "hoodie.table.name": table_name})
+            target = Target(folder / index, ORDERS, extra={**hudis[index], "hoodie.table.name": table_name})
             shutil.copytree(made, target.table, ignore=shutil.ignore_patterns(".bucketingest"))
             writers[index] = _Writer(hudi, target, hudis=True)
-        runs, loads = _in_turns(options, folder, writers)
+        inputs = _Inputs(folder / "input", rows * _FACTOR, moves=is_global)
+        runs, loads = _in_turns(options, inputs, writers)
         ran = versions(ours.ask(op="versions"), {} if hudi is None else hudi.ask(op="versions"))
     shutil.rmtree(folder)
-    what = _what(rows, len(bases), sum(bases))
-    for index, title in {"buckets": "our bucket index", **peers}.items():
+    what = _what(rows, len(bases), sum(bases), is_global=is_global)
+    own = {} if is_global else {"buckets": "our bucket index"}
+    for index, title in {**own, **peers}.items():
         pair = Pair(runs["state"], runs[index], loads)
         at = datetime.now(UTC).isoformat(timespec="seconds")
         yield pair.case(f"{name}-{index}", what, rows=rows, peer=title, machine=this_machine(ran), at=at)
 
 
 def _in_turns(
-    options: Options, folder: Path, writers: Mapping[str, _Writer]
+    options: Options, inputs: _Inputs, writers: Mapping[str, _Writer]
 ) -> tuple[dict[str, list[Run]], list[float]]:
     """Repetition 0 is the warm-up; with a record index it also builds Hudi's metadata table."""
-    inputs = _Inputs(folder / "input", options.rows * _FACTOR)
     runs: dict[str, list[Run]] = {index: [] for index in writers}
     loads: list[float] = []
     for number in range(options.repeats + 1):
@@ -149,21 +169,43 @@ def _in_turns(
             options.say(f"  {counted}, {index}: {run.seconds:.2f} s ({run.cpu_seconds:.1f} s CPU), load {load:.1f}")
             if number:
                 runs[index].append(run)
-        shutil.rmtree(folder / "input")
+        shutil.rmtree(inputs.folder)
         if number:
             loads.append(round(load, 2))
     return runs, loads
 
 
-def _what(rows: int, files: int, size: int) -> str:
-    return (
+def _moved(table: pa.Table, chance: np.random.Generator) -> pa.Table:
+    """The rows, some of them with the partition after their own."""
+    regions = table["region"].to_numpy(zero_copy_only=False).astype(str)
+    moves = chance.random(len(regions)) < 1 / _MOVES
+    own = np.searchsorted(REGIONS, regions)
+    moved = np.array(REGIONS)[(own + moves) % len(REGIONS)]
+    return table.set_column(table.schema.get_field_index("region"), "region", pa.array(moved))
+
+
+def _what(rows: int, files: int, size: int, *, is_global: bool) -> str:
+    text = (
         f"Upsert of {rows:,} rows ({ORDERS.name}, Parquet files), a tenth of them with new keys, the others anywhere "
         f"in a merge-on-read table of {rows * _FACTOR:,} rows, 4 partitions and {files} base files of {size / 1e9:.1f} "
         "GB on the local file system, which ours wrote and of which each index of Hudi's got a copy. Ours with a "
-        "state: new keys into base files, every setting at its default. Our bucket index: a table of the same rows, 4 "
-        f"partitions x {BUCKETS} buckets. Hudi: new keys into new base files, the others into log files; BLOOM and "
-        "SIMPLE without a metadata table, RECORD (RECORD_LEVEL_INDEX: a key is identified with its partition, as with "
-        f"ours) with one, which the warm-up has built. Spark {MASTER}, heap {HEAP}, no table services. Measured: from "
-        "the user's call to the visible commit, in turns, each after an uncounted upsert of a tenth of the rows; with "
-        "the state this includes loading the keys that were new then. After each, hudi-rs must find every key once."
+        "state: new keys into base files, every setting at its default. "
+    )
+    if is_global:
+        text += (
+            "A key is in one partition only (`table.index.global: true`); one row of ten has another partition than "
+            "its key, some of these rows are older than the key's. Hudi: GLOBAL_SIMPLE, which updates the partition, "
+            "without a metadata table. "
+        )
+    else:
+        text += (
+            f"Our bucket index: a table of the same rows, 4 partitions x {BUCKETS} buckets. Hudi: new keys into new "
+            "base files, the others into log files; BLOOM and SIMPLE without a metadata table, RECORD "
+            "(RECORD_LEVEL_INDEX: a key is identified with its partition, as with ours) with one, which the warm-up "
+            "has built. "
+        )
+    return text + (
+        f"Spark {MASTER}, heap {HEAP}, no table services. Measured: from the user's call to the visible commit, in "
+        "turns, each after an uncounted upsert of a tenth of the rows; with the state this includes loading the keys "
+        "that were new then. After each, hudi-rs must find every key once."
     )
