@@ -41,6 +41,16 @@ from support.tables.services.compactions import compact, holder
 from support.tables.services.regroupings import merge_groups, planned
 from turns import rows
 
+_SMALL: Final = {
+    "hoodie.parquet.small.file.limit": str(100 * 1024**2),
+    "hoodie.simple.index.parallelism": "2",
+    "hoodie.bloom.index.parallelism": "2",
+    "hoodie.finalize.write.parallelism": "2",
+    "hoodie.markers.delete.parallelism": "2",
+    "hoodie.cleaner.parallelism": "2",
+    "hoodie.archive.delete.parallelism": "2",
+}
+"""It enlarges small base files. Of a hundred tasks of a stage, as by default, most would have nothing to do."""
 _COMPACT: Final = {"hoodie.compact.inline": "true"}
 _CLEAN: Final = _COMPACT | {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
 _ARCHIVE: Final = _CLEAN | {
@@ -71,14 +81,13 @@ class Step(StrEnum):
 
 
 def hudis_writer(index: str, services: Mapping[str, str] | None = None) -> HudiWriter:
-    """Hudi's, with an index of its own. It enlarges small base files."""
-    options = {"hoodie.parquet.small.file.limit": str(100 * 1024**2), **(services or {})}
+    """Hudi's, with an index of its own."""
     return HudiWriter(
         name="shared",
         record_key=["id"],
         partition_by=["region"],
         ordering="at",
-        extra=options,
+        extra={**_SMALL, **(services or {})},
         everywhere={"hoodie.index.type": index},
     )
 
@@ -116,8 +125,8 @@ class SharedTable:
     """Of the last step."""
     expected: ExpectedTable = field(default_factory=lambda: ExpectedTable(rows.RULES))
     unsure: set[Key] = field(default_factory=set)
-    """Deleted keys of which the table may or may not know when: a handover compacts some file groups only, and we
-    forget the delete of a key that the table did not have.
+    """Deleted keys of which the table may not know when: a handover compacts some file groups only, we forget the
+    delete of a key that the table did not have, and Hudi's delete has no ordering value.
     """
     has_log_keys: bool = False
     """Whether keys may be in log files only."""
@@ -177,9 +186,12 @@ class SharedTable:
         else:
             batch = rows.hudis(chance, self.number, self.expected, self.unsure)
             self.hudi.upsert(self.path, batch, hudis_writer(index, services))
+        known = self.expected.deleted()
         self._applied(batch)
         if services:
             self._compacted()
+        elif step is Step.DELETE:
+            self.unsure |= self.expected.deleted() - known
 
     def _applied(self, batch: pa.Table) -> None:
         self.expected.apply(batch)

@@ -50,6 +50,7 @@ class Attempt:
     dead_letters_url: str | None
     pipeline: str
     start: Start
+    tasks: int = TASKS
 
     def run(
         self, source_range: SourceRange, rows: Rows, then: Callable[[], object] = lambda: None, **changes: Any
@@ -80,7 +81,7 @@ class Attempt:
             "schema": self.opened.row_schema,
             "block_schema_json": self.opened.block_schema_json,
             "rules": self.opened.rules,
-            "tasks": TASKS,
+            "tasks": self.tasks,
             "file_ids": assignment.file_ids,
             "partitions": assignment.partitions,
         }
@@ -113,6 +114,7 @@ class TestTable:
         work: str = "",
         repeatable: bool = True,
         drop_metadata_table: Callable[[Storage], None] | None = None,
+        tasks: int = TASKS,
     ) -> Attempt:
         """A new process, its coordinator started; on `storage`, which may fail, instead of the table's own."""
         table, drop = storage or self.storage, drop_metadata_table
@@ -123,7 +125,7 @@ class TestTable:
             opened,
             CoordinatorSettings(
                 pipeline,
-                TASKS,
+                tasks,
                 max_retries,
                 letters,
                 commit_interval=commit_interval,
@@ -136,7 +138,7 @@ class TestTable:
             ),
         )
         start = coordinator.start()
-        return Attempt(opened, coordinator, None if letters is None else self.dead_letters.url, pipeline, start)
+        return Attempt(opened, coordinator, None if letters is None else self.dead_letters.url, pipeline, start, tasks)
 
     def timeline(self) -> Timeline:
         """The timeline as it is now."""

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import path_of
@@ -19,7 +17,7 @@ from bucketingest.index.errors import DuplicateKeys
 from bucketingest.index.state.store import STATE_DIRECTORY, forget_state
 from bucketingest.storage import AlreadyExists, StorageUnavailable
 from bucketingest.write.errors import InstantAborted
-from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.crashing_storage import Crash
 from support.storage.flaky_storage import FlakyStorage
 from support.tables.clusterings import request_clustering
 from support.tables.other_writers import next_time, roll_back_completed
@@ -196,28 +194,6 @@ def test_a_file_group_that_is_being_clustered_takes_no_rows(table: TestTable) ->
         attempt.run(offsets(6, 7), [row("k0", amount=9, at=2)])
     attempt.run(offsets(6, 7), [row("other", region="us", amount=6)])
     assert amounts(table)["other"] == 6
-
-
-@settings(max_examples=25, deadline=None)
-@given(dies_at=st.integers(0, 60), after_effect=st.booleans(), forgets=st.booleans())
-def test_an_attempt_may_end_at_any_step(
-    tmp_path_factory: pytest.TempPathFactory, dies_at: int, after_effect: bool, forgets: bool
-) -> None:
-    folder = tmp_path_factory.mktemp("runs")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tempfile, "tempdir", str(folder))
-        table = state_table()
-        batches = ((offsets(0, 6), FIRST), (offsets(6, 12), SECOND))
-        storage = CrashingStorage(table.storage, dies_at, after_effect=after_effect)
-        try:
-            table.attempt(storage).go_on(*batches)
-        except Crash:
-            if forgets:
-                forget_state(table.storage)
-        table.attempt().go_on(*batches)
-        table.attempt()
-        check(table, BOTH)
-        assert table.leftovers() == []
 
 
 def test_a_started_micro_batch_is_repeated_by_its_plan(table: TestTable) -> None:

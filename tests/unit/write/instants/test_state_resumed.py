@@ -1,0 +1,102 @@
+"""A pipeline with an index with a state ends at any step, and goes on elsewhere: with another number of tasks, with
+another order of listings, and with a state that is lost, damaged, old, or of another table.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bucketingest.index.state.store import STATE_DIRECTORY, forget_state
+from bucketingest.storage import Storage
+from bucketingest.storage.interface import Level, ObjectInfo
+from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.passing_storage import PassingStorage
+from support.tables.state.tables import BOTH, FIRST, SECOND, check, data_files, state_table
+from support.tables.table_runs import TASKS, offsets
+
+
+class Backwards(PassingStorage):
+    """Lists its objects the other way round."""
+
+    def list_level(self, prefix: str = "") -> Level:
+        level = super().list_level(prefix)
+        return Level(level.directories[::-1], level.objects[::-1])
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        yield from reversed(list(super().list(prefix)))
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "cut short": lambda content: content[:40],
+    "another bit": lambda content: content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
+    "another table's": lambda content: content.replace(b"bkstate", b"another"),
+}
+
+
+def damage_state(storage: Storage, damage: str, number: int) -> None:
+    """All of the state, its newest manifest, or one of its objects."""
+    objects = sorted(info.path for info in storage.list(STATE_DIRECTORY))
+    if damage == "all lost":
+        forget_state(storage)
+    elif damage == "old" and (manifests := [path for path in objects if "/manifest/" in path]):
+        storage.delete(manifests[-1])
+    elif objects and damage in {"one lost", *DAMAGE}:
+        path = objects[number % len(objects)]
+        content = storage.get(path)
+        storage.delete(path)
+        if damage in DAMAGE:
+            storage.put(path, DAMAGE[damage](content))
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What the next attempt finds, and how it differs from the one that ended."""
+
+    damage: str
+    object_number: int
+    tasks: int
+    backwards: bool
+
+
+RESUMPTIONS = st.builds(
+    Resumption,
+    damage=st.sampled_from(["none", "none", "all lost", "one lost", "old", *DAMAGE]),
+    object_number=st.integers(0, 9),
+    tasks=st.integers(1, 4),
+    backwards=st.booleans(),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(dies_at=st.integers(0, 70), after_effect=st.booleans(), next_one=RESUMPTIONS)
+def test_an_attempt_may_end_at_any_step(
+    tmp_path_factory: pytest.TempPathFactory, dies_at: int, after_effect: bool, next_one: Resumption
+) -> None:
+    """With the state undamaged and as many tasks, every file keeps its name; with others the instant is aborted."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(folder))
+        table = state_table()
+        batches = ((offsets(0, 6), FIRST), (offsets(6, 12), SECOND))
+        storage = CrashingStorage(table.storage, dies_at, after_effect=after_effect)
+        try:
+            table.attempt(storage).go_on(*batches)
+        except Crash:
+            damage_state(table.storage, next_one.damage, next_one.object_number)
+        written = set(data_files(table))
+        another_machine = folder / "another-machine"
+        another_machine.mkdir()
+        patch.setattr(tempfile, "tempdir", str(another_machine))
+        its = Backwards(table.storage) if next_one.backwards else table.storage
+        table.attempt(its, tasks=next_one.tasks).go_on(*batches)
+        repeats = next_one.damage == "none" and next_one.tasks == TASKS
+        assert not repeats or written <= set(data_files(table))
+        table.attempt()
+        check(table, BOTH)
+        assert table.leftovers() == []
