@@ -17,7 +17,15 @@ from turns.table import BETWEEN, SharedTable, Step
 
 _POSITION: Final = "position.pickle"
 _SAVED: Final = ("number", "inserts", "expected", "unsure", "has_log_keys", "counts")
-_HUDIS: Final = (Step.DELETE, Step.HUDI_COMPACTS, Step.HUDI_CLEANS, Step.HUDI_ARCHIVES)
+_HUDIS: Final = (
+    Step.DELETE,
+    Step.DELETE,
+    Step.HUDI_COMPACTS,
+    Step.HUDI_CLEANS,
+    Step.HUDI_ARCHIVES,
+    Step.HUDI_CLUSTERS,
+    Step.HUDI_DELETES_PARTITION,
+)
 """Instead of a plain upsert."""
 
 

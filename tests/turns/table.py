@@ -53,6 +53,7 @@ _SMALL: Final = {
 """It enlarges small base files. Of a hundred tasks of a stage, as by default, most would have nothing to do."""
 _COMPACT: Final = {"hoodie.compact.inline": "true"}
 _CLEAN: Final = _COMPACT | {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+_CLUSTER: Final = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
 _ARCHIVE: Final = _CLEAN | {
     "hoodie.archive.automatic": "true",
     "hoodie.keep.min.commits": "4",
@@ -70,6 +71,8 @@ class Step(StrEnum):
     HUDI_COMPACTS = "Hudi's upsert and compaction"
     HUDI_CLEANS = "Hudi's upsert, compaction, clean"
     HUDI_ARCHIVES = "Hudi's upsert, compaction, clean, archival"
+    HUDI_CLUSTERS = "Hudi's upsert and clustering"
+    HUDI_DELETES_PARTITION = "Hudi's deletion of a partition"
     COMPACT = "our compaction"
     CLEAN = "our clean"
     ARCHIVE = "our archival"
@@ -179,6 +182,9 @@ class SharedTable:
         self._hand_over()
         index = step.name if step in (Step.SIMPLE, Step.BLOOM) else chance.choice(("SIMPLE", "BLOOM"))
         services = _SERVICES.get(step, {})
+        if step is Step.HUDI_DELETES_PARTITION:
+            self._delete_partition(chance, hudis_writer(index))
+            return
         if step is Step.DELETE:
             batch = rows.deleted(chance, self.number, self.expected)
             if batch.num_rows:
@@ -188,10 +194,20 @@ class SharedTable:
             self.hudi.upsert(self.path, batch, hudis_writer(index, services))
         known = self.expected.deleted()
         self._applied(batch)
-        if services:
+        if step in _COMPACTS:
             self._compacted()
+        elif step is Step.HUDI_CLUSTERS:
+            self.unsure |= self.expected.deleted()
         elif step is Step.DELETE:
             self.unsure |= self.expected.deleted() - known
+
+    def _delete_partition(self, chance: random.Random, writer: HudiWriter) -> None:
+        regions = sorted({region for region, _ in self.expected.live()})
+        if len(regions) > 1:
+            region = chance.choice(regions)
+            self.hudi.delete_partition(self.path, rows.hudis(chance, 0, self.expected, ()), region, writer)
+            self.expected.drop((region,))
+            self.unsure -= {key for key in self.unsure if key[0] == region}
 
     def _applied(self, batch: pa.Table) -> None:
         self.expected.apply(batch)
@@ -250,7 +266,9 @@ _SERVICES: Final[Mapping[Step, Mapping[str, str]]] = {
     Step.HUDI_COMPACTS: _COMPACT,
     Step.HUDI_CLEANS: _CLEAN,
     Step.HUDI_ARCHIVES: _ARCHIVE,
+    Step.HUDI_CLUSTERS: _CLUSTER,
 }
+_COMPACTS: Final = (Step.HUDI_COMPACTS, Step.HUDI_CLEANS, Step.HUDI_ARCHIVES)
 BETWEEN: Final[Mapping[Step, Callable[[SharedTable, random.Random], None]]] = {
     Step.COMPACT: SharedTable._compact,
     Step.CLEAN: SharedTable._clean,

@@ -142,6 +142,11 @@ class HudiOracle:
         """Deletes the keys of `rows` by Hudi's own writer; `rows` need the key, partition and ordering columns."""
         self._write(path, rows, writer.options("delete"))
 
+    def delete_partition(self, path: str | Path, rows: pa.Table, partition_path: str, writer: HudiWriter) -> None:
+        """Deletes a partition by Hudi's own writer, whatever `rows` has: any rows of the table's columns."""
+        which = {"hoodie.datasource.write.partitions.to.delete": partition_path}
+        self._write(path, rows, {**writer.options("delete_partition"), **which})
+
     def schedule_compaction(self, path: str | Path, writer: HudiWriter) -> pa.Table:
         """Puts a compaction plan on the timeline: what the procedure says (instant, state)."""
         return self._compaction("schedule", path, writer)

@@ -64,6 +64,11 @@ class ExpectedTable:
         """Forgets deleted keys and their ordering values."""
         self._winners = {key: winner for key, winner in self._winners.items() if winner.row is not None}
 
+    def drop(self, partition: Key) -> None:
+        """Forgets every key of a partition, given by the values of its columns: it was deleted."""
+        kept = {key: each for key, each in self._winners.items() if key[: len(partition)] != partition}
+        self._winners = kept
+
     def live(self) -> set[Key]:
         """The keys of the surviving rows."""
         return {key for key, winner in self._winners.items() if winner.row is not None}

@@ -50,13 +50,16 @@ def test_a_base_file_of_hudis_has_the_filter_that_we_make_of_its_keys(hudi: Hudi
     assert b"hoodie_bloom_filter_type_code" not in footer
 
 
-def test_hudi_finds_our_keys_and_few_others(hudi: HudiOracle) -> None:
+@pytest.mark.parametrize("count", [1, 100_000, 2_000_000])
+def test_hudi_finds_our_keys_and_few_others(hudi: HudiOracle, count: int) -> None:
     chance = random.Random(2)
-    keys = [key(chance, number) for number in range(200_000)]
-    built = BloomFilter.for_keys(100_000)
-    built.add(pa.array(keys[:100_000]))
-    asked = [*chance.sample(keys[:100_000], 2000), *chance.sample(keys[100_000:], 4000)]
+    letters = "".join(ALPHABETS)
+    keys = [f"{letters[number % len(letters)] * (number % 7)}{number}" for number in range(count + 20_000)]
+    built = BloomFilter.for_file(count)
+    built.add(pa.array(keys[:count]))
+    there = chance.sample(keys[:count], min(count, 2000))
+    asked = [*there, *keys[count:]]
     found = hudi.bloom_filter_finds(built.text(), asked)
-    assert all(found[:2000])
+    assert all(found[: len(there)])
     assert found == might_contain(built, pa.array(asked))
-    assert sum(found[2000:]) <= 4000 * 5e-3
+    assert sum(found[len(there) :]) <= 20_000 * 2e-3

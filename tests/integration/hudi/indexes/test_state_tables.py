@@ -16,6 +16,7 @@ from bucketingest.hudi.base.bloom_filter import FOOTER_KEY
 from bucketingest.hudi.table.table import InsertMode
 from bucketingest.index.errors import DuplicateKeys
 from bucketingest.write.coordinator_api import Assignment
+from bucketingest.write.errors import InstantAborted
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.rows.write_status import WriteStatus
 from support.oracle.client import HudiOracle
@@ -78,6 +79,35 @@ def test_duplicates_that_hudi_makes_of_new_keys_in_log_files_are_named(hudi: Hud
     assert {key for key, _, _ in raised.value.sample} <= set(partition)
 
 
+@pytest.mark.parametrize("policy", ["LAZY", "EAGER"])
+def test_keys_that_hudi_inserts_between_our_plan_and_our_decision_are_updated(
+    hudi: HudiOracle, tmp_path: Path, policy: str
+) -> None:
+    """With EAGER, Hudi's default, it also rolls back our instant."""
+    path, expected, chance = tmp_path / "table", ExpectedTable(RULES), random.Random(6)
+    first, second = (drawn(chance, step) for step in (1, 2))
+    writer = LocalWriter(path, definition("base"), SCHEMA, deleted="gone")
+    writer.commit(first)
+    expected.apply(first)
+    theirs = hudis_writer("SIMPLE", {"hoodie.clean.failed.writes.policy": policy})
+
+    def beside(assignment: Assignment) -> list[WriteStatus]:
+        statuses = writer.write(second, assignment)
+        hudi.upsert(path, second, theirs)
+        expected.apply(second)
+        return statuses
+
+    with pytest.raises(InstantAborted):
+        writer.coordinator.run(SourceRange("checkpoint", "0", "1", query_id=PIPELINE, batch_id=1), beside)
+    check_table(path, expected, hudi)
+
+    newer = second.set_column(3, "value", pa.array([f"ours {number}" for number in range(second.num_rows)]))
+    outcome = writer.commit(newer)
+    expected.apply(newer)
+    assert outcome.inserts == 0
+    check_table(path, expected, hudi)
+
+
 def test_a_base_file_of_an_aborted_instant_has_no_reader_however_late_it_comes(
     hudi: HudiOracle, tmp_path: Path
 ) -> None:
@@ -101,9 +131,8 @@ def test_a_base_file_of_an_aborted_instant_has_no_reader_however_late_it_comes(
     assert orphans
     check_table(path, expected, hudi)
 
-    LocalWriter(path, definition("base"), SCHEMA, deleted="gone", write_tasks=3).commit(
-        second
-    )  # other work: it is aborted
+    other_work = LocalWriter(path, definition("base"), SCHEMA, deleted="gone", write_tasks=3)
+    other_work.commit(second)  # the instant is aborted
     expected.apply(second)
     assert not any(file.exists() for file in orphans)
     for file, content in orphans.items():
