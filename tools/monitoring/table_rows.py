@@ -81,5 +81,14 @@ INDEX: Final = Row(
             "Read from the table's files per second: at a start, and after other writers, compactions and restores.",
             (Query(f"sum(rate(bucketingest_state_loaded_keys_total{{{WHO}}}[5m]))", "keys/s"),),
         ),
+        Panel(
+            "Small file groups, partitions not loaded",
+            "Small file groups that table services may merge, 0 before they have looked; partitions whose keys are "
+            "loaded when a row of them comes.",
+            (
+                Query(f"{of('bucketingest_small_groups')} or vector(0)", "small file groups"),
+                Query(of("bucketingest_state_unloaded_partitions"), "partitions not loaded"),
+            ),
+        ),
     ),
 )

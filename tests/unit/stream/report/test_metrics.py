@@ -11,6 +11,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from bucketingest.index.state.summary import StateSummary
+from bucketingest.services.regroup.propose import SmallGroups
+from bucketingest.services.state import ServicesState
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.metrics import PARTITIONS_MAX, JobMetrics, Offsets, Targets
 from bucketingest.stream.report.progress import Phase, Progress
@@ -79,6 +81,7 @@ def test_what_is_not_known_has_no_sample() -> None:
         "bucketingest_bucket_skew_ratio",
         "bucketingest_buffer_bytes",
         "bucketingest_executors",
+        "bucketingest_small_groups",
     }
 
 
@@ -98,6 +101,7 @@ def test_figures_are_those_of_the_progress() -> None:
         last_commit_at=at,
         inflight_age=12.5,
         lag_offsets=77,
+        services=ServicesState(small_groups=SmallGroups(21, 2**20, 20)),
         lag_seconds=3.5,
         rollbacks=1,
         position_losses=2,
@@ -113,6 +117,7 @@ def test_figures_are_those_of_the_progress() -> None:
         "rollbacks_total": 1,
         "position_losses_total": 2,
         "lag_offsets": 77,
+        "small_groups": 21,
         "lag_seconds": 3.5,
         "skew_ratio": 1.5,
         "inflight_age_seconds": 12.5,

@@ -39,6 +39,11 @@ def _of_state(figure: Callable[[Progress, StateSummary], float]) -> Callable[[Pr
     return lambda now: None if now.state is None else figure(now, now.state)
 
 
+def _small_groups(now: Progress) -> float | None:
+    small = _services(now).small_groups
+    return None if small is None else small.groups
+
+
 def _backlog(now: Progress) -> LogBacklog:
     return _services(now).backlog or LogBacklog()
 
@@ -86,6 +91,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ("epoch", "Number of the attempt among all of the pipeline; 0 before its claim.", lambda now: now.epoch or 0),
     ("log_files", "Log files that no compaction has merged, as of the last look.", lambda now: _backlog(now).log_files),
     ("log_bytes", "Their bytes.", lambda now: _backlog(now).size),
+    ("small_groups", "Small file groups that may be merged, as of the last look.", _small_groups),
     ("oldest_log_seconds", "Age of the oldest of them; 0 without one.", lambda now: now.oldest_log_age or 0.0),
     (
         "compaction_seconds",
