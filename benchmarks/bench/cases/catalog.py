@@ -15,7 +15,12 @@ from bench.cases.comparison import Options, Pair, alternate, upsert_pair
 from bench.cases.freshness import freshness_case
 from bench.cases.index_state.figures import state_cases
 from bench.cases.index_state.restart import state_restart_cases
-from bench.cases.index_state.upsert import state_buckets_cases, state_global_cases, state_upsert_cases
+from bench.cases.index_state.upsert import (
+    state_buckets_cases,
+    state_global_cases,
+    state_record_cases,
+    state_upsert_cases,
+)
 from bench.cases.inputs import TOPIC_PARTITIONS, in_kafka, make_inputs
 from bench.cases.memory import memory_case
 from bench.cases.restart import restart_case
@@ -184,6 +189,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Several("compaction-memory", compaction_memory_cases),
         Several("state", state_cases),
         Several("state-upsert", partial(state_upsert_cases, peer=HUDI)),
+        Several("state-record", partial(state_record_cases, peer=HUDI)),
         Several("state-buckets", state_buckets_cases),
         Several("state-global", partial(state_global_cases, peer=HUDI)),
         Several("state-restart", state_restart_cases),

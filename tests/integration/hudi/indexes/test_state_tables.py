@@ -97,12 +97,13 @@ def test_keys_that_hudi_inserts_between_our_plan_and_our_decision_are_updated(
         expected.apply(second)
         return statuses
 
+    its_range = SourceRange("checkpoint", "0", "1", query_id=PIPELINE, batch_id=1)
     with pytest.raises(InstantAborted):
-        writer.coordinator.run(SourceRange("checkpoint", "0", "1", query_id=PIPELINE, batch_id=1), beside)
+        writer.coordinator.run(its_range, beside)
     check_table(path, expected, hudi)
 
     newer = second.set_column(3, "value", pa.array([f"ours {number}" for number in range(second.num_rows)]))
-    outcome = writer.commit(newer)
+    outcome = writer.coordinator.run(its_range, lambda assignment: writer.write(newer, assignment))
     expected.apply(newer)
     assert outcome.inserts == 0
     check_table(path, expected, hudi)
