@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -44,13 +44,13 @@ class SpilledRows:
         self._rows.clear()
         self.buffered_bytes = 0
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows, many at a time: messages are so small that each would cost more than its rows. Again from the first
-        each time.
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, or these columns of them, many at a time: messages are so small that each would cost more than its
+        rows. Again from the first each time.
         """
         pending: list[pa.RecordBatch] = []
         pending_bytes = 0
-        for message in self._messages():
+        for message in self._messages() if columns is None else (each.select(columns) for each in self._messages()):
             pending.append(message)
             pending_bytes += message.nbytes
             if pending_bytes >= BATCH_BYTES:

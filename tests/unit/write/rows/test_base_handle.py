@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from bucketingest.write import spilled_rows
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows import base_handle, shuffle
+from bucketingest.write.rows.merging import surviving_rows
 from bucketingest.write.rows.write_status import WriteStatus
 from support.tables.write_plans import INSTANT, WITH_DELETES, row, write, write_plan
 
@@ -58,6 +60,35 @@ def test_a_key_is_there_once_with_its_winner(memory: int, tmp_path: Path) -> Non
     assert len(found) == 3
     (status,) = statuses
     assert (status.rows_received, status.upserts, status.superseded, status.blocks) == (150, 3, 147, 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_winners_are_the_same_whichever_part_of_the_keys_is_compared_at_a_time(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    rows = [
+        row(f"k{chance.randrange(150)}", at=chance.randrange(9), amount=number, deleted=chance.random() < 0.2)
+        for number in range(400)
+    ]
+    compared: list[int] = []
+
+    def counted(keys: pa.Array, ordering: pa.Array | None) -> object:
+        compared.append(len(keys))
+        return surviving_rows(keys, ordering)
+
+    monkeypatch.setattr(base_handle, "surviving_rows", counted)
+    found = []
+    for part_rows in (1000, 50):
+        monkeypatch.setattr(base_handle, "_PART_ROWS", part_rows)
+        given = plan(memory_bytes=chance.choice((2048, 64 * 1024**2)))
+        statuses = write(rows, given)
+        found.append((written(statuses, given), [(each.upserts, each.dropped) for each in statuses]))
+    assert len(found[0][0]) > 50
+    assert [each["amount"] for each in found[0][0]] == [each["amount"] for each in found[1][0]]
+    assert found[0][1] == found[1][1]
+    assert compared[0] == sum(compared[1:]) == 400
+    assert max(compared[1:]) < 120
 
 
 @pytest.mark.parametrize(("batch_bytes", "writes"), [(1, 40), (10**9, 1)])

@@ -5,7 +5,9 @@ their keys; they do not look into log files.
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,10 +19,13 @@ from bucketingest.hudi.base.base_file import BaseFileWriter
 from bucketingest.hudi.naming import BaseFileName
 from bucketingest.hudi.table.schema import META_COLUMNS, avro_to_arrow
 from bucketingest.index.placing import Place
+from bucketingest.index.state.hashing import SEED_BYTES, KeyHasher
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.merging import surviving_rows
 from bucketingest.write.spilled_rows import SpilledRows, scratch_file
 
+_PART_ROWS: Final = 1 << 20
+"""Of about so many rows the keys and ordering values are in memory together: 200 MB, most of it to find equal keys."""
 _ROW_GROUP_ROWS: Final = 1 << 20
 _ROW_GROUP_SHARE: Final = 1 / 8
 """Share of the task's budget that the rows of a row group take before they are encoded."""
@@ -30,8 +35,8 @@ class BaseHandle:
     """Collects the rows of a new file group. Not shared between threads.
 
     Readers do not merge inside a base file, so of rows with one key only the winner is written: that with the greatest
-    ordering value, of equal ones the latest. If it is a delete, nothing is, as there is nothing to delete. To find the
-    winners, the keys and ordering values of the group are in memory together when it is closed; its rows are not.
+    ordering value, of equal ones the latest. If it is a delete, nothing is, as there is nothing to delete. Winners are
+    found when the group is closed, among a part of its keys at a time: a table's first load makes groups of any size.
     """
 
     def __init__(self, plan: WritePlan, place: Place, *, first_row: int) -> None:
@@ -81,24 +86,48 @@ class BaseHandle:
 
     def _winners(self) -> npt.NDArray[np.bool_]:
         """Which rows are written, in arrival order; counts those that are not as there is nothing to delete."""
-        ordering_field = self._plan.rules.ordering_field
-        keys, ordering, deleted = [], [], []
-        for rows in self._rows.batches():
-            keys.append(self._keys(rows))
-            if ordering_field is not None:
-                ordering.append(rows.column(ordering_field))
-            if self._plan.has_deletes:
-                deleted.append(rows.column(DELETE_COLUMN).fill_null(False))  # noqa: FBT003 - Arrow's signature
-        survivors = surviving_rows(pa.concat_arrays(keys), pa.concat_arrays(ordering) if ordering else None)
+        rules, has_deletes = self._plan.rules, self._plan.has_deletes
+        columns = dict.fromkeys([*rules.record_key.fields, *([rules.ordering_field] if rules.ordering_field else [])])
         won = np.ones(self.rows_received, np.bool_)
-        if survivors is not None:
-            won[:] = False
-            won[survivors] = True
-        if deleted:
-            is_delete = pa.concat_arrays(deleted).to_numpy(zero_copy_only=False)
-            self.dropped = int((won & is_delete).sum())
-            won &= ~is_delete
+        parts = max(1, -(-self.rows_received // _PART_ROWS))
+        part_of_row = self._parts(parts)
+        for part in range(parts):
+            keys, ordering = [], []
+            for start, batch in self._selected([*columns]):
+                rows = batch
+                if parts > 1:
+                    rows = batch.filter(pa.array(part_of_row[start : start + batch.num_rows] == part))
+                keys.append(self._keys(rows))
+                if rules.ordering_field is not None:
+                    ordering.append(rows.column(rules.ordering_field))
+            survivors = surviving_rows(pa.concat_arrays(keys), pa.concat_arrays(ordering) if ordering else None)
+            if survivors is not None:
+                of_part = np.flatnonzero(part_of_row == part)
+                won[of_part] = False
+                won[of_part[survivors]] = True
+        for start, batch in self._selected([DELETE_COLUMN]) if has_deletes else ():
+            deleted = batch.column(0).fill_null(False)  # noqa: FBT003 - Arrow's signature
+            is_delete = deleted.to_numpy(zero_copy_only=False)
+            of_batch = won[start : start + batch.num_rows]
+            self.dropped += int((of_batch & is_delete).sum())
+            of_batch &= ~is_delete
         return won
+
+    def _parts(self, parts: int) -> npt.NDArray[np.uint16]:
+        """The part of each row, by its key: rows of one key are in one."""
+        found = np.zeros(self.rows_received, np.uint16)
+        if parts > 1:
+            hasher = KeyHasher(os.urandom(SEED_BYTES))  # the result does not depend on it
+            for start, batch in self._selected(self._plan.rules.record_key.fields):
+                found[start : start + batch.num_rows] = hasher.hash(self._keys(batch)).hashes % np.uint64(parts)
+        return found
+
+    def _selected(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """These columns of all rows, in arrival order, each batch with the number of its first row."""
+        start = 0
+        for batch in self._rows.batches(columns):
+            yield start, batch
+            start += batch.num_rows
 
     def _write(self, winners: npt.NDArray[np.bool_], to: pathlib.Path) -> None:
         schema = avro_to_arrow(json.loads(self._plan.block_schema_json))
