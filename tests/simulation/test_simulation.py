@@ -26,6 +26,13 @@ def test_no_schedule_loses_doubles_or_leaves_anything(first: int) -> None:
     assert not wrong, "\n\n".join(wrong)
 
 
+def test_changes_of_the_timeline_come_after_their_instants_were_archived() -> None:
+    """Without being aimed at they hardly ever do."""
+    verdicts = [run_quietly(seed) for seed in (20, 165, 180, 255)]
+    assert any(verdict.counts["lands below the archive"] for verdict in verdicts)
+    assert [verdict.report for verdict in verdicts if verdict.violations] == []
+
+
 def test_a_seed_gives_the_same_schedule_again() -> None:
     once, again = run_quietly(7, 10_000), run_quietly(7, 10_000)
     assert [step for step in once.steps if "probe" not in step] == [s for s in again.steps if "probe" not in s]

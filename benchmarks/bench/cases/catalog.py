@@ -28,7 +28,7 @@ from bench.cases.scaling import scaling_cases
 from bench.cases.services.beside import services_beside_cases
 from bench.cases.services.compaction import compaction_cases
 from bench.cases.services.compaction_memory import compaction_memory_cases
-from bench.cases.services.flat import services_flat_cases
+from bench.cases.services.flat import services_day_cases, services_flat_cases
 from bench.cases.services.lock import services_lock_cases
 from bench.cases.services.scale import services_scale_cases
 from bench.cases.services.tidy import services_tidy_cases
@@ -195,6 +195,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Several("state-restart", state_restart_cases),
         Several("services-scale", services_scale_cases),
         Several("services-flat", services_flat_cases),
+        Several("services-day", services_day_cases),
         Several("services-tidy", partial(services_tidy_cases, peer=HUDI)),
         Several("services-beside", services_beside_cases),
         Several("services-lock", services_lock_cases),

@@ -17,6 +17,7 @@ from bucketingest_operator.decide.plan import (
     CreateCompaction,
     CreatePreflight,
     CreateRollback,
+    CreateServices,
     DeleteAttempt,
     DeleteCompaction,
     DeleteDriver,
@@ -42,12 +43,12 @@ from bucketingest_operator.kube.kinds import (
 )
 from bucketingest_operator.manifests.attempt_objects import (
     ATTEMPT_LABEL,
-    COMPACTION_ROLE,
     PREFLIGHT_ROLE,
     ROLE_LABEL,
     UID_LABEL,
     Manifests,
 )
+from bucketingest_operator.manifests.merging_jobs import COMPACTION_ROLE, MergingJobs
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import Refusal
@@ -144,8 +145,11 @@ class Actor:
                 made = _allowed(Manifests(wanted, resource.namespace, resource.uid, self._settings))
                 await create_all(self._api, [*made.identity(), made.rollback_job(number)])
             case CreateCompaction(work, digest, wanted):
-                made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
-                await self._create_job(resource, made, made.compaction_job(work, digest), COMPACTION_ROLE)
+                merging = MergingJobs(wanted, resource.namespace, resource.uid, self._settings)
+                await self._create_job(resource, merging, merging.compaction_job(work, digest), COMPACTION_ROLE)
+            case CreateServices(wanted):
+                merging = MergingJobs(wanted, resource.namespace, resource.uid, self._settings)
+                await self._create_job(resource, merging, merging.services_job(), COMPACTION_ROLE)
             case CreatePreflight(number, digest, wanted):
                 made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
                 await self._create_job(resource, made, made.preflight_job(number, digest), PREFLIGHT_ROLE)

@@ -105,10 +105,10 @@ class RollbackJob:
 
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
-    """A Job whose pods merge for a round of a compaction.
+    """A Job whose pods merge for a round of a compaction, or do all that is due while the resource is suspended.
 
     Attributes:
-        number: Of the compaction, in the table.
+        number: Of the compaction, in the table; 0: all that is due.
         round: Of its round.
         digest: Of the settings that it was made from.
         active: Its pods that wait or run.
@@ -126,6 +126,11 @@ class CompactionJob:
     active: int = 0
     ready: int = 0
     message: str = ""
+
+    @property
+    def does_all(self) -> bool:
+        """Whether it does all that is due."""
+        return self.number == 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
+from bucketingest.hudi.log.format import BlockType
+from bucketingest.hudi.log.reader import read_log
 from bucketingest.hudi.table.table import TableDefinition
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
@@ -111,6 +113,23 @@ def test_both_readers_see_the_rows_that_went_in_before_and_after_compaction(
 
     for label in ("d", "e"):
         commit(label)
+    judge(hudi, tmp_path, expected.table())
+
+
+def test_both_readers_merge_small_avro_blocks_and_large_parquet_blocks(hudi: HudiOracle, tmp_path: Path) -> None:
+    rng = random.Random("both")
+    writer = LocalWriter(tmp_path, definition(), SCHEMA, deleted="gone")
+    expected = ExpectedTable(BY_EVENT_TIME)
+    for label in ("a", "b" * 8000, "c"):
+        batch = changes(rng, 150, label)
+        writer.commit(batch)
+        expected.apply(batch)
+    logs = [path.read_bytes() for path in tmp_path.glob("*/.*.log.*") if path.suffix != ".crc"]
+    kinds = {content.block.type for log in logs for content in read_log(log)}
+    assert kinds == {BlockType.AVRO_DATA, BlockType.PARQUET, BlockType.DELETE}
+    judge(hudi, tmp_path, expected.table())
+    hudi.compact(tmp_path, hudi_writer())
+    expected.compact()
     judge(hudi, tmp_path, expected.table())
 
 

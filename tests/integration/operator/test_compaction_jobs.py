@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 
 from bucketingest.spec.job_report import CompactionWork
 from support.cluster.kube import Manifest, wait_for
@@ -56,6 +57,40 @@ def test_a_compactions_job_follows_what_the_driver_wants(scene: Scene, start: St
         await_rounds(scene, "3/2")
         scene.apply(**SPEC, suspend=True)
         await_rounds(scene)
+
+
+def test_a_suspended_resource_gets_a_job_of_its_own_which_goes_before_the_next_driver(
+    scene: Scene, start: Start
+) -> None:
+    operator = start()
+    asked: Manifest = {"services": {"whileSuspended": True}}
+    scene.apply(**asked)
+    pod, job = scene.run(inflight=None, services=services())
+    with job:
+        scene.await_condition("Ready", "True")
+    scene.apply(**asked, suspend=True)
+    scene.await_terminating(pod)
+    scene.node.remove(scene.namespace, pod)
+    scene.await_condition("Ready", "False", "Suspended")
+    assert jobs(scene) == []
+    operator.kill()
+    hours_ago = (datetime.now(UTC) - timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ended = [{"op": "replace", "path": "/status/attempts/0/endedAt", "value": hours_ago}]
+    patch = ("--subresource=status", "--type=json", "-p", json.dumps(ended))
+    scene.kube.kubectl("patch", "bucketingest", "orders", "-n", scene.namespace, *patch)
+    operator.start()
+    await_rounds(scene, "0/0")
+    (made,) = jobs(scene)
+    scene.await_condition("ServicesHealthy", "True", "RunsSuspended")
+    wait_for(lambda: len(scene.pods(role="compaction")) == 1, within=60, description="its pod", state=scene.state)
+    (its,) = scene.pods(role="compaction")
+    assert its["metadata"]["annotations"]["bucketingest.dev/spec"]
+    scene.node.end(scene.namespace, its["metadata"]["name"], 0)
+    scene.await_condition("ServicesHealthy", "True", "DoneSuspended")
+    assert [each["metadata"]["uid"] for each in jobs(scene)] == [made["metadata"]["uid"]], "it stays until the next"
+    scene.apply(**asked)
+    await_rounds(scene)
+    scene.driver(2)
 
 
 def test_a_job_that_a_quota_refuses_is_visible_and_holds_nothing_up(scene: Scene, start: Start) -> None:

@@ -8,6 +8,7 @@ import yaml
 
 from bucketingest.spec.job_report import CompactionWork
 from bucketingest_operator.manifests.attempt_objects import Manifests
+from bucketingest_operator.manifests.merging_jobs import MergingJobs
 from bucketingest_operator.manifests.settings import JobSettings
 from support.operator.observations import UID, bucket_ingest, input_of
 
@@ -25,8 +26,8 @@ WORK = CompactionWork(compaction="20261121115000000", number=12, round=3, chunks
 SETTINGS = JobSettings(image="job:1", env_from_secrets=("lake-credentials",))
 
 
-def manifests(spec: dict[str, Any] | None = None) -> Manifests:
-    return Manifests(bucket_ingest(spec), "ingest", UID, SETTINGS)
+def manifests(spec: dict[str, Any] | None = None) -> MergingJobs:
+    return MergingJobs(bucket_ingest(spec), "ingest", UID, SETTINGS)
 
 
 def attempt_objects(made: Manifests, number: int) -> list[dict[str, Any]]:
@@ -47,4 +48,5 @@ def pod_specs() -> dict[str, dict[str, Any]]:
         "rollback": made.rollback_job(3)["spec"]["template"]["spec"],
         "preflight": made.preflight_job(3, "0123456789abcdef")["spec"]["template"]["spec"],
         "compaction": made.compaction_job(WORK, "digest")["spec"]["template"]["spec"],
+        "services": made.services_job()["spec"]["template"]["spec"],
     }

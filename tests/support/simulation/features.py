@@ -26,6 +26,8 @@ _BESIDE: Final[tuple[tuple[Service, ...], ...]] = (
     ("commit", "commit", "schedule", "undo", "clean", "archive", "savepoint", "restore"),
 )
 """What others do beside services of the pipeline's own; some of it more often."""
+_OUTLIVED_EACH: Final = 5
+"""One of so many schedules with services has changes that come when their instant has been archived."""
 _RARE_EDITS: Final[tuple[Edit, ...]] = ("name",)
 
 
@@ -50,6 +52,8 @@ class Features:
     """What the pipeline's own table services keep; None: it has none."""
     service_faults: int = 0
     """How many changes by table services are hit by a fault."""
+    outlived: float = 0.0
+    """How often a change of the timeline comes only when its instant, or a newer one, has been archived."""
 
     @property
     def compacts(self) -> bool:
@@ -126,6 +130,9 @@ def with_services(features: Features, seed: int) -> Features:
         aim=rng.choice((0.0, 0.03, 0.08, 0.2)),
     )
     features = replace(features, serves=rules, service_faults=rng.choice((2, 6, 12)))
+    if seed % _OUTLIVED_EACH == 0:
+        rules = ServiceRules(Retention(timedelta()), ArchiveRules(keep_min=1, min_age=timedelta(), instants_max=100))
+        features = replace(features, serves=rules, service_faults=rng.choice((2, 6)), outlived=0.1)
     # Others take its compactions for dead, and do beside it what it does itself.
     if not (beside := rng.choice(_BESIDE)):
         return features

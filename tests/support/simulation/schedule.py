@@ -70,7 +70,7 @@ class Schedule:
             rng, rng.randint(12, 36) if features.serves else rng.randint(8, 30), growing=features.compacts or state
         )
         self._table = self._objects("sim://table")
-        self._world.aims_left = features.service_faults
+        self._world.aims_left, self._world.outlived = features.service_faults, features.outlived
         self._world.on_turn = Releases(seed).turn
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
         definition = GLOBAL_DEFINITION if is_global else STATE_DEFINITIONS[seed % 2] if state else DEFINITION

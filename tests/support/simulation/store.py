@@ -60,6 +60,10 @@ class Objects:
         """Actors that may delete completed instants: they are in the history by then."""
         self.archived_up_to = ""
         """The greatest request time that they took off the timeline."""
+        self.horizon = ""
+        """The greatest request time of a commit that anybody took off the timeline, as it is in the history."""
+        self.put_back: set[str] = set()
+        """Instants of which a request changed the timeline when newer ones had been archived, or at the end."""
         self.overtaken: set[str] = set()
         """Instants that were ever marked as overtaken."""
         self.objects: dict[str, StoredObject] = {}
@@ -102,6 +106,7 @@ class Objects:
         if path in self.objects:
             if by in self.archivers:
                 self.archived_up_to = max(self.archived_up_to, path.rpartition("/")[2][:17])
+                self.horizon = max(self.horizon, self.archived_up_to)
             else:
                 self._check_change(path, "deleted")
             self.deleted[path] = (self.objects.pop(path), self._clock()[0])
@@ -128,8 +133,15 @@ class Objects:
             path for path in self.contents if not (path.startswith(f"{TIMELINE}{instant}") and HISTORY not in path)
         }
         without = read_instants({path: self.contents[path] for path in active})
-        archived = table.first_active == instant and instant in without.completed
+        archived = self.first_active(instant) == instant and instant in without.completed
+        if archived:
+            self.horizon = max(self.horizon, instant)
         return marked or archived or instant in table.rolled_back
+
+    def first_active(self, instant: str) -> str:
+        """The oldest write on the timeline; no archival can wait for others that a delayed request puts back."""
+        others = tuple(f"{TIMELINE}{each}" for each in self.put_back - {instant})
+        return read_instants({p: c for p, c in self.contents.items() if not p.startswith(others)}).first_active
 
     def _store(self, path: str, content: bytes) -> None:
         step, now = self._clock()

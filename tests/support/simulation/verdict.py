@@ -10,6 +10,7 @@ COUNTED: Final = (
     "crash at",
     "unavailable at",
     "late",
+    "outlived",
     "lands below the archive",
     "stalls",
     "stale list",

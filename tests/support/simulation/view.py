@@ -164,6 +164,8 @@ class View:
         world, chances, looked = self._world, self._world.chances, self._actor.looked
         if self._objects.watch is not None:
             effect = partial(self._watched, self._objects.watch, what, path, effect, looked)
+        if world.outlived:
+            self._outlive(what, path, effect)
         if self._aim and world.rng.random() < self._aim:
             self._hit(what, path, effect)
         world.pause(self._actor)
@@ -236,10 +238,27 @@ class View:
         with suppress(StorageError):
             self._do(what, path, effect)
 
+    def _outlive(self, what: str, path: str, effect: Callable[[], None]) -> None:
+        """The process dies, or takes the change for failed; it comes when newer instants have been archived."""
+        world, match = self._world, _ON_TIMELINE.match(path)
+        if match is None or not self._lands_late or world.rng.random() >= world.outlived:
+            return
+        if not self._fault("outlived", f"{what} {path}"):
+            return
+
+        def land() -> None:
+            self._objects.put_back.add(match[1])
+            self._land(what, path, effect)
+
+        world.delay_until(f"{what} {path}", land, lambda: match[1] <= self._objects.horizon)
+        if world.rng.random() < 0.5:
+            self._die()
+        self._fail(what, path, "timed out")
+
     def _land(self, what: str, path: str, effect: Callable[[], None]) -> None:
         """A delayed request takes effect, also if newer instants were archived long before."""
         match = _ON_TIMELINE.match(path)
-        if match is not None and match[1] <= self._objects.archived_up_to:
+        if match is not None and match[1] <= self._objects.horizon:
             self._world.counts["lands below the archive"] += 1
         self._do_unheard(what, path, effect)
 

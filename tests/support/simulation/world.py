@@ -74,6 +74,8 @@ class World:
         self.faults_left = faults
         self.aims_left = 0
         """Faults that hit where a view aims."""
+        self.outlived = 0.0
+        """How often a change of the timeline comes only when its instant, or a newer one, has been archived."""
         self.steps = 0
         self.log: deque[tuple[int, str, str, str]] = deque(maxlen=_LOG_LENGTH)
         self.violations: list[str] = []
@@ -87,7 +89,7 @@ class World:
         """Who stopped there, and the object that it had created."""
         self._leapt = timedelta(0)
         self._actors: list[Actor] = []
-        self._late: list[tuple[int, str, Callable[[], None]]] = []
+        self._late: list[tuple[Callable[[], bool], str, Callable[[], None]]] = []
         self._main = threading.Lock()
         self._main.acquire()
 
@@ -152,7 +154,7 @@ class World:
 
     def land_late(self, *, all_of_them: bool = False) -> None:
         """Let delayed requests take effect."""
-        due = [entry for entry in self._late if all_of_them or entry[0] <= self.steps]
+        due = [entry for entry in self._late if all_of_them or entry[0]()]
         self._late = [entry for entry in self._late if entry not in due]
         for _, what, effect in due:
             self.note("network", "lands late", what)
@@ -160,8 +162,12 @@ class World:
 
     def delay(self, what: str, effect: Callable[[], None], *, without_bound: bool = False) -> None:
         """Let the effect come later; `without_bound`: perhaps when all others have come to rest."""
-        steps = self.rng.choice((3, 30, 100, 300, _STEPS_MAX if without_bound else 1000))
-        self._late.append((self.steps + steps, what, effect))
+        step = self.steps + self.rng.choice((3, 30, 100, 300, _STEPS_MAX if without_bound else 1000))
+        self.delay_until(what, effect, lambda: step <= self.steps)
+
+    def delay_until(self, what: str, effect: Callable[[], None], is_due: Callable[[], bool]) -> None:
+        """Let the effect come when it is due, at the latest when all others have come to rest."""
+        self._late.append((is_due, what, effect))
 
     def pause(self, actor: Actor) -> None:
         """Called by the actor before each storage call: the others may have their turn now."""

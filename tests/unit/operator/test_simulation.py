@@ -155,6 +155,20 @@ class OperatorUnderFire(RuleBasedStateMachine):
         if suspend != bool(self.cluster.spec.get("suspend")):
             self.cluster.edit(suspend=suspend)
 
+    @rule(wanted=st.booleans())
+    def person_wants_table_services_while_suspended(self, wanted: bool) -> None:
+        self.cluster.edit(services={"whileSuspended": wanted, "compaction": {"logAge": "1m"}})
+
+    @precondition(lambda self: self.cluster.spec.get("suspend") and self.cluster.alive())
+    @rule(state=st.sampled_from([JobState.SUCCEEDED, JobState.FAILED]))
+    def suspended_table_is_served(self, state: JobState) -> None:
+        for _ in range(6):
+            self._reconcile(self.cluster.observe(), None)
+            self.cluster.finish_deletions()
+            self.cluster.finish_jobs()
+            self.cluster.end_compactions(state)
+            self.cluster.pass_time(4000)
+
     @rule(rows=st.integers(1, 4))
     def person_changes_the_source(self, rows: int) -> None:
         self.cluster.edit(source={"rate": {"rowsPerSecond": rows}})
@@ -238,6 +252,7 @@ class OperatorUnderFire(RuleBasedStateMachine):
             if (pod := cluster.newest()) is not None and pod.state is PodState.PENDING:
                 cluster.set_pod(reason=PodReason.NONE)
             cluster.finish_jobs()
+            cluster.end_compactions(JobState.SUCCEEDED, only_services=True)
             cluster.end_preflights(passes=self._is_right)
             cluster.finish_deletions()
             cluster.start_pod()

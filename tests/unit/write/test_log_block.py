@@ -22,7 +22,7 @@ def opened(kind: pa.DataType, log_block: LogBlock | None = None, *, ordered: boo
 
 @pytest.mark.parametrize(
     ("kind", "ordered", "chosen"),
-    [(pa.int64(), True, "parquet"), (pa.string(), True, "avro"), (pa.string(), False, "parquet")],
+    [(pa.int64(), True, "by size"), (pa.string(), True, "avro"), (pa.string(), False, "by size")],
 )
 def test_rows_are_stored_so_that_readers_merge_them_rightly(kind: pa.DataType, ordered: bool, chosen: str) -> None:
     assert opened(kind, ordered=ordered).log_block == chosen

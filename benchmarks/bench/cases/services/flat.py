@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -55,13 +56,25 @@ UNITS: Final[Mapping[str, str]] = {"snapshot": "ms", "start": "ms", "inspect": "
 
 
 def services_flat_cases(name: str, options: Options) -> Iterator[Case]:
-    """The cases. `rows` of the options limits the commits."""
+    """The cases of a table with many commits. `rows` of the options limits the commits."""
     folder = options.scratch / name
+    with _hudi_in(folder) as hudi:
+        yield from _old_cases(name, folder / "old", hudi, options)
+
+
+def services_day_cases(name: str, options: Options) -> Iterator[Case]:
+    """The case of a table after a day. `rows` of the options limits the commits."""
+    folder = options.scratch / name
+    with _hudi_in(folder) as hudi:
+        yield _day_case(name, folder / "day", hudi, options)
+
+
+@contextmanager
+def _hudi_in(folder: Path) -> Iterator[Side]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with start_hudi(folder) as hudi:
-        yield from _old_cases(name, folder / "old", hudi, options)
-        yield _day_case(f"{name}-day", folder / "day", hudi, options)
+        yield hudi
     shutil.rmtree(folder)
 
 

@@ -15,6 +15,7 @@ from bucketingest_operator.decide.plan import (
     CreateCompaction,
     CreatePreflight,
     CreateRollback,
+    CreateServices,
     DeleteDriver,
     DeleteExecutors,
     EmitEvent,
@@ -50,7 +51,7 @@ SPEC_INVALID: Final = "SpecInvalid"
 SPEC_REFUSED: Final = "SpecRefused"
 CREATION_REFUSED: Final = "CreationRefused"
 # These need a status write before them: it fails if the resource has changed since it was read.
-_GUARDED: Final = (StartAttempt, CreateRollback, CreateCompaction, CreatePreflight, RemoveFinalizer)
+_GUARDED: Final = (StartAttempt, CreateRollback, CreateCompaction, CreateServices, CreatePreflight, RemoveFinalizer)
 
 
 class Pass:

@@ -101,8 +101,18 @@ class CreateCompaction:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateServices:
+    """Create the Job that does all that is due while the resource is suspended, if its name is free.
+
+    If the API server refuses it, the rest of the plan is carried out.
+    """
+
+    wanted: BucketIngest
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteCompaction:
-    """Delete such a Job and its pods."""
+    """Delete a Job that merges, and its pods."""
 
     name: str
 
@@ -152,6 +162,7 @@ Action = (
     | CreateRollback
     | DeleteRollback
     | CreateCompaction
+    | CreateServices
     | DeleteCompaction
     | CreatePreflight
     | DeletePreflight

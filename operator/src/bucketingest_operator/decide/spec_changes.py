@@ -63,10 +63,11 @@ def digest(wanted: BucketIngest) -> str:
     """Short hash of everything that a driver is started with.
 
     A version that adds a field with a default must not restart every driver: the hash covers what is not default, and
-    the defaults of the first release. The size of a compaction's Job is left out: the operator alone reads it.
+    the defaults of the first release. The Jobs of table services are left out: the operator alone reads it.
     """
     document = with_first_defaults(wanted.spec.to_document(defaults=False))
     document["services"]["compaction"].pop("job", None)
+    document["services"].pop("whileSuspended", None)
     return _hash({name: value for name, value in document.items() if name not in NO_RESTART})
 
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import yaml
 
-from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND, BucketIngest
 from bucketingest_operator.manifests.attempt_input import input_annotations
 from bucketingest_operator.manifests.names import Names
@@ -17,7 +16,6 @@ from bucketingest_operator.manifests.pod_specs import (
     SPEC_ANNOTATION,
     SPEC_FILE,
     account_of,
-    compaction_pod_spec,
     driver_pod_spec,
     executor_resources,
     executor_template,
@@ -37,10 +35,6 @@ ROLE_LABEL: Final = f"{API_GROUP}/role"
 RPC_PART: Final = f"{API_GROUP}/rpc-part"
 """Annotation of an attempt's ConfigMap: the random part of its Secret's name, for an operator that resumes a start."""
 
-COMPACTION: Final = f"{API_GROUP}/compaction"
-COMPACTION_DIGEST: Final = f"{API_GROUP}/compaction-digest"
-"""Annotations of a compaction's Job: number and round; what it was made from."""
-COMPACTION_ROLE: Final = "compaction"
 PREFLIGHT_DIGEST: Final = f"{API_GROUP}/preflight-digest"
 """Annotation of a Job that checks a spec: the spec's hash."""
 PREFLIGHT_ROLE: Final = "preflight"
@@ -64,10 +58,8 @@ ROLLBACK_DEADLINE_SECONDS: Final = 900
 ROLLBACK_KEPT_SECONDS: Final = 86_400
 PREFLIGHT_DEADLINE_SECONDS: Final = 300
 PREFLIGHT_KEPT_SECONDS: Final = 3600
-_NO_FAILURE: Final = {
-    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
-}
-"""A drained node is no failure of a Job."""
+DRAINED_NODE: Final = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+"""Rule of a Job: a drained node is no failure."""
 
 
 class Manifests:
@@ -215,44 +207,11 @@ class Manifests:
             "backoffLimit": 0,
             "activeDeadlineSeconds": PREFLIGHT_DEADLINE_SECONDS,
             "ttlSecondsAfterFinished": PREFLIGHT_KEPT_SECONDS,
-            "podFailurePolicy": _NO_FAILURE,
+            "podFailurePolicy": {"rules": [DRAINED_NODE]},
             "template": {
                 "metadata": metadata,
                 "spec": preflight_pod_spec(self.wanted, self.names, self.settings),
             },
-        }
-        return {**manifest, "spec": spec}
-
-    def compaction_job(self, work: CompactionWork, digest: str) -> Manifest:
-        """The Job whose pods merge for a round of a compaction. They share the work, so any of them may fail.
-
-        `digest`: of the settings that it is made from.
-        """
-        settings = self.wanted.spec.services.compaction.job
-        pods = max(1, min(settings.parallelism, work.chunks))
-        labels = {UID_LABEL: self.uid, ROLE_LABEL: COMPACTION_ROLE}
-        name = self.names.compaction(work.number, work.round)
-        manifest = self._object("batch/v1", "Job", name)
-        manifest["metadata"]["labels"] |= labels
-        manifest["metadata"]["annotations"] = {
-            COMPACTION: f"{work.number}/{work.round}",
-            COMPACTION_DIGEST: digest,
-        }
-        metadata = self._pod_metadata(None, None)
-        pod_spec = compaction_pod_spec(
-            self.wanted, self.names, self.settings, number=work.number, round_number=work.round, pods=pods
-        )
-        spec = {
-            "completionMode": "Indexed",
-            "completions": pods,
-            "parallelism": pods,
-            "backoffLimit": settings.retries,
-            "activeDeadlineSeconds": int(settings.deadline.total_seconds()),
-            "ttlSecondsAfterFinished": int(settings.keep.total_seconds()),
-            # A pod's claims are free for its successor only when its process has ended.
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": _NO_FAILURE,
-            "template": {"metadata": {**metadata, "labels": metadata["labels"] | labels}, "spec": pod_spec},
         }
         return {**manifest, "spec": spec}
 

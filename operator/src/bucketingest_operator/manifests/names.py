@@ -41,6 +41,11 @@ class Names:
         """Job of a round of a compaction."""
         return f"{self.base}-compaction-{number}-{round_number}"
 
+    @property
+    def services(self) -> str:
+        """Job that does table services while the resource is suspended."""
+        return f"{self.base}-services"
+
     def preflight(self, digest: str) -> str:
         """Job that checks a changed spec, by its hash."""
         return f"{self.base}-preflight-{digest[:10]}"

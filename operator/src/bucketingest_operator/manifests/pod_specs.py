@@ -166,9 +166,7 @@ def rollback_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings)
 def preflight_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings) -> dict[str, Any]:
     """Pod that checks a spec: the driver's image, account and Secrets, but no executors and no right on the cluster."""
     volumes, mounts = _volumes(settings)
-    spec = {"path": SPEC_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{SPEC_ANNOTATION}']"}}
-    volumes.append({"name": "config", "downwardAPI": {"items": [spec], "defaultMode": 0o440}})
-    mounts.append({"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True})
+    _mount_annotation(volumes, mounts)
     env = {"BUCKETINGEST_UNKNOWN_FIELDS": "ignore", "SPARK_LOCAL_DIRS": _SCRATCH[_LOCAL_DIRS]}
     mount_secrets(wanted, volumes, mounts, env)
     container = {
@@ -196,18 +194,27 @@ def _cpu_limit(wanted: BucketIngest) -> dict[str, str]:
     return {} if limit is None else {"cpu": format_cores(limit)}
 
 
-def compaction_pod_spec(
-    wanted: BucketIngest, names: Names, settings: JobSettings, *, number: int, round_number: int, pods: int
+def _mount_annotation(volumes: list[dict[str, Any]], mounts: list[dict[str, Any]]) -> None:
+    """The pod's own annotation, the spec, as a file."""
+    spec = {"path": SPEC_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{SPEC_ANNOTATION}']"}}
+    volumes.append({"name": "config", "downwardAPI": {"items": [spec], "defaultMode": 0o440}})
+    mounts.append({"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True})
+
+
+def merging_pod_spec(
+    wanted: BucketIngest, names: Names, settings: JobSettings, args: list[str], *, has_spec: bool = False
 ) -> dict[str, Any]:
-    """Pod of a compaction's Job: no Spark, no right on the cluster, the job's identity for storage."""
+    """Pod of a Job that merges: as that of a rollback, but larger. `has_spec`: it has an annotation with the spec."""
     volumes, mounts = _volumes(settings)
+    if has_spec:
+        _mount_annotation(volumes, mounts)
     size = wanted.spec.services.compaction.job
     memory = f"{size.memory // MIB}Mi"
-    place = ["--number", str(number), "--round", str(round_number), "--of", str(pods)]
     container = {
         **_container(COMPACTION_CONTAINER, wanted, settings),
-        "args": ["compact-round", wanted.spec.table.path, *place],
-        "env": _env({}, settings),
+        "args": args,
+        # The image may be older than the operator.
+        "env": _env({"BUCKETINGEST_UNKNOWN_FIELDS": "ignore"} if has_spec else {}, settings),
         "resources": {"requests": {"cpu": format_cores(size.cores), "memory": memory}, "limits": {"memory": memory}},
         "volumeMounts": mounts,
     }

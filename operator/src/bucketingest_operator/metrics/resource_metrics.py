@@ -92,6 +92,11 @@ _PLAIN: Final = (
     ),
     ("bucketingest_resource_commit_lag_limit_seconds", "gauge", "health.maxCommitLag of the spec."),
     ("bucketingest_resource_inflight_age_limit_seconds", "gauge", "health.maxInflightAge of the spec."),
+    (
+        "bucketingest_resource_suspended_services_timestamp_seconds",
+        "gauge",
+        "Unix time of the last end of table services of a suspended resource; absent without one.",
+    ),
     ("bucketingest_slo_commit_latency_seconds", "gauge", "slo.commitLatency of the spec."),
     ("bucketingest_slo_freshness_seconds", "gauge", "slo.freshness of the spec; absent without one."),
     ("bucketingest_resource_rows_total", "counter", "Rows received, deletes and dead letters included."),
@@ -161,9 +166,17 @@ def _values(resource: Resource, memory: Memory, now: datetime, clock: float) -> 
         "bucketingest_resource_bytes_total": counts.bytes,
         "bucketingest_resource_dead_letters_total": counts.dead_letters,
         "bucketingest_resource_errors_total": counts.errors,
+        "bucketingest_resource_suspended_services_timestamp_seconds": _suspended_run(resource),
         **_promises(resource),
         **_progress(resource, memory.talk, now, clock),
     }
+
+
+def _suspended_run(resource: Resource) -> float | None:
+    services = resource.status.services
+    if services is None or services.suspended_run == "Running" or services.suspended_run_at is None:
+        return None
+    return services.suspended_run_at.timestamp()
 
 
 def _promises(resource: Resource) -> Values:

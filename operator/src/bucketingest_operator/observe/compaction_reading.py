@@ -1,16 +1,12 @@
-"""Reads the JSON of compactions' Jobs. Pure."""
+"""Reads the JSON of Jobs that merge. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bucketingest_operator.manifests.attempt_objects import (
-    COMPACTION,
-    COMPACTION_DIGEST,
-    COMPACTION_ROLE,
-    ROLE_LABEL,
-)
+from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL
+from bucketingest_operator.manifests.merging_jobs import COMPACTION, COMPACTION_DIGEST, COMPACTION_ROLE
 from bucketingest_operator.observation import CompactionJob, JobState
 from bucketingest_operator.observe.job_reading import JobSeen, read_job
 from bucketingest_operator.observe.ownership import Controller, controller_of

@@ -106,6 +106,15 @@ class ServicesStatus(SpecModel):
     )
     failures: Count = Field(default=0, description="Steps that failed since the driver started, each tried again.")
     last_failure: Sentence | None = Field(default=None, alias="lastFailure", description="Why the last of them failed.")
+    suspended_run: SmallText | None = Field(
+        default=None,
+        alias="suspendedRun",
+        description="What the newest Job of services.whileSuspended did: Running, Done, Skipped (another process held "
+        "the table) or Failed.",
+    )
+    suspended_run_at: datetime | None = Field(
+        default=None, alias="suspendedRunAt", description="When it ended, or was created."
+    )
 
 
 class IndexStatus(SpecModel):

@@ -186,7 +186,7 @@ def _work(rows: DataFrame, pipeline: Pipeline, way: Way) -> str:
     parts = (
         pipeline.work or uuid.uuid4(),
         pipeline.delete_when,
-        pipeline.log_block,
+        pipeline.log_block or "by size",
         pipeline.memory_bytes,
         context.defaultParallelism,
         context.version,

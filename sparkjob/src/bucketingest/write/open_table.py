@@ -21,7 +21,7 @@ from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import check_table
 from bucketingest.hudi.table.file_view import FileView, load_file_view
 from bucketingest.hudi.table.key_sample import sample_record_keys
-from bucketingest.hudi.table.layout_warnings import LogBlock, best_log_block, layout_warnings
+from bucketingest.hudi.table.layout_warnings import BlockChoice, LogBlock, best_log_block, layout_warnings
 from bucketingest.hudi.table.schema import AvroSchema, arrow_to_avro, avro_to_arrow, schema_json, with_meta_columns
 from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.table.table import HoodieTable, TableDefinition, create_table, load_table
@@ -54,7 +54,7 @@ class OpenTable:
     row_schema: pa.Schema
     """The same as Arrow, with the delete column last if the input has it, or keys may move: the schema of the write
     tasks' rows."""
-    log_block: LogBlock
+    log_block: BlockChoice
     index: BucketIndex
     """Empty in a table whose keys are looked up in a state."""
     bucket_rules: TableRules

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import pyarrow as pa
 
+from bucketingest.hudi.table.layout_warnings import BlockChoice
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.row_rules import RowRules
@@ -35,7 +36,7 @@ class WritePlan:
     block_schema_json: str
     """Avro schema of the blocks, meta columns included."""
     rules: RowRules
-    log_block: Literal["parquet", "avro"]
+    log_block: BlockChoice
     memory_bytes: int
     """Budget of one task."""
     tasks: int

@@ -209,6 +209,21 @@ def test_readers_between_two_steps(hudi: HudiOracle, table: Table, after: str) -
     assert len(table.timeline.instants) == 12
 
 
+def test_a_file_that_a_paused_process_puts_back_hides_rows_until_it_is_removed(hudi: HudiOracle, table: Table) -> None:
+    """It becomes the first active instant. To Hudi an archived instant that is newer than that has not completed."""
+    put_back = table.timeline.completed[25]
+    content = table.storage.get(path_of(put_back))
+    table.archive()
+    hudi.upsert(table.path, table.next_rows(), ARCHIVING)  # it archives instants whose log files are in latest slices
+    assert diff_tables(hudi.snapshot(table.path), table.expected(), KEY).same
+    table.storage.create(path_of(put_back), content)
+    hidden = diff_tables(hudi.snapshot(table.path), table.expected(), KEY)
+    assert not hidden.same
+    assert table.archive().removed == (put_back,)
+    assert diff_tables(hudi.snapshot(table.path), table.expected(), KEY).same
+    assert table.shown(hudi) == ours(table)
+
+
 def test_hudis_archiver_goes_on_from_ours_and_ours_from_hudis(hudi: HudiOracle, table: Table) -> None:
     table.archive()
     ours_before = ours(table)

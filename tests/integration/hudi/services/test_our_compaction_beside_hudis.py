@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,9 +13,11 @@ import pytest
 
 from bucketingest.cli.main import call
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.naming import TIMELINE_DIRECTORY
+from bucketingest.hudi.rollback.plan import RollbackPlan
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.instant import COMMIT
+from bucketingest.hudi.timeline.instant import COMMIT, ROLLBACK
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
@@ -42,6 +45,7 @@ DEFINITION = TableDefinition("compacted", ("id",), ("region",), "at", buckets=2)
 THEIRS = HudiWriter("compacted", ["id"], ["region"], "at", buckets=2)
 KEY = ["region", "id"]
 ALL = CompactionTriggers(log_files=1)
+NOTHING = CompactionTriggers(log_files=10_000, log_ratio=10_000, log_age=timedelta(days=1))
 
 
 def rows(at: int, first: int, count: int, *, gone: bool = False) -> pa.Table:
@@ -139,6 +143,57 @@ def test_hudi_that_runs_our_pending_compaction_is_obeyed(hudi: HudiOracle, table
     assert [each.end for each in compact_now(table.storage, holder(table.storage), ALL, utc_now)] == [End.COMPLETED]
     table.expected.compact()
     table.judge(compacted=True)
+
+
+def planned_and_died(hudi: HudiOracle, table: Table, work: Work) -> tuple[Path, bytes]:
+    """The rollback plan that Hudi makes of our compaction before it carries it out again; the table is as before."""
+    before = table.path.with_name("before")
+    shutil.copytree(table.path, before)
+    hudi.run_compaction(table.path, THEIRS, work.compaction)
+    (plan,) = (table.path / TIMELINE_DIRECTORY).glob("*.rollback.requested")
+    content = plan.read_bytes()
+    shutil.rmtree(table.path)
+    before.rename(table.path)
+    return plan, content
+
+
+@pytest.mark.parametrize("then", ["hudi goes on", "we go on", "we had committed and died"])
+def test_a_rollback_plan_that_hudi_left_pending_names_files_that_are_not_made_again(
+    hudi: HudiOracle, table: Table, then: str
+) -> None:
+    """Hudi carries out the plan that it finds, whatever has become of the files since."""
+    work = started(table)
+    RoundExecutor(table.storage, work.number, work.round_number).run()
+    plan, content = planned_and_died(hudi, table, work)
+    named = [file.path for file in RollbackPlan.decode(content, "plan").files]
+    assert len(named) == 4
+    assert all(map(table.storage.exists, named))
+    if then == "we had committed and died":
+        assert finished(table) == [End.COMPLETED]
+        (noted,) = table.path.glob(".hoodie/.bucketingest/services/compaction/*/done")
+        noted.unlink()  # as if it had died before
+    plan.write_bytes(content)
+    if then == "hudi goes on":
+        hudi.run_compaction(table.path, THEIRS, work.compaction)
+        done = [each for each in Timeline.load(table.storage).completed if each.action == ROLLBACK]
+        assert [each.request_time for each in done] == [plan.name.partition(".")[0]]
+    assert finished(table) == [End.COMPLETED]
+    assert not any(map(table.storage.exists, named))
+    table.expected.compact()
+    table.judge(compacted=True)
+    table.storage.delete_many(named)  # by the process that made the plan, and was paused
+    assert finished(table) == []
+    table.judge(compacted=True)
+    hudi.upsert(table.path, rows(5, 50, 20), THEIRS)
+    table.expected.apply(rows(5, 50, 20))
+    hudi.compact(table.path, THEIRS)
+    table.expected.compact()
+    table.judge(compacted=True)
+
+
+def finished(table: Table) -> list[End]:
+    """How the compactions ended that were pending, or broken."""
+    return [each.end for each in compact_now(table.storage, holder(table.storage), NOTHING, utc_now)]
 
 
 def test_hudis_inline_compaction_beside_ours(hudi: HudiOracle, table: Table) -> None:

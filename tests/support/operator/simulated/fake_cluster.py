@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from bucketingest.spec.job_report import CompactionWork, ProgressReport
@@ -14,13 +13,9 @@ from bucketingest_operator.decide.failures import TREATMENTS, Answer, failure_of
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
-    CreateCompaction,
-    CreatePreflight,
     CreateRollback,
     DeleteAttempt,
-    DeleteCompaction,
     DeleteDriver,
-    DeletePreflight,
     DeleteRollback,
     Plan,
     RemoveFinalizer,
@@ -30,18 +25,16 @@ from bucketingest_operator.decide.plan import (
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.observation import (
     AttemptInput,
-    CompactionJob,
     Contact,
     Driver,
     JobState,
     Observation,
     PodState,
-    PreflightJob,
     RollbackJob,
 )
-from bucketingest_operator.resource import FINALIZER, Resource
-from support.operator.observations import NAMES, NOW, bucket_ingest, report, resource, services
-from support.operator.preflights import ended_check
+from bucketingest_operator.resource import FINALIZER
+from support.operator.observations import NAMES, bucket_ingest, report, services
+from support.operator.simulated.other_jobs import OtherJobs
 
 
 def _is_last(outcome: str | None) -> bool:
@@ -54,21 +47,15 @@ class Conflict(Exception):
 
 
 @dataclass
-class FakeCluster:
+class FakeCluster(OtherJobs):
     """One BucketIngest and its objects. Raises AssertionError if the operator breaks a guarantee."""
 
-    now: datetime = NOW
-    spec: dict[str, Any] = field(default_factory=dict)
-    resource: Resource = field(default_factory=lambda: resource(finalizers=()))
     gone: bool = False
     pods: dict[int, Driver] = field(default_factory=dict)
     inputs: dict[int, AttemptInput] = field(default_factory=dict)
     specs: dict[int, BucketIngest] = field(default_factory=dict)
     """What the ConfigMaps of attempts hold."""
     jobs: dict[int, RollbackJob] = field(default_factory=dict)
-    compactions: dict[str, CompactionJob] = field(default_factory=dict)
-    preflights: dict[str, PreflightJob] = field(default_factory=dict)
-    checked: int = 0  # Jobs so far that check a spec
     progress: ProgressReport | None = None
     rolled_back: set[int] = field(default_factory=set)
     over_at: dict[int, int] = field(default_factory=dict)
@@ -139,20 +126,7 @@ class FakeCluster:
             case DeleteRollback(number):
                 self.jobs.pop(number, None)
             case _:
-                self._apply_to_other_jobs(action)
-
-    def _apply_to_other_jobs(self, action: Action) -> None:
-        match action:
-            case CreateCompaction(work, key, _):
-                self._create_compaction(work, key)
-            case DeleteCompaction(name):
-                self.compactions.pop(name, None)
-            case CreatePreflight(_, key, wanted):
-                self._create_preflight(key, wanted)
-            case DeletePreflight(name):
-                self.preflights.pop(name, None)
-            case _:
-                pass
+                self.apply_to_other_jobs(action, self.alive())
 
     def _write(self, status: Status, version: str) -> None:
         if self.resource.version != version:
@@ -188,21 +162,6 @@ class FakeCluster:
         for each in attempts:
             assert each.outcome != "Stuck" or each.number in self.rolled_back, f"no rollback after {each.number}"
         self.pods[number] = Driver(number, NAMES.driver(number), PodState.PENDING, self.now)
-
-    def _create_compaction(self, work: CompactionWork, key: str) -> None:
-        assert not self.spec.get("suspend"), "a Job was created for a suspended pipeline"
-        assert not self.resource.deleting
-        name = NAMES.compaction(work.number, work.round)
-        made = CompactionJob(name, work.number, work.round, key, JobState.RUNNING, self.now, active=1)
-        self.compactions.setdefault(name, made)
-
-    def _create_preflight(self, key: str, wanted: BucketIngest) -> None:
-        assert key == digest(wanted)
-        assert wanted.spec.upgrade.preflight, "a spec was checked that asks for no check"
-        assert not self.resource.deleting
-        self.checked += 1
-        made = PreflightJob(NAMES.preflight(key), f"job-{self.checked}", key, JobState.RUNNING, self.now)
-        self.preflights.setdefault(made.name, made)
 
     def _delete(self, number: int, name: str, *, force: bool) -> None:
         pod = self.pods.get(number)
@@ -260,22 +219,11 @@ class FakeCluster:
             if job.state is JobState.RUNNING:
                 self.jobs[number] = replace(job, state=state)
 
-    def end_preflights(self, *, passes: Callable[[PreflightJob], bool], speaks: bool = True) -> None:
-        """Checks of specs end."""
-        running = [job for job in self.preflights.values() if job.state is JobState.RUNNING]
-        self.preflights |= {job.name: ended_check(job, passes=passes(job), speaks=speaks) for job in running}
-
     def want_compaction(self, work: CompactionWork | None) -> None:
         """The driver's compaction moves on."""
         if self.progress is not None:
             compacting = None if work is None else work.compaction
             self.progress = self.progress.model_copy(update={"services": services(job=work, compacting=compacting)})
-
-    def end_compactions(self, state: JobState) -> None:
-        """Jobs of compactions end."""
-        for name, job in self.compactions.items():
-            if job.state is JobState.RUNNING:
-                self.compactions[name] = replace(job, state=state, finished_at=self.now, active=0)
 
     def edit(self, **spec: Any) -> None:
         """A person changes the spec."""

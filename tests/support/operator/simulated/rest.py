@@ -56,7 +56,10 @@ def _check_preflights(cluster: FakeCluster) -> None:
 
 
 def _check_compactions(cluster: FakeCluster) -> None:
-    running = [each for each in cluster.compactions.values() if each.state is JobState.RUNNING]
+    serving = [each for each in cluster.compactions.values() if each.does_all]
+    asked = cluster.resource.wanted is not None and cluster.resource.wanted.spec.services.while_suspended
+    assert not serving or (asked and cluster.spec.get("suspend")), "a Job serves a table that nobody wants served"
+    running = [each for each in cluster.compactions.values() if each.state is JobState.RUNNING and not each.does_all]
     reported = cluster.progress.services if cluster.progress is not None and cluster.alive() else None
     wanted = None if reported is None else reported.job
     if wanted is None:

@@ -137,7 +137,7 @@ class TableWatch:
         active = {each.request_time: each for each in instants.completed.values() if each.active}
         if instant in instants.rolled_back or instant in self._table.overtaken or instant not in active:
             return
-        if (older := instants.first_active) != instant:
+        if (older := self._table.first_active(instant)) != instant:
             yield f"{instant} is archived before {older}: readers take all between for uncommitted"
         own = active[instant]
         if (

@@ -49,7 +49,8 @@ class AgedTable:
         for _ in range(commits):
             self.now += self.commit_every
             rows = [row(f"k{key}", region=("eu", "us")[key % 2], at=self.commits) for key in range(self.keys)]
-            self.attempt.run(offsets(self.commits, self.commits + 1), rows)
+            block = self.attempt.opened.log_block
+            self.attempt.run(offsets(self.commits, self.commits + 1), rows, log_block=block)
             self.commits += 1
             if self.now >= self._next_look:
                 self._next_look += self.look_every

@@ -8,7 +8,8 @@ import yaml
 
 from bucketingest.registry.credentials import REGISTRY_VARIABLE
 from bucketingest.spec.job_report import CompactionWork
-from bucketingest_operator.manifests.attempt_objects import UID_LABEL, Manifests
+from bucketingest_operator.manifests.attempt_objects import UID_LABEL
+from bucketingest_operator.manifests.merging_jobs import MergingJobs
 from bucketingest_operator.manifests.settings import JobSettings
 from support.operator.observations import UID, bucket_ingest, input_of
 
@@ -43,13 +44,14 @@ POD = {
 
 def pods(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Role -> pod, with metadata."""
-    made = Manifests(bucket_ingest(spec), "ingest", UID, SETTINGS)
+    made = MergingJobs(bucket_ingest(spec), "ingest", UID, SETTINGS)
     config = made.config_map(3, input_of(made.wanted))
     return {
         "driver": made.driver_pod(3, input_of(made.wanted)),
         "executor": yaml.safe_load(config["data"]["executor.yaml"]),
         "rollback": made.rollback_job(3)["spec"]["template"],
         "compaction": made.compaction_job(WORK, "digest")["spec"]["template"],
+        "services": made.services_job()["spec"]["template"],
     }
 
 
@@ -111,7 +113,7 @@ def test_security_identity_and_the_operators_own_labels_are_as_without_it() -> N
 def test_a_named_account_is_that_of_every_pod_and_gets_the_drivers_rights() -> None:
     for role, pod in pods({"pod": {"serviceAccountName": "lake"}}).items():
         assert pod["spec"]["serviceAccountName"] == "lake", role
-    made = Manifests(bucket_ingest({"pod": {"serviceAccountName": "lake"}}), "shop", UID, SETTINGS)
+    made = MergingJobs(bucket_ingest({"pod": {"serviceAccountName": "lake"}}), "shop", UID, SETTINGS)
     assert made.identity() == []
     assert made.role_binding()["subjects"] == [{"kind": "ServiceAccount", "name": "lake", "namespace": "shop"}]
     conf = made.config_map(1, input_of(made.wanted))["data"]["spark-defaults.conf"]
@@ -158,7 +160,7 @@ def test_options_from_secrets_are_one_folder_of_the_driver_alone_and_single_keys
             {"secret": {"name": "ca", "items": [{"key": "ca.crt", "path": "kafka.ssl.truststore.certificates"}]}},
         ],
     }
-    for role in ("executor", "rollback", "compaction"):
+    for role in ("executor", "rollback", "compaction", "services"):
         assert "source-options" not in str(made[role]["spec"]["volumes"])
 
 
@@ -172,7 +174,7 @@ def test_the_registrys_secret_is_a_folder_of_the_driver_alone() -> None:
     assert mount["readOnly"]
     variable = {"name": REGISTRY_VARIABLE, "value": mount["mountPath"]}
     assert variable in driver["containers"][0]["env"]
-    for role in ("executor", "rollback", "compaction"):
+    for role in ("executor", "rollback", "compaction", "services"):
         assert "registry-secret" not in str(made[role]["spec"])
     assert "registry-secret" not in str(pods(KAFKA)["driver"]["spec"])
 

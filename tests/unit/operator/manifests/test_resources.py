@@ -101,6 +101,7 @@ def test_only_the_driver_may_speak_with_kubernetes_and_only_about_pods() -> None
         "rollback": False,
         "preflight": False,
         "compaction": False,
+        "services": False,
     }
     assert [rule["resources"] for rule in manifests().role()["rules"]] == [["pods"]]
 
@@ -113,7 +114,7 @@ def test_every_pod_has_the_credentials_for_storage() -> None:
 
 def test_the_secret_of_the_source_is_mounted_into_the_driver_and_the_check_of_a_spec_alone() -> None:
     found = {role: "kafka-credentials" in json.dumps(spec) for role, spec in pod_specs().items()}
-    without = {"executor": False, "rollback": False, "compaction": False}
+    without = {"executor": False, "rollback": False, "compaction": False, "services": False}
     assert found == {"driver": True, "preflight": True, **without}
 
 
@@ -220,6 +221,25 @@ def test_the_pods_of_a_compaction_share_its_round_and_have_no_right_on_the_clust
 def test_more_pods_than_chunks_are_not_made() -> None:
     few = WORK.model_copy(update={"chunks": 1})
     assert manifests().compaction_job(few, "digest")["spec"]["completions"] == 1
+
+
+def test_the_job_of_a_suspended_resource_has_its_spec_and_ends_where_the_table_is_held() -> None:
+    made = manifests({**KAFKA, "services": {"whileSuspended": True, "compaction": {"job": {"deadline": "2h"}}}})
+    job = made.services_job()
+    template, spec = job["spec"]["template"], job["spec"]
+    assert (spec["activeDeadlineSeconds"], "ttlSecondsAfterFinished" in spec) == (7200, False)
+    (_, held) = spec["podFailurePolicy"]["rules"]
+    assert (held["action"], held["onExitCodes"]["values"]) == ("FailJob", [13])
+    (container,) = template["spec"]["containers"]
+    assert held["onExitCodes"]["containerName"] == container["name"]
+    assert container["args"] == ["services", "/etc/bucketingest/bucketingest.yaml"]
+    assert "whileSuspended: true" in template["metadata"]["annotations"]["bucketingest.dev/spec"]
+    assert template["spec"]["automountServiceAccountToken"] is False
+    assert "bucketingest.dev/attempt" not in template["metadata"]["labels"], "it would count as a driver's"
+    job["metadata"] |= {"creationTimestamp": "2026-11-21T12:00:00Z"}
+    seen = read_any_job(job)
+    assert isinstance(seen, CompactionJobSeen)
+    assert (seen.job.does_all, seen.job.name) == (True, made.names.services)
 
 
 def test_a_compactions_job_reads_back() -> None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from bucketingest_operator.decide.spec_changes import cluster_problems
-from bucketingest_operator.manifests.attempt_objects import Manifests
+from bucketingest_operator.manifests.merging_jobs import MergingJobs
 from bucketingest_operator.manifests.settings import JobSettings
 from support.operator.made_objects import KAFKA, SETTINGS, WORK, manifests, pod_specs
 from support.operator.observations import UID, bucket_ingest, input_of
@@ -69,7 +69,7 @@ def test_executors_know_that_they_run_on_kubernetes_before_the_driver_tells_them
         "-Xss4m": f"-Xss4m -Dspark.master={SETTINGS.master}",
     }.items():
         settings = replace(SETTINGS, env={"JDK_JAVA_OPTIONS": given} if given else {})
-        made = Manifests(bucket_ingest(), "ingest", UID, settings)
+        made = MergingJobs(bucket_ingest(), "ingest", UID, settings)
         data = made.config_map(1, input_of(made.wanted))["data"]
         (executor,) = yaml.safe_load(data["executor.yaml"])["spec"]["containers"]
         (driver,) = made.driver_pod(1, input_of(made.wanted))["spec"]["containers"]
@@ -80,7 +80,7 @@ def test_executors_know_that_they_run_on_kubernetes_before_the_driver_tells_them
 def test_a_network_policy_lets_only_a_pipelines_own_pods_reach_sparks_ports() -> None:
     peers = ({"podSelector": {"matchLabels": {"app": "prometheus"}}},)
     for settings in (SETTINGS, JobSettings(metrics_from=peers)):
-        made = Manifests(bucket_ingest(), "ingest", UID, settings)
+        made = MergingJobs(bucket_ingest(), "ingest", UID, settings)
         spec = made.network_policy()["spec"]
         own = {"podSelector": {"matchLabels": {"bucketingest.dev/uid": UID}}}
         assert {"podSelector": spec["podSelector"]} == own

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from bucketingest.spec.job_report import InflightReport, LagReport
-from bucketingest.spec.status import Condition, LastCommit
+from bucketingest.spec.status import Condition, LastCommit, ServicesStatus
 from bucketingest_operator.counts import RESTART_CLASSES, Counts
 from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
 from bucketingest_operator.observe.inventory import Inventory
@@ -67,6 +67,14 @@ def test_counters_are_zero_before_anything_has_happened() -> None:
     assert shown.value("bucketingest_observed_commit_latency_seconds_count") == 0
     assert shown.value("bucketingest_attempt") == 0
     assert shown.value("bucketingest_resource_last_commit_timestamp_seconds") == 0
+
+
+def test_the_last_table_services_of_a_suspended_resource_have_a_time_once_they_have_ended() -> None:
+    name, at = "bucketingest_resource_suspended_services_timestamp_seconds", datetime(2026, 11, 21, tzinfo=UTC)
+    assert Shown().value(name) is None
+    for result, value in (("Running", None), ("Done", at.timestamp()), ("Failed", at.timestamp())):
+        services = ServicesStatus.model_validate({"mode": "auto", "suspendedRun": result, "suspendedRunAt": at})
+        assert Shown(status_with(attempt(3), services=services).to_document()).value(name) == value
 
 
 def test_phase_and_conditions_come_from_the_status_and_so_are_right_after_a_restart() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from bucketingest.hudi.bucket_rules.counts import BucketCounts
 from bucketingest.hudi.log.format import BlockType
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
+from bucketingest.hudi.table.layout_warnings import BlockChoice
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from support.tables.write_plans import INSTANT, SCHEMA, WITH_DELETES, batch, definition, row, rows_in, write, write_plan
 from support.tables.write_plans import written_files as files
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-LogBlock = Literal["parquet", "avro"]
-BLOCKS: list[LogBlock] = ["parquet", "avro"]
+BLOCKS: list[BlockChoice] = ["parquet", "avro", "by size"]
 
 
 def stored(given: dict[str, Any]) -> dict[str, Any]:
@@ -46,6 +46,15 @@ def test_rows_are_read_back_as_they_came(plan: WritePlan) -> None:
     assert sum(status.upserts for status in statuses) == 20
     kinds = {content.block.type for file in files(statuses, plan) for content in file.blocks}
     assert kinds == {BlockType.PARQUET if plan.log_block == "parquet" else BlockType.AVRO_DATA}
+
+
+def test_by_size_few_rows_are_avro_and_many_are_parquet() -> None:
+    for count, kind in ((20, BlockType.AVRO_DATA), (2000, BlockType.PARQUET)):
+        plan = write_plan(definition(buckets=1), log_block="by size")
+        rows = [row(f"k{n}", amount=n, at=n) for n in range(count)]
+        (file,) = files(write(rows, plan), plan)
+        assert [content.block.type for content in file.blocks] == [kind]
+        assert len(file.stored_rows) == count
 
 
 def test_meta_columns_say_instant_number_key_partition_and_file(plan: WritePlan) -> None:
@@ -118,7 +127,7 @@ def test_of_a_row_and_its_delete_only_the_one_that_wins_is_written(
 
 
 @pytest.mark.parametrize("log_block", BLOCKS)
-def test_a_small_budget_makes_several_blocks_of_one_file(log_block: LogBlock) -> None:
+def test_a_small_budget_makes_several_blocks_of_one_file(log_block: BlockChoice) -> None:
     plan = write_plan(definition(buckets=1), schema=WITH_DELETES, log_block=log_block, memory_bytes=1000)
     rows = [row(f"k{n}", amount=n, at=n, deleted=n % 10 == 0) for n in range(300)]
     statuses = write([batch(rows[start : start + 10], WITH_DELETES) for start in range(0, 300, 10)], plan)
@@ -147,7 +156,7 @@ ROWS = st.lists(
 
 @given(rows=ROWS, tiny=st.booleans(), log_block=st.sampled_from(BLOCKS))
 def test_reading_block_after_block_gives_the_winner_of_each_key(
-    rows: list[dict[str, Any]], tiny: bool, log_block: LogBlock
+    rows: list[dict[str, Any]], tiny: bool, log_block: BlockChoice
 ) -> None:
     plan = write_plan(schema=WITH_DELETES, log_block=log_block, memory_bytes=200 if tiny else 2**26)
     statuses = write(rows, plan)

@@ -11,6 +11,7 @@ from bucketingest.spec.status import ServicesStatus
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, Pass
 from bucketingest_operator.decide.plan import CreateCompaction, DeleteCompaction
 from bucketingest_operator.decide.services.health import judge_services
+from bucketingest_operator.decide.services.suspended import serve_suspended
 from bucketingest_operator.decide.spec_changes import compaction_digest
 from bucketingest_operator.decide.status import SERVICES_HEALTHY, STALLED, shortened
 from bucketingest_operator.observation import CompactionJob, JobState
@@ -29,8 +30,9 @@ def decide_services(work: Pass) -> None:
         _take(work, report)
     elif _answers(work) and work.wanted is not None and not work.wanted.spec.services.run:
         work.draft.services = None
+    serve_suspended(work)
     if _rests(work):
-        delete_jobs(work)
+        _keep_only(work, None)
         return
     wanted = None
     if _answers(work):
@@ -76,6 +78,8 @@ def _keep_only(work: Pass, wanted: CompactionWork | None) -> None:
     """Delete Jobs of ended rounds, and of other settings. Those that have ended keep their logs until their time."""
     digest = None if work.wanted is None else compaction_digest(work.wanted)
     for job in work.seen.compaction_jobs:
+        if job.does_all:
+            continue
         if not _is_for(job, wanted):
             _delete(work, job)
         elif digest not in {None, job.digest} or _is_over(work, job):

@@ -21,7 +21,15 @@ from bucketingest.hudi.table.schema import META_COLUMNS
 
 _AVRO_BLOCK_VERSION: Final = 3
 _SMALL_BYTES: Final = 64 * 1024
-"""Below this much Arrow data rows are packed by snappy: zstd takes longer to begin each page than all the rest."""
+"""Below this much Arrow data rows are packed by snappy: zstd takes longer to begin each page than all the rest. And
+Hudi's Spark reader opens an Avro block three times as fast: a Parquet block takes it 20 ms before the first row.
+"""
+
+
+def data_block_by_size(table: pa.Table, *, instant_time: str, avro_schema_json: str) -> list[Buffer]:
+    """The block that readers read fastest: Avro for few rows, else Parquet. Arguments as for `parquet_data_block`."""
+    block = avro_data_block if table.nbytes < _SMALL_BYTES else parquet_data_block
+    return block(table, instant_time=instant_time, avro_schema_json=avro_schema_json)
 
 
 def parquet_data_block(

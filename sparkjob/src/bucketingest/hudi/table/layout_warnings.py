@@ -16,11 +16,13 @@ from bucketingest.hudi.table.table import TableDefinition
 
 LogBlock = Literal["parquet", "avro"]
 """How rows are encoded in a log file."""
+BlockChoice = LogBlock | Literal["by size"]
+"""By size: Avro for blocks of few rows, Parquet for the others."""
 
 
-def best_log_block(definition: TableDefinition, rows: pa.Schema) -> LogBlock:
-    """Parquet, but Avro where Hudi's Spark reader would merge Parquet blocks wrongly."""
-    return "avro" if _orders_by_text(definition, rows) else "parquet"
+def best_log_block(definition: TableDefinition, rows: pa.Schema) -> BlockChoice:
+    """By size, but Avro where Hudi's Spark reader would merge Parquet blocks wrongly."""
+    return "avro" if _orders_by_text(definition, rows) else "by size"
 
 
 def _orders_by_text(definition: TableDefinition, rows: pa.Schema) -> bool:

@@ -129,6 +129,11 @@ class Services(SpecModel):
         description="When small file groups are merged; only in a table with table.index.type state.",
     )
     clean: Clean = Field(default=Clean(), description="How long superseded files stay.")
+    while_suspended: bool = Field(
+        default=False,
+        alias="whileSuspended",
+        description="Whether a Job of the operator does once a day what is due while spec.suspend is true.",
+    )
 
     @property
     def chosen_mode(self) -> ServicesMode:

@@ -166,8 +166,9 @@ class Table(SpecModel):
     log_block: Literal["parquet", "avro"] | None = Field(
         default=None,
         alias="logBlock",
-        description="Encoding of the data blocks in log files. parquet takes about a third of the bytes. When absent "
-        "parquet, but avro if orderingField is text, which Hudi 1.2.0's Spark reader compares wrongly in Parquet.",
+        description="Encoding of the data blocks in log files. parquet takes about a third of the bytes; Spark opens a "
+        "small avro block three times as fast. When absent avro for blocks of less than 64 KiB, parquet for others; "
+        "but always avro if orderingField is text, which Hudi 1.2.0's Spark reader compares wrongly in Parquet.",
     )
     metadata_table: Literal["refuse", "drop"] | None = Field(
         default=None,

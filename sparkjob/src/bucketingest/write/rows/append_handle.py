@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import pathlib
 import tempfile
+from collections.abc import Callable, Mapping
 from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block
+from bucketingest.hudi.log.blocks import avro_data_block, data_block_by_size, delete_block, parquet_data_block
 from bucketingest.hudi.log.format import Buffer
 from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.table.layout_warnings import BlockChoice
 from bucketingest.hudi.table.schema import META_COLUMNS
 from bucketingest.index.placing import Place
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
@@ -24,6 +26,12 @@ _META_FIELDS: Final = [
     pa.field(name, kind)
     for name, kind in zip(META_COLUMNS, (_ONE_VALUE, pa.string(), pa.string(), _ONE_VALUE, _ONE_VALUE), strict=True)
 ]
+
+_BLOCKS: Final[Mapping[BlockChoice, Callable[..., list[Buffer]]]] = {
+    "parquet": parquet_data_block,
+    "avro": avro_data_block,
+    "by size": data_block_by_size,
+}
 
 
 class AppendHandle:
@@ -116,7 +124,7 @@ class AppendHandle:
             return
         schema = pa.schema([*_META_FIELDS, *rows.schema])
         table = pa.Table.from_arrays([*self._meta_columns(keys), *rows.columns], schema=schema)
-        block = parquet_data_block if self._plan.log_block == "parquet" else avro_data_block
+        block = _BLOCKS[self._plan.log_block]
         self._add(block(table, instant_time=self._plan.instant_time, avro_schema_json=self._plan.block_schema_json))
         self.upserts += rows.num_rows
 

@@ -1,0 +1,86 @@
+"""Jobs of the simulated cluster that no ingestion waits for: they merge, do table services, check a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from bucketingest.spec.job_report import CompactionWork
+from bucketingest.spec.model import BucketIngest
+from bucketingest_operator.decide.plan import (
+    Action,
+    CreateCompaction,
+    CreatePreflight,
+    CreateServices,
+    DeleteCompaction,
+    DeletePreflight,
+)
+from bucketingest_operator.decide.spec_changes import digest
+from bucketingest_operator.observation import CompactionJob, JobState, PreflightJob
+from bucketingest_operator.resource import Resource
+from support.operator.observations import NAMES, NOW, resource
+from support.operator.preflights import ended_check
+
+
+@dataclass
+class OtherJobs:
+    """Such Jobs of one BucketIngest. Raises AssertionError if the operator breaks a guarantee."""
+
+    now: datetime = NOW
+    spec: dict[str, Any] = field(default_factory=dict)
+    resource: Resource = field(default_factory=lambda: resource(finalizers=()))
+    compactions: dict[str, CompactionJob] = field(default_factory=dict)
+    preflights: dict[str, PreflightJob] = field(default_factory=dict)
+    checked: int = 0  # Jobs so far that check a spec
+
+    def apply_to_other_jobs(self, action: Action, drivers: list[int]) -> None:
+        """Carry out an action, if it is about one of these. `drivers`: attempts whose process may run."""
+        match action:
+            case CreateCompaction(work, key, _):
+                self._create_compaction(work, key)
+            case CreateServices(wanted):
+                assert not drivers, f"table services were started while {drivers} could run"
+                self._create_services(wanted)
+            case DeleteCompaction(name):
+                self.compactions.pop(name, None)
+            case CreatePreflight(_, key, wanted):
+                self._create_preflight(key, wanted)
+            case DeletePreflight(name):
+                self.preflights.pop(name, None)
+            case _:
+                pass
+
+    def _create_compaction(self, work: CompactionWork, key: str) -> None:
+        assert not self.spec.get("suspend"), "a Job was created for a suspended pipeline"
+        assert not self.resource.deleting
+        name = NAMES.compaction(work.number, work.round)
+        made = CompactionJob(name, work.number, work.round, key, JobState.RUNNING, self.now, active=1)
+        self.compactions.setdefault(name, made)
+
+    def _create_services(self, wanted: BucketIngest) -> None:
+        assert wanted.spec.suspend
+        assert wanted.spec.services.while_suspended
+        assert not self.resource.deleting
+        made = CompactionJob(NAMES.services, 0, 0, "", JobState.RUNNING, self.now, active=1)
+        self.compactions.setdefault(made.name, made)
+
+    def _create_preflight(self, key: str, wanted: BucketIngest) -> None:
+        assert key == digest(wanted)
+        assert wanted.spec.upgrade.preflight, "a spec was checked that asks for no check"
+        assert not self.resource.deleting
+        self.checked += 1
+        made = PreflightJob(NAMES.preflight(key), f"job-{self.checked}", key, JobState.RUNNING, self.now)
+        self.preflights.setdefault(made.name, made)
+
+    def end_preflights(self, *, passes: Callable[[PreflightJob], bool], speaks: bool = True) -> None:
+        """Checks of specs end."""
+        running = [job for job in self.preflights.values() if job.state is JobState.RUNNING]
+        self.preflights |= {job.name: ended_check(job, passes=passes(job), speaks=speaks) for job in running}
+
+    def end_compactions(self, state: JobState, *, only_services: bool = False) -> None:
+        """Jobs that merge end; `only_services`: those of a suspended resource."""
+        for name, job in self.compactions.items():
+            if job.state is JobState.RUNNING and (job.does_all or not only_services):
+                self.compactions[name] = replace(job, state=state, finished_at=self.now, active=0)
