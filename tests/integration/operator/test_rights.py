@@ -40,7 +40,7 @@ def kubeconfig_of_account(
     """A kubeconfig with only the operator's rights."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": namespace}}
     roles = [
-        role("Role", "operator", namespace, (*rules, *rights.LEASE)),
+        role("Role", "operator", namespace, (*rules, *rights.LEASE, *rights.WATCH)),
         role("ClusterRole", f"operator-{namespace}", None, rights.CLUSTER),
     ]
     kube.apply(account, *roles, *(bound(each, namespace) for each in roles))

@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
+from bucketingest.spec.model import KIND
 from bucketingest_operator.manifests.attempt_input import parse_attempt_input
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL
 from bucketingest_operator.manifests.spark_ports import secret_mounted
-from bucketingest_operator.observation import AttemptInput, PodReason, PodState
+from bucketingest_operator.observation import ENDED, AttemptInput, PodReason, PodState
 from bucketingest_operator.observe.ownership import Controller, controller_of
 
 Object = dict[str, Any]
@@ -23,6 +24,8 @@ Object = dict[str, Any]
 _redact: Final = Redactor()
 _KILLED: Final = 137
 """Exit code after SIGKILL: the last log line is not the reason."""
+_ENDED_KEPT: Final = 4
+"""Names of drivers that are kept for a resource: of its newest attempts."""
 SHOWN: Final = 400
 """How many characters of a message of Kubernetes are kept."""
 
@@ -87,6 +90,27 @@ class PodSeen:
     mounting_since: datetime | None = None
     rpc_secret: str = ""
     controller: Controller | None = None
+
+
+class EndedDrivers:
+    """Driver pods that are gone now, and whose node had reported the end of their processes before."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, tuple[str, ...]] = {}
+
+    def note(self, owner: str, pod: PodSeen) -> None:
+        """A pod of the resource with this UID is gone; `pod`: as it was last."""
+        ended = pod.state in ENDED and pod.finished_at is not None
+        if pod.role == "driver" and ended and pod.controller == Controller(KIND, owner):
+            self._names[owner] = (*self.of(owner), pod.name)[-_ENDED_KEPT:]
+
+    def of(self, owner: str) -> tuple[str, ...]:
+        """Their names, the newest last."""
+        return self._names.get(owner, ())
+
+    def forget(self, owner: str) -> None:
+        """The resource no longer exists."""
+        self._names.pop(owner, None)
 
 
 def read_pod(pod: Object) -> PodSeen | None:

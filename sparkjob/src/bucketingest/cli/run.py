@@ -88,7 +88,12 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
                 job.signals.install()
             warm_up(session)
             running = ingest_resource(
-                session, resource, once=job.options.once, board=board, service_jobs=job.options.service_jobs
+                session,
+                resource,
+                once=job.options.once,
+                board=board,
+                service_jobs=job.options.service_jobs,
+                ended_hosts=job.options.ended_drivers,
             )
             progress = _watch(resource, running, job, stop_when)
             job.succeeded()

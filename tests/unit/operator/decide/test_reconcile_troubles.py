@@ -11,6 +11,7 @@ from bucketingest.spec.errors import Problem
 from bucketingest.spec.status import Condition
 from bucketingest_operator.decide.plan import (
     DeleteDriver,
+    StartAttempt,
 )
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import (
@@ -64,6 +65,16 @@ def test_stuck_is_fenced_then_started_again_which_rolls_back_too() -> None:
     plan = reconcile(seen)
     assert kinds(plan) == ["WriteStatus", "DeleteExecutors", "StartAttempt"]
     assert condition(plan, "TimelineClean").status == "False", "until the driver has reported"
+
+
+def test_a_start_names_the_drivers_whose_nodes_have_reported_their_end() -> None:
+    lost = driver(1, PodState.FAILED, exit_code=137, finished_at=NOW)
+    seen = replace(ended("DriverLost", 3), drivers=(lost,), ended_drivers=("an-earlier-one",))
+    (start,) = [each for each in reconcile(seen).actions if isinstance(each, StartAttempt)]
+    assert start.ended == ("an-earlier-one", lost.name)
+    for unsure in (replace(lost, finished_at=None), replace(lost, node_gone=True, state=PodState.RUNNING)):
+        plan = reconcile(replace(seen, drivers=(unsure,), ended_drivers=()))
+        assert [each.ended for each in plan.actions if isinstance(each, StartAttempt)] in ([], [()])
 
 
 @pytest.mark.parametrize("why", ["backoff", "suspended", "stalled"])
