@@ -87,7 +87,7 @@ def test_of_drivers_that_are_gone_those_are_known_whose_end_was_reported() -> No
     over = pod(1, state=PodState.FAILED, finished_at=NOW, controller=MINE)
     unsure = {"state": PodState.RUNNING}, {"finished_at": None}, {"controller": None}, {"role": "executor"}
     for changes in unsure:
-        known.note(UID, replace(over, **changes))  # type: ignore[arg-type]
+        known.note(UID, replace(over, **changes))
     assert known.of(UID) == ()
     for number in range(9):
         known.note(UID, replace(over, name=str(number)))
