@@ -120,7 +120,7 @@ def read_pod(pod: Object) -> PodSeen | None:
     attempt, role = attempt_of(labels), labels.get(ROLE_LABEL)
     if attempt is None or role not in {"driver", "executor", "rollback", "preflight"}:
         return None
-    state = pod_state(status)
+    state = pod_state(status, spec)
     ended = _ended(status)
     report = read_report(ended.get("message")) if ended is not None else None
     reason, message = pod_reason(status, state)
@@ -156,9 +156,15 @@ def attempt_of(labels: dict[str, str]) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def pod_state(status: Object) -> PodState:
-    """The state of a pod. It has ended only when none of its containers runs, whatever its phase says before."""
+def pod_state(status: Object, spec: Object) -> PodState:
+    """The state of a pod. It has ended when none of its containers runs or can run, whatever its phase says before."""
     phase = status.get("phase") or "Pending"
+    if phase == "Running" and spec.get("restartPolicy") == "Never":
+        # The node reports the ends of containers a second before the phase.
+        codes = {each.get("name"): each["state"]["terminated"].get("exitCode") for each in _over(status)}
+        own = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+        if own and all(each.get("name") in codes for each in own):
+            return PodState.FAILED if any(codes.values()) else PodState.SUCCEEDED
     ended = phase in {"Succeeded", "Failed"}
     if ended and not any(_runs(each) for each in _containers(status)):
         return PodState.SUCCEEDED if phase == "Succeeded" else PodState.FAILED
@@ -232,6 +238,10 @@ def read_time(text: str) -> datetime:
 def _containers(status: Object) -> Iterator[Object]:
     yield from status.get("containerStatuses") or ()
     yield from status.get("initContainerStatuses") or ()
+
+
+def _over(status: Object) -> Iterator[Object]:
+    return (each for each in _containers(status) if (each.get("state") or {}).get("terminated"))
 
 
 def _runs(container: Object) -> bool:
