@@ -98,7 +98,7 @@ class Fleet:
         self._spawn(self._api.delete(PODS, metadata["namespace"], metadata["name"], grace=0))
 
     def _note_running(self, pod: Object) -> None:
-        """In the order of the API server's changes, as `_end`: the operator acts on what it sees there, not on when this
+        """In the order of the API server's changes, as `_end`: the operator acts on what it sees there, not when this
         busy process gets its answers.
         """
         metadata = pod["metadata"]
