@@ -38,10 +38,12 @@ def test_a_pipeline_on_a_volume_is_for_itself_and_survives_what_happens_to_its_p
     secret = only_its_executors_reach_the_driver(orders, values["job"]["image"])
 
     # the driver's process is killed
-    killed = time.time()
-    kill_first_process(orders.drivers()[-1])
+    killed, lost = time.time(), orders.drivers()[-1]
+    kill_first_process(lost)
     orders.wait_for_commit(killed, "driver SIGKILL")
     assert orders.attempt() == 2
+    env = {each["name"]: each.get("value") for each in orders.drivers()[-1]["spec"]["containers"][0]["env"]}
+    assert env["BUCKETINGEST_ENDED_DRIVERS"] == lost["metadata"]["name"], "it need not wait for the lease"
     assert secret_of(orders.drivers()[-1]) != secret, "each attempt has its own"
 
     # a user deletes the driver's pod
