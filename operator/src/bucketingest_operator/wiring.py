@@ -139,7 +139,7 @@ class Operator:
             if starting in done:
                 starting.result()
                 parts.append(asyncio.create_task(leadership.run()))
-                parts.append(asyncio.create_task(claims.run(lambda: leadership.held)))
+                workers.append(asyncio.create_task(claims.run(lambda: leadership.held)))
                 workers += [asyncio.create_task(passes.work()) for _ in range(WORKERS)]
                 log.info("watching", extra={"namespaces": list(self._options.namespaces) or "all"})
                 done, _ = await asyncio.wait([*parts, *workers, stopping], return_when=asyncio.FIRST_COMPLETED)
