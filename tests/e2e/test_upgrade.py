@@ -118,7 +118,7 @@ class Fleet:
 
     def _all_ready(self) -> bool:
         ready = [condition(self.get(name), "Ready").get("status") == "True" for name in NAMES]
-        commits = ["lastCommit" in self.get(name)["status"] for name in NAMES[:REAL]]
+        commits = ["lastCommit" in (self.get(name).get("status") or {}) for name in NAMES[:REAL]]
         return all(ready) and all(commits)
 
     def drivers(self) -> dict[str, list[str]]:
