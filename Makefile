@@ -98,6 +98,12 @@ test-e2e: $(READY) java connectors kafka-broker versitygw prometheus ## the oper
 	$(E2E_TESTS) || failed=1; \
 	exit $$failed
 
+# FROM: the commit or tag whose chart and operator are installed first. Two pipelines are real, eight have small processes.
+.PHONY: test-upgrade
+test-upgrade: $(READY) java connectors ## helm upgrade and rollback with ten running pipelines: no driver restarts (FROM=COMMIT; minutes)
+	$(if $(FROM),,$(error name the version to upgrade from: make test-upgrade FROM=COMMIT))
+	BUCKETINGEST_REQUIRE_CLUSTER=1 BUCKETINGEST_UPGRADE_FROM=$(FROM) $(BIN)/pytest tests/e2e/test_upgrade.py $(PYTEST_ARGS)
+
 .PHONY: test-alerts
 test-alerts: $(READY) prometheus ## every alert fires only when it should
 	$(BIN)/pytest tests/unit/monitoring tests/integration/monitoring/test_alerts.py $(PYTEST_ARGS)

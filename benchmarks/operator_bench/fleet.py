@@ -71,6 +71,8 @@ class Fleet:
                             self._take(pod)
                         elif kind == "MODIFIED" and "deletionTimestamp" in pod["metadata"]:
                             self._end(pod)
+                        elif kind == "MODIFIED" and (pod.get("status") or {}).get("phase") == "Running":
+                            self._note_running(pod)
                 except ApiError:
                     continue
         finally:
@@ -94,6 +96,15 @@ class Fleet:
         self.stopping.add(f"{metadata['namespace']}/{metadata['labels']['app.kubernetes.io/instance']}")
         self.stopping_max = max(self.stopping_max, len(self.stopping))
         self._spawn(self._api.delete(PODS, metadata["namespace"], metadata["name"], grace=0))
+
+    def _note_running(self, pod: Object) -> None:
+        """In the order of the API server's changes, as `_end`: the operator acts on what it sees there, not when this
+        busy process gets its answers.
+        """
+        metadata = pod["metadata"]
+        if (resource := f"{metadata['namespace']}/{metadata['labels']['app.kubernetes.io/instance']}") in self.stopping:
+            self.stopping.discard(resource)
+            self.restarted.add(resource)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -119,9 +130,6 @@ class Fleet:
         async with self._limit:
             await self._api.call("POST", PODS.path(namespace, pod, "binding"), body=binding)
             await self._api.call("PATCH", PODS.path(namespace, pod, "status"), body={"status": status})
-        if (resource := f"{namespace}/{name}") in self.stopping:
-            self.stopping.discard(resource)
-            self.restarted.add(resource)
 
     def _application(self) -> web.Application:
         app = web.Application()

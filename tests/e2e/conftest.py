@@ -112,7 +112,7 @@ def kube(cluster: Cluster) -> Kube:
 @pytest.fixture(scope="session")
 def kafka_broker(cluster: Cluster) -> Iterator[KafkaBroker]:
     """A broker that pods reach; each test has a topic of its own."""
-    with KafkaBroker(host=cluster.host_ip, heap="256m") as broker:
+    with KafkaBroker(host=cluster.host_ip, heap="256m", tls=True) as broker:
         yield broker
 
 

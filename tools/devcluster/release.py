@@ -44,8 +44,9 @@ def build_images() -> list[Image]:
     return [building.build(target) for target in TARGETS]
 
 
-def install(cluster: Cluster, *values: Mapping[str, Any], wait: bool = True) -> None:
-    """`helm upgrade --install`, with values of which later ones win; returns when the operator is ready.
+def install(cluster: Cluster, *values: Mapping[str, Any], wait: bool = True, chart: Path = CHART) -> None:
+    """`helm upgrade --install`, with values of which later ones win; returns when the operator is ready. `chart`: the
+    project's, or that of another version.
 
     Raises:
         ClusterError: Helm says why.
@@ -58,7 +59,7 @@ def install(cluster: Cluster, *values: Mapping[str, Any], wait: bool = True) -> 
             file.write_text(json.dumps(each))
             files += ["--values", str(file)]
         waiting = ["--wait", "--timeout", "3m"] if wait else []
-        helm(cluster, "upgrade", "--install", RELEASE, str(CHART), "--create-namespace", *files, *waiting)
+        helm(cluster, "upgrade", "--install", RELEASE, str(chart), "--create-namespace", *files, *waiting)
 
 
 def helm(cluster: Cluster, *arguments: str) -> str:

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from typing_extensions import override
 
+from devservers.certificates import Authority
 from devservers.locations import require
 from devservers.process import Server, ServerError, ServerProcess, free_ports
 
@@ -27,14 +28,24 @@ class KafkaBroker(Server):
     After `kill` it can be started again with what it had written; after `stop` too if it was given a folder.
     """
 
-    def __init__(self, folder: Path | None = None, *, host: str = "127.0.0.1", heap: str = "512m") -> None:
-        """Keep data and log in `folder` and leave it behind; by default in a temporary one that `stop` removes."""
+    def __init__(
+        self, folder: Path | None = None, *, host: str = "127.0.0.1", heap: str = "512m", tls: bool = False
+    ) -> None:
+        """Keep data and log in `folder` and leave it behind; by default in a temporary one that `stop` removes. `tls`:
+        listen at another port too, for clients that have a certificate of the authority.
+        """
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="bucketingest-kafka-"))
         self._host = host
         self._heap = heap
         self._ports: list[int] = []
         self._process: ServerProcess | None = None
+        self.authority = Authority(self.folder / "tls") if tls else None
+
+    @property
+    def tls_bootstrap_servers(self) -> str:
+        """`host:port` for clients with a certificate, known once started."""
+        return f"{self._host}:{self._ports[2]}"
 
     @property
     def bootstrap_servers(self) -> str:
@@ -56,7 +67,7 @@ class KafkaBroker(Server):
         """
         for attempt in range(1, START_ATTEMPTS + 1):
             if not self._ports:
-                self._ports = free_ports(2, host=self._host)
+                self._ports = free_ports(2 if self.authority is None else 3, host=self._host)
             try:
                 self._start_once()
             except ServerError as error:
@@ -131,7 +142,7 @@ class KafkaBroker(Server):
         ]
 
     def _properties(self) -> str:
-        broker, controller = self._ports
+        broker, controller, *_ = self._ports
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -148,7 +159,23 @@ class KafkaBroker(Server):
             "transaction.state.log.num.partitions": "1",
             "group.initial.rebalance.delay.ms": "0",
         }
+        if self.authority is not None:
+            settings |= self._tls(self.authority)
+            for name in ("listeners", "advertised.listeners"):
+                settings[name] += f",SSL://{self.tls_bootstrap_servers}"
         return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+    def _tls(self, authority: Authority) -> dict[str, str]:
+        own = authority.issue("broker", self._host)
+        store = self.folder / "tls" / "broker.pem"
+        store.write_text(own.key + own.certificate)
+        return {
+            "ssl.client.auth": "required",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(store),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(authority.file),
+        }
 
     def _admin(self) -> AdminClient:
         # log_level 0: refused connections while the broker starts are expected

@@ -38,6 +38,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- printf "%s-operator" (include "bucketingest.fullname" . | trunc 54 | trimSuffix "-") -}}
 {{- end -}}
 
+{{/* The operators of another release: it would act where this one does. Its Lease says so, as long as it renews it. */}}
+{{- define "bucketingest.refuseOverlap" -}}
+{{- $own := printf "%s/%s" .Release.Namespace (include "bucketingest.leaseName" .) -}}
+{{- range default (list "kube-system") .Values.operator.watchNamespaces -}}
+{{- $spec := dig "spec" (dict) (lookup "coordination.k8s.io/v1" "Lease" . "bucketingest-operator-watch") -}}
+{{- $holder := default "" $spec.holderIdentity -}}
+{{- if and $holder (ne $holder $own) $spec.renewTime -}}
+{{- $renewed := toDate "2006-01-02T15:04:05Z07:00" (printf "%sZ" (trunc 19 $spec.renewTime)) -}}
+{{- if lt (sub (now | unixEpoch) ($renewed | unixEpoch)) 60 -}}
+{{- $where := ternary (printf "namespace %s" .) "the whole cluster" (not (empty $.Values.operator.watchNamespaces)) -}}
+{{- fail (printf "another release watches %s: %s. Give each release its own operator.watchNamespaces, or uninstall one" $where $holder) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "bucketingest.operatorImage" -}}
 {{- $image := .Values.operator.image -}}
 {{- printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) -}}
@@ -64,6 +80,12 @@ metricsFrom:
 {{- if not $given.priorityClassName }}{{ $given = omit $given "priorityClassName" }}{{ end -}}
 {{- $policy := include "bucketingest.jobNetworkPolicy" . | fromYaml -}}
 {{- toYaml (mustMergeOverwrite $given (dict "image" $image "networkPolicy" $policy)) -}}
+{{- end -}}
+
+{{/* To see another release that watches the same: in each namespace that this one names, or in kube-system. */}}
+{{- define "bucketingest.watchRules" -}}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}
+- {apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [bucketingest-operator-watch], verbs: [get, update]}
 {{- end -}}
 
 {{/* The minimal rights. A test compares them with those that tests run with; docs/operator.md explains each. */}}

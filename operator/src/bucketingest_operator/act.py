@@ -72,7 +72,7 @@ class Actor:
     Args:
         api: The API server.
         settings: How jobs' pods are made.
-        may_act: Called before each action.
+        may_act: Called with the namespace before each action.
         count: Called with each action's name and its result: `done`, `failed`.
         identity: This process, for events.
         refused: Called with a resource's UID when the API server refuses its compaction's or preflight's Job.
@@ -83,7 +83,7 @@ class Actor:
         api: Api,
         settings: JobSettings,
         *,
-        may_act: Callable[[], bool],
+        may_act: Callable[[str], bool],
         count: Callable[[str, str], None],
         identity: str,
         refused: Callable[[str, Refusal], None] = lambda _uid, _refusal: None,
@@ -113,8 +113,8 @@ class Actor:
         """
         version = resource.version
         for action in actions:
-            if not self._may_act():
-                raise NotLeader(f"{resource.namespace}/{resource.name}: another operator leads now.")
+            if not self._may_act(resource.namespace):
+                raise NotLeader(f"{resource.namespace}/{resource.name}: another operator acts now.")
             name = type(action).__name__
             try:
                 written = await self._do(resource, action, version)
@@ -135,12 +135,12 @@ class Actor:
                 return await self._finalizers(resource, version, [*resource.finalizers, FINALIZER])
             case RemoveFinalizer():
                 return await self._remove_finalizer(resource, version)
-            case StartAttempt(number, attempt_input, wanted):
+            case StartAttempt(number, attempt_input, wanted, ended):
 
                 def made_with(part: str) -> Manifests:
                     return _allowed(Manifests(wanted, resource.namespace, resource.uid, self._settings, part))
 
-                await start_attempt(self._api, made_with, number, attempt_input)
+                await start_attempt(self._api, made_with, number, attempt_input, ended)
             case CreateRollback(number, wanted):
                 made = _allowed(Manifests(wanted, resource.namespace, resource.uid, self._settings))
                 await create_all(self._api, [*made.identity(), made.rollback_job(number)])

@@ -83,6 +83,11 @@ class Driver:
         """Whether its process may run, now or later."""
         return self.state not in ENDED
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether its node has reported the end of its process."""
+        return self.state in ENDED and self.finished_at is not None
+
 
 class JobState(Enum):
     """The state of a Job."""
@@ -262,6 +267,8 @@ class Observation:
         last_good: The spec of `status.upgrade.attempt`, if another one is wanted and its ConfigMap can be read.
         upgrade_kept: The API server keeps `status.upgrade`. If not, a changed spec is neither checked nor on probation:
             what was found would be forgotten with each write.
+        ended_drivers: Driver pods that are gone, and whose node had reported the end of their processes before, as far
+            as this process has seen it.
         restarts_full: As many pipelines restart as may at the same time: a planned restart of this one waits.
     """
 
@@ -283,6 +290,7 @@ class Observation:
     upgrade_kept: bool = True
     creation_refusal: CreationRefusal | None = None
     last_good: BucketIngest | None = None
+    ended_drivers: tuple[str, ...] = ()
 
     def driver(self, attempt: int) -> Driver | None:
         """The driver pod of an attempt."""

@@ -86,7 +86,7 @@ class Passes:
         inventory: All resources.
         observer: Makes observations.
         queue: Says which resource is due.
-        leads: Whether this process is the leader.
+        leads: Whether this process acts in a namespace.
         metrics: Callbacks for metrics.
         restarts_max: Planned restarts at the same time.
     """
@@ -98,7 +98,7 @@ class Passes:
         observer: Observer,
         queue: WorkQueue,
         *,
-        leads: Callable[[], bool],
+        leads: Callable[[str], bool],
         metrics: PassMetrics,
         restarts_max: int,
     ) -> None:
@@ -142,16 +142,16 @@ class Passes:
             try:
                 resource = self._inventory.get(uid)
                 # A new leader looks at everything.
-                if resource is not None and self.may_act():
+                if resource is not None and self.may_act(resource.namespace):
                     await self._pass(resource)
             finally:
                 self._busy -= 1
                 self._queue.done(uid)
                 self._quiet.set()
 
-    def may_act(self) -> bool:
-        """Whether the next action may start."""
-        return self._leads() and not self._draining
+    def may_act(self, namespace: str) -> bool:
+        """Whether the next action in a namespace may start."""
+        return self._leads(namespace) and not self._draining
 
     async def drain(self) -> None:
         """Start no further actions, and wait, for a limited time, for those that run."""

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +18,7 @@ from bucketingest_operator.kube.api import Api, ApiError
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, JOBS, PODS
 from bucketingest_operator.kube.leadership import Leadership, own_identity
 from bucketingest_operator.kube.mirror import Mirror
+from bucketingest_operator.kube.watch_claims import WatchClaims
 from bucketingest_operator.manifests.attempt_objects import MANAGED
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.metrics.http_server import serving
@@ -74,6 +75,8 @@ class Operator:
         self._metrics = Metrics()
         self._inventory = Inventory(self._queue.add, self._removed)
         self._passes: Passes | None = None
+        self._observer: Observer | None = None
+        self._claims: WatchClaims | None = None
         self._copies: dict[str | None, Copies] = {}
         self._listed = asyncio.Event()
         self._beat = time.monotonic()
@@ -98,14 +101,20 @@ class Operator:
                 self._look_at_all,
                 name=self._options.lease_name,
             )
-            self._passes = self._make_passes(api, progress, leadership)
+            release = f"{self._options.lease_namespace}/{self._options.lease_name}"
+            claims = self._claims = WatchClaims(api, release, self._options.namespaces, self._look_at_all)
+
+            def acts_in(namespace: str) -> bool:
+                return leadership.held and claims.may_act(namespace)
+
+            self._passes = self._make_passes(api, progress, acts_in)
             self._metrics.watch(
                 leads=lambda: leadership.held,
                 resources=lambda: len(self._inventory),
                 overdue=lambda: self._queue.overdue,
                 calls=lambda: api.calls,
             )
-            resources = ResourceMetrics(self._inventory, self._passes.memory_of, lambda: leadership.held)
+            resources = ResourceMetrics(self._inventory, self._passes.memory_of, acts_in)
 
             def metrics_text() -> bytes:
                 return self._metrics.text() + resources.text().encode()
@@ -113,9 +122,9 @@ class Operator:
             self.port = await stack.enter_async_context(
                 serving(self._options.listen, metrics_text, self._ready, self._healthy)
             )
-            await self._run_parts(api, leadership, self._passes)
+            await self._run_parts(api, leadership, claims, self._passes)
 
-    async def _run_parts(self, api: Api, leadership: Leadership, passes: Passes) -> None:
+    async def _run_parts(self, api: Api, leadership: Leadership, claims: WatchClaims, passes: Passes) -> None:
         kopf_thread = KopfThread(self._event, self._options.namespaces)
         parts: list[asyncio.Task[Any]] = [
             asyncio.create_task(mirror.run()) for copies in self._copies.values() for mirror in copies.mirrors()
@@ -130,6 +139,7 @@ class Operator:
             if starting in done:
                 starting.result()
                 parts.append(asyncio.create_task(leadership.run()))
+                workers.append(asyncio.create_task(claims.run(lambda: leadership.held)))
                 workers += [asyncio.create_task(passes.work()) for _ in range(WORKERS)]
                 log.info("watching", extra={"namespaces": list(self._options.namespaces) or "all"})
                 done, _ = await asyncio.wait([*parts, *workers, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -141,11 +151,13 @@ class Operator:
             # Passes end first: another operator may get the lease only when this one no longer acts.
             await passes.drain()
             await _cancel([*workers, starting, stopping])
+            if leadership.held:
+                await claims.release()
             await leadership.release()
             await kopf_thread.stop()
             await _cancel(parts)
 
-    def _make_passes(self, api: Api, progress: ProgressClient, leadership: Leadership) -> Passes:
+    def _make_passes(self, api: Api, progress: ProgressClient, acts_in: Callable[[str], bool]) -> Passes:
         for namespace in self._options.namespaces or (None,):
             self._copies[namespace] = Copies(
                 Mirror[PodSeen](api, PODS, namespace, MANAGED, keep=read_pod, changed=self._pod_changed),
@@ -153,14 +165,14 @@ class Operator:
                 Mirror[ConfigSeen](api, CONFIG_MAPS, namespace, MANAGED, keep=read_config, changed=self._changed),
             )
         probe = ExecutorProbe(api, self._options.settings)
-        observer = Observer(api, progress, self._inventory, self._copies, probe)
+        observer = self._observer = Observer(api, progress, self._inventory, self._copies, probe)
         metrics = PassMetrics(self._metrics.took, self._metrics.failed)
         passes = Passes(
             api,
             self._inventory,
             observer,
             self._queue,
-            leads=lambda: leadership.held,
+            leads=acts_in,
             metrics=metrics,
             restarts_max=self._options.restarts_max,
         )
@@ -188,6 +200,8 @@ class Operator:
     def _pod_changed(self, owner: str, before: PodSeen | None, after: PodSeen | None) -> None:
         pod, resource = after or before, self._inventory.get(owner)
         if pod is not None and resource is not None and pod.namespace == resource.namespace:
+            if after is None and self._observer is not None:
+                self._observer.ended.note(owner, pod)
             self._queue.add(owner, EXECUTOR_SECONDS if pod.role == "executor" else 0)
 
     def _changed(self, owner: str, _before: object, _after: object) -> None:
@@ -202,8 +216,11 @@ class Operator:
 
     # --------------------------------------------------------------------------------------------------- health, start
     def _ready(self) -> bool:
-        return self._listed.is_set() and all(
-            mirror.synced.is_set() for copies in self._copies.values() for mirror in copies.mirrors()
+        taken = self._claims is not None and self._claims.problem is not None
+        return (
+            self._listed.is_set()
+            and not taken
+            and all(mirror.synced.is_set() for copies in self._copies.values() for mirror in copies.mirrors())
         )
 
     def _healthy(self) -> bool:

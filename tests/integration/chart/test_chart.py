@@ -143,15 +143,21 @@ def test_the_operator_has_the_rights_that_it_needs_and_no_others(tmp_path: Path)
             json.dumps({name: sorted(words) for name, words in rule.items()}, sort_keys=True) for rule in found
         )
 
+    def everywhere(manifests: list[Manifest]) -> list[str]:
+        bound = {each["roleRef"]["name"] for each in of_kind(manifests, "ClusterRoleBinding")}
+        roles = [each for each in of_kind(manifests, "ClusterRole") if each["metadata"]["name"] in bound]
+        return plain(rules(roles, "ClusterRole"))
+
     manifests = rendered(tmp_path, {})
-    bound = {each["roleRef"]["name"] for each in of_kind(manifests, "ClusterRoleBinding")}
-    roles = [each for each in of_kind(manifests, "ClusterRole") if each["metadata"]["name"] in bound]
-    assert plain(rules(roles, "ClusterRole")) == plain([*rights.NAMESPACED, *rights.CLUSTER])
+    assert everywhere(manifests) == plain([*rights.NAMESPACED, *rights.CLUSTER, *rights.WHOLE_CLUSTER])
     renamed = [
         {**rule, **({"resourceNames": ["ours-bucketingest-operator"]} if "resourceNames" in rule else {})}
         for rule in rights.LEASE
     ]
-    assert plain(rules(manifests, "Role")) == plain(renamed)
+    assert plain(rules(manifests, "Role")) == plain([*renamed, *rights.WATCH])
+    named = rendered(tmp_path, {"operator": {"watchNamespaces": ["ingest"]}})
+    assert plain(rules(named, "Role")) == plain([*renamed, *rights.NAMESPACED, *rights.WATCH])
+    assert everywhere(named) == plain([*rights.CLUSTER])
 
 
 def test_each_release_has_its_own_lease_and_the_default_release_keeps_its_name(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bucketingest.spec.job_report import InflightReport
 from support.cluster.kube import wait_for
 from support.operator.mortal import Mortal
 from support.operator.observations import termination
@@ -45,6 +46,13 @@ def test_an_operator_that_dies_between_any_two_of_its_writes_gets_everything_don
             scene.await_terminating(pod)
             assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
             scene.node.remove(scene.namespace, pod)
+        second, job = scene.run(2, inflight=InflightReport(instant=STUCK.instant, age_seconds=1))
+        with job:
+            scene.await_condition("Ready", "True")
+            assert [each["metadata"]["name"] for each in scene.pods()] == [second]
+            scene.kube.delete(scene.namespace, "orders")
+            scene.await_terminating(second)
+            scene.node.remove(scene.namespace, second)
         rollback = wait_for(
             lambda: scene.pods(role="rollback"), within=scene.within, description="a rollback", state=scene.state
         )
@@ -52,13 +60,6 @@ def test_an_operator_that_dies_between_any_two_of_its_writes_gets_everything_don
         name = rollback[0]["metadata"]["name"]
         scene.node.bind(scene.namespace, name)
         scene.node.end(scene.namespace, name, 0, termination(0, error_class="Ok"))
-        second, job = scene.run(2, inflight=None)
-        with job:
-            scene.await_condition("Ready", "True")
-            assert [each["metadata"]["name"] for each in scene.pods()] == [second]
-            scene.kube.delete(scene.namespace, "orders")
-            scene.await_terminating(second)
-            scene.node.remove(scene.namespace, second)
         scene.await_gone()
     assert operator.deaths > 10
 

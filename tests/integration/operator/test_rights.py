@@ -40,7 +40,7 @@ def kubeconfig_of_account(
     """A kubeconfig with only the operator's rights."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": namespace}}
     roles = [
-        role("Role", "operator", namespace, (*rules, *rights.LEASE)),
+        role("Role", "operator", namespace, (*rules, *rights.LEASE, *rights.WATCH)),
         role("ClusterRole", f"operator-{namespace}", None, rights.CLUSTER),
     ]
     kube.apply(account, *roles, *(bound(each, namespace) for each in roles))
@@ -62,11 +62,13 @@ def test_a_resources_whole_life_needs_no_other_rights(
     with job:
         scene.await_condition("Ready", "False", "Stuck")
         scene.await_terminating(pod)
+        scene.kube.patch(scene.namespace, "orders", {"spec": {"suspend": True}})
         scene.node.remove(scene.namespace, pod)
     rollback = wait_for(lambda: scene.pods(role="rollback"), within=60, description="a rollback", state=scene.state)
     name = rollback[0]["metadata"]["name"]
     scene.node.bind(scene.namespace, name)
     scene.node.end(scene.namespace, name, 0, termination(0, error_class="Ok"))
+    scene.kube.patch(scene.namespace, "orders", {"spec": {"suspend": False}})
     # Attempts 2 to 4 are lost, so that the objects of attempt 1 are deleted.
     for attempt in (2, 3):
         scene.lose(attempt, within=60)

@@ -21,8 +21,8 @@ ROWS_PER_SECOND = 200
 START_SECONDS = 150.0
 """Time from one state of a pipeline to the next, on a busy machine."""
 _QUICK = (
-    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote "
-    "-XX:+ExitOnOutOfMemoryError"
+    "-Xms512m -XX:MetaspaceSize=256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions "
+    "-XX:-BytecodeVerificationRemote -XX:+ExitOnOutOfMemoryError"
 )
 UID_LABEL, ROLE_LABEL, ATTEMPT_LABEL = "bucketingest.dev/uid", "bucketingest.dev/role", "bucketingest.dev/attempt"
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from bucketingest.spec.model import API_GROUP
 from bucketingest_operator.kube.leadership import LEASE_NAME
+from bucketingest_operator.kube.watch_claims import WATCH_LEASE
 
 Rule = dict[str, list[str]]
 
@@ -40,6 +41,15 @@ LEASE: Final[tuple[Rule, ...]] = (
     _rule("coordination.k8s.io", "leases", "get update", LEASE_NAME),
 )
 """In the operator's own namespace."""
+
+WATCH: Final[tuple[Rule, ...]] = (
+    _rule("coordination.k8s.io", "leases", "create"),
+    _rule("coordination.k8s.io", "leases", "get update", WATCH_LEASE),
+)
+"""In each namespace that the operator names, or in `kube-system`."""
+
+WHOLE_CLUSTER: Final[tuple[Rule, ...]] = (_rule("coordination.k8s.io", "leases", "list"),)
+"""Of an operator that names no namespaces."""
 
 CLUSTER: Final[tuple[Rule, ...]] = (_rule("", "nodes", "get"),)
 """In the whole cluster; optional: without it a driver on a lost node blocks the next until Kubernetes removes it."""

@@ -86,7 +86,10 @@ class RecordingApi:
 
 class Acting:
     def __init__(
-        self, api: RecordingApi, may_act: Callable[[], bool] = lambda: True, settings: JobSettings | None = None
+        self,
+        api: RecordingApi,
+        may_act: Callable[[str], bool] = lambda _namespace: True,
+        settings: JobSettings | None = None,
     ) -> None:
         self.counted: list[tuple[str, str]] = []
         self.wrote: list[tuple[str, str]] = []

@@ -36,6 +36,8 @@ def test_what_is_not_an_address_is_refused_with_an_example(text: str) -> None:
 def test_options_from_text() -> None:
     options = RunOptions.of(once=True, grace="1m30s", listen=None, termination_log=Path("x"))
     assert options == RunOptions(once=True, grace=timedelta(seconds=90), termination_log=Path("x"))
+    ended = RunOptions.of(once=True, grace="1s", listen=None, termination_log=None, ended_drivers="a-1,a-2")
+    assert ended.ended_drivers == {"a-1", "a-2"}
 
 
 def test_the_default_ends_before_kubernetes_kills() -> None:

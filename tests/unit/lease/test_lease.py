@@ -43,6 +43,13 @@ def test_a_released_table_is_free_immediately(acquire: Acquire) -> None:
         first.check()
 
 
+def test_nobody_waits_for_a_holder_on_a_host_that_has_ended_and_for_no_other_it_helps(acquire: Acquire) -> None:
+    acquire()
+    with pytest.raises(TableLeased):
+        acquire(owner("shop/other"), ended_hosts={"host-10", "host"})
+    acquire(owner("shop/other"), ended_hosts={"host-1"}).check()
+
+
 def test_a_lease_that_is_renewed_stays(acquire: Acquire, clock: FakeClock) -> None:
     lease = acquire()
     for _ in range(10):

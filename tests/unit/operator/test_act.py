@@ -113,7 +113,7 @@ def test_what_a_rule_of_the_cluster_refuses_is_told_apart_with_its_sentence(erro
 def test_after_losing_leadership_no_action_starts() -> None:
     api, answers = RecordingApi(), iter([True, False])
     with pytest.raises(NotLeader):
-        Acting(api, lambda: next(answers)).act(STATUS, START)
+        Acting(api, lambda _namespace: next(answers)).act(STATUS, START)
     assert api.calls == ["replace bucketingests orders/status"]
 
 

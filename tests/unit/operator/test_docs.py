@@ -24,7 +24,7 @@ def metrics() -> set[str]:
     own = Metrics()
     own.watch(leads=lambda: True, resources=lambda: 0, overdue=lambda: 0.0, calls=lambda: 0)
     nothing = Inventory(lambda _uid: None, lambda _uid: None)
-    text = own.text().decode() + ResourceMetrics(nothing, lambda _uid: None, lambda: True).text()
+    text = own.text().decode() + ResourceMetrics(nothing, lambda _uid: None, lambda _namespace: True).text()
     families = [each for each in text_string_to_metric_families(text) if each.name.startswith("bucketingest")]
     families = [each for each in families if not each.name.endswith("_created")]
     return {f"{each.name}_total" if each.type == "counter" else each.name for each in families}

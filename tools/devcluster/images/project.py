@@ -58,8 +58,8 @@ class Builder:
             self._command += ["--root", str(storage / "root"), "--runroot", str(storage / "run")]
             self._command += ["--storage-driver", "overlay"]
 
-    def build(self, target: str) -> Image:
-        """Build one target of the Dockerfile.
+    def build(self, target: str, folder: Path = PROJECT_ROOT) -> Image:
+        """Build one target of the Dockerfile. `folder`: the project's, or that of another version.
 
         Raises:
             ClusterError: the build failed; the message has the end of its output.
@@ -72,7 +72,7 @@ class Builder:
             environment = self._environment()
             run(
                 [*self._command, "build", *options, "--file", "Dockerfile", "."],
-                folder=PROJECT_ROOT,
+                folder=folder,
                 environment=environment,
             )
             identity = Path(identity_file.name).read_text().strip()

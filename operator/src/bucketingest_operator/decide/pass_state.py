@@ -218,7 +218,8 @@ class Pass:
         before = upgrade is not None and wanted == self.last_good
         generation = upgrade.generation if upgrade is not None and before else self.resource.generation
         self.draft.change(generation=generation)
-        self.do(StartAttempt(self.draft.number, attempt_input, wanted))
+        ended = [pod.name for pod in self.seen.drivers if pod.has_ended]
+        self.do(StartAttempt(self.draft.number, attempt_input, wanted, (*self.seen.ended_drivers, *ended)))
         self.look(SOON, live=True)
         if self.seen.creation_refusal is not None:
             # The reason stays until the API server accepts it.

@@ -42,6 +42,8 @@ class StartAttempt:
     number: int
     attempt_input: Annotated[AttemptInput, Field(alias="told")]
     wanted: BucketIngest
+    ended: tuple[str, ...] = ()
+    """Earlier driver pods whose processes have certainly ended: the job need not wait for their lease."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,10 +137,13 @@ class Api:
             "DELETE", kind.path(namespace), params={"labelSelector": labels}, body={"propagationPolicy": "Background"}
         )
 
-    async def list(self, kind: Kind, namespace: str | None, labels: str = "") -> tuple[list[Object], str]:
-        """All objects with these labels as they are now, and the version of the list. In pages, from etcd."""
+    async def list(
+        self, kind: Kind, namespace: str | None, labels: str = "", *, fields: str = ""
+    ) -> tuple[list[Object], str]:
+        """All objects with these labels and fields as they are now, and the list's version. In pages, from etcd."""
         found: list[Object] = []
-        params = {"limit": str(_PAGE), **({"labelSelector": labels} if labels else {})}
+        params = {"limit": str(_PAGE), "labelSelector": labels, "fieldSelector": fields}
+        params = {name: value for name, value in params.items() if value}
         while True:
             accept = _METADATA_ONLY if kind.metadata_only else None
             page = await self.call("GET", kind.path(namespace), params=params, accept=accept, seconds=LIST_SECONDS)

@@ -17,7 +17,11 @@ from bucketingest_operator.observation import AttemptInput
 
 
 async def start_attempt(
-    api: Api, made_with: Callable[[str], Manifests], number: int, attempt_input: AttemptInput
+    api: Api,
+    made_with: Callable[[str], Manifests],
+    number: int,
+    attempt_input: AttemptInput,
+    ended: tuple[str, ...] = (),
 ) -> None:
     """Create the objects of an attempt. As long as there is no driver, this can be repeated: each time it gets further.
 
@@ -26,6 +30,7 @@ async def start_attempt(
         made_with: Makes the objects, from the random part of the name of the attempt's Secret.
         number: Of the attempt.
         attempt_input: What the attempt is started with.
+        ended: Earlier driver pods whose processes have ended.
 
     Raises:
         CreationRefused: A rule of the cluster refuses an object, or another writer has made it.
@@ -49,7 +54,7 @@ async def start_attempt(
         _create_secret(api, secret, kept) if is_new else create_all(api, [secret]),
         create_all(api, [made.role_binding()]),  # the API server looks for the role that it names
     )
-    await create_all(api, [made.driver_pod(number, attempt_input)])
+    await create_all(api, [made.driver_pod(number, attempt_input, ended)])
 
 
 async def _together(*calls: Coroutine[Any, Any, Any]) -> list[Any]:

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
@@ -23,6 +24,14 @@ LEASE_SECONDS: Final = 15.0
 TRUSTED_SECONDS: Final = 9.0
 """How long a leader trusts a renewal. Together with the timeout of a call (5 s) it is shorter than the lease."""
 RETRY_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """For how long a Lease lasts, and for how long its holder trusts a renewal, in seconds."""
+
+    lease: float = LEASE_SECONDS
+    trusted: float = TRUSTED_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +81,30 @@ class Leadership:
         gained: Called each time this process becomes the leader.
         clock: Default: the event loop.
         name: Of the Lease: operators that watch other namespaces have another one.
+        times: How long it lasts.
     """
 
     def __init__(
         self,
         api: Api,
         namespace: str,
-        identity: Identity,
+        identity: Identity | str,
         gained: Callable[[], None],
         clock: Clock | None = None,
         *,
         name: str = LEASE_NAME,
+        times: Times = Times(),
     ) -> None:
         self._name = name
         self._api = api
         self._namespace = namespace
         self._identity = str(identity)
-        self._predecessor = identity.predecessor
+        self._predecessor = identity.predecessor if isinstance(identity, Identity) else None
+        self._times = times
+        self.other = ""
+        """Identity of another holder, at the last look; "" if there was none."""
+        self.forbidden = False
+        """Whether this process had no right to the Lease, at the last look."""
         self._gained = gained
         self._clock: Clock = clock or asyncio.get_running_loop()
         self._trusted_until = 0.0
@@ -114,9 +130,13 @@ class Leadership:
             if await self._try():
                 # What was due in a gap was dropped: after a gap the leader looks at everything.
                 self._was_leader = self._was_leader and self.held
-                self._trusted_until = asked + TRUSTED_SECONDS
+                self._trusted_until = asked + self._times.trusted
+            self.forbidden = False
         except ApiError as error:
-            log.warning("the lease cannot be renewed or read", extra={"error": str(error)})
+            if not self.forbidden:
+                which = f"{self._namespace}/{self._name}"
+                log.warning("the lease cannot be renewed or read", extra={"lease": which, "error": str(error)})
+            self.forbidden = error.code == HTTPStatus.FORBIDDEN
         self._report_change()
 
     async def release(self) -> None:
@@ -142,11 +162,14 @@ class Leadership:
         holder = spec.get("holderIdentity") or ""
         dead = self._predecessor is not None and holder.startswith(self._predecessor)
         if holder not in {"", self._identity} and not dead and not self._expired(lease):
+            self.other = holder
             return False
+        self.other = ""
         if holder != self._identity:
             spec["acquireTime"] = _now()
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
-        spec.update(holderIdentity=self._identity, leaseDurationSeconds=int(LEASE_SECONDS), renewTime=_now())
+        duration = int(self._times.lease)
+        spec.update(holderIdentity=self._identity, leaseDurationSeconds=duration, renewTime=_now())
         try:
             await self._api.replace(LEASES, self._namespace, self._name, lease)
         except Conflict:
@@ -160,7 +183,7 @@ class Leadership:
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": {
                 "holderIdentity": self._identity,
-                "leaseDurationSeconds": int(LEASE_SECONDS),
+                "leaseDurationSeconds": int(self._times.lease),
                 "acquireTime": _now(),
                 "renewTime": _now(),
                 "leaseTransitions": 0,
@@ -177,18 +200,19 @@ class Leadership:
         version, now = lease["metadata"]["resourceVersion"], self._clock.time()
         if self._seen[0] != version:
             self._seen = (version, now)
-        duration = float(lease["spec"].get("leaseDurationSeconds") or LEASE_SECONDS)
+        duration = float(lease["spec"].get("leaseDurationSeconds") or self._times.lease)
         return now - self._seen[1] > duration
 
     def _report_change(self) -> None:
         if self.held == self._was_leader:
             return
         self._was_leader = self.held
+        which = {"lease": f"{self._namespace}/{self._name}", "identity": self._identity}
         if self._was_leader:
-            log.info("became leader", extra={"identity": self._identity})
+            log.info("got the lease", extra=which)
             self._gained()
         else:
-            log.warning("lost leadership", extra={"identity": self._identity})
+            log.warning("lost the lease", extra=which)
 
 
 def _now() -> str:

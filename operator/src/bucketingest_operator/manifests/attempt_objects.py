@@ -162,13 +162,13 @@ class Manifests:
         }
         return {**self._object("v1", "Service", self.names.driver(number), number, "driver"), "spec": spec}
 
-    def driver_pod(self, number: int, attempt_input: AttemptInput) -> Manifest:
+    def driver_pod(self, number: int, attempt_input: AttemptInput, ended: tuple[str, ...] = ()) -> Manifest:
         """The driver. It alone owns its executors, so that Kubernetes deletes them with it."""
         manifest = self._object("v1", "Pod", self.names.driver(number), number, "driver")
         own = self._pod_metadata(number, "driver")
         annotations = {**own.get("annotations", {}), **input_annotations(attempt_input)}
         manifest["metadata"] = {**manifest["metadata"], **own, "annotations": annotations}
-        spec = driver_pod_spec(self.wanted, self.names, number, self.settings, self._rpc_secret)
+        spec = driver_pod_spec(self.wanted, self.names, number, self.settings, self._rpc_secret, ended=ended)
         return {**manifest, "spec": spec}
 
     def executor_example(self, number: int) -> Manifest:

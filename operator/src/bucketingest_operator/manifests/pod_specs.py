@@ -60,9 +60,11 @@ RESERVED_MOUNTS: Final = (*_SCRATCH.values(), CONFIG_FOLDER, OPTIONS_FOLDER, REG
 
 
 def driver_pod_spec(
-    wanted: BucketIngest, names: Names, number: int, settings: JobSettings, rpc_secret: str
+    wanted: BucketIngest, names: Names, number: int, settings: JobSettings, rpc_secret: str, *, ended: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Spec of the driver pod. It runs once; another attempt has another pod."""
+    """Spec of the driver pod. It runs once; another attempt has another pod. `ended`: earlier driver pods whose
+    processes have ended.
+    """
     volumes, mounts = _volumes(settings)
     volumes += [{"name": "config", "configMap": {"name": names.attempt(number)}}, secret_volume(rpc_secret)]
     mounts += [{"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True}, secret_mount()]
@@ -78,6 +80,8 @@ def driver_pod_spec(
         "SPARK_CONF_DIR": CONFIG_FOLDER,
         "SPARK_LOCAL_DIRS": _SCRATCH[_LOCAL_DIRS],
     }
+    if ended:
+        env["BUCKETINGEST_ENDED_DRIVERS"] = ",".join(ended)
     mount_secrets(wanted, volumes, mounts, env)
     if source_secrets(wanted) or any(each.persistent_volume_claim is None for each in wanted.spec.pod.volumes):
         # The operator cannot read Secrets: the driver notices a new one, and the operator starts the next attempt.

@@ -114,20 +114,22 @@ class ResourceMetrics:
     Args:
         inventory: All resources.
         memory: What is kept about one, by its UID.
-        leads: Only the leader reports: two operators would report everything twice.
+        acts_in: Who acts in a namespace reports: two operators would report everything twice.
     """
 
-    def __init__(self, inventory: Inventory, memory: Callable[[str], Memory | None], leads: Callable[[], bool]) -> None:
+    def __init__(
+        self, inventory: Inventory, memory: Callable[[str], Memory | None], acts_in: Callable[[str], bool]
+    ) -> None:
         self._inventory = inventory
         self._memory = memory
-        self._leads = leads
+        self._acts_in = acts_in
 
     def text(self) -> str:
         """All metrics of all resources."""
         return "".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        shown = self._shown() if self._leads() else []
+        shown = self._shown()
         for name, kind, text, lines in _LABELLED:
             yield from _head(name, kind, text)
             for one in shown:
@@ -143,6 +145,8 @@ class ResourceMetrics:
         now, clock = datetime.now(UTC), time.monotonic()
         found = []
         for resource in self._inventory:
+            if not self._acts_in(resource.namespace):
+                continue
             memory = self._memory(resource.uid) or Memory()
             who = f'namespace="{resource.namespace}",name="{resource.name}"'
             found.append(Shown(who, resource, memory, _values(resource, memory, now, clock)))

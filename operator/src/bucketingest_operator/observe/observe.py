@@ -29,7 +29,7 @@ from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, rollback_jobs
 from bucketingest_operator.observe.last_good_reading import LastGoodReader
 from bucketingest_operator.observe.ownership import controlled_by, made_for
-from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
+from bucketingest_operator.observe.pod_reading import EndedDrivers, PodSeen, read_pod
 from bucketingest_operator.observe.preflight_reading import PreflightSeen, preflight_jobs
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
 from bucketingest_operator.resource import Resource
@@ -88,10 +88,12 @@ class Observer:
         self._copies = copies
         self._nodes_forbidden = False
         self._last_good = LastGoodReader(api)
+        self.ended = EndedDrivers()
 
     def forget(self, uid: str) -> None:
         """Forget a resource that no longer exists."""
         self._last_good.forget(uid)
+        self.ended.forget(uid)
 
     async def look(self, resource: Resource, *, live: bool) -> Look:
         """The objects of a resource."""
@@ -142,6 +144,7 @@ class Observer:
             live=look.live,
             namespace_terminating=namespace_terminating,
             last_good=await self._last_good.read(resource),
+            ended_drivers=self.ended.of(resource.uid),
         )
         return observation, talk
 

@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
+from bucketingest.spec.model import KIND
 from bucketingest_operator.manifests.attempt_input import parse_attempt_input
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL
 from bucketingest_operator.manifests.spark_ports import secret_mounted
-from bucketingest_operator.observation import AttemptInput, PodReason, PodState
+from bucketingest_operator.observation import ENDED, AttemptInput, PodReason, PodState
 from bucketingest_operator.observe.ownership import Controller, controller_of
 
 Object = dict[str, Any]
@@ -23,6 +24,8 @@ Object = dict[str, Any]
 _redact: Final = Redactor()
 _KILLED: Final = 137
 """Exit code after SIGKILL: the last log line is not the reason."""
+_ENDED_KEPT: Final = 4
+"""Names of drivers that are kept for a resource: of its newest attempts."""
 SHOWN: Final = 400
 """How many characters of a message of Kubernetes are kept."""
 
@@ -89,6 +92,27 @@ class PodSeen:
     controller: Controller | None = None
 
 
+class EndedDrivers:
+    """Driver pods that are gone now, and whose node had reported the end of their processes before."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, tuple[str, ...]] = {}
+
+    def note(self, owner: str, pod: PodSeen) -> None:
+        """A pod of the resource with this UID is gone; `pod`: as it was last."""
+        ended = pod.state in ENDED and pod.finished_at is not None
+        if pod.role == "driver" and ended and pod.controller == Controller(KIND, owner):
+            self._names[owner] = (*self.of(owner), pod.name)[-_ENDED_KEPT:]
+
+    def of(self, owner: str) -> tuple[str, ...]:
+        """Their names, the newest last."""
+        return self._names.get(owner, ())
+
+    def forget(self, owner: str) -> None:
+        """The resource no longer exists."""
+        self._names.pop(owner, None)
+
+
 def read_pod(pod: Object) -> PodSeen | None:
     """The pod; None if its labels are not the operator's."""
     metadata, status, spec = pod["metadata"], pod.get("status") or {}, pod.get("spec") or {}
@@ -96,7 +120,7 @@ def read_pod(pod: Object) -> PodSeen | None:
     attempt, role = attempt_of(labels), labels.get(ROLE_LABEL)
     if attempt is None or role not in {"driver", "executor", "rollback", "preflight"}:
         return None
-    state = pod_state(status)
+    state = pod_state(status, spec)
     ended = _ended(status)
     report = read_report(ended.get("message")) if ended is not None else None
     reason, message = pod_reason(status, state)
@@ -132,9 +156,15 @@ def attempt_of(labels: dict[str, str]) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def pod_state(status: Object) -> PodState:
-    """The state of a pod. It has ended only when none of its containers runs, whatever its phase says before."""
+def pod_state(status: Object, spec: Object) -> PodState:
+    """The state of a pod. It has ended when none of its containers runs or can run, whatever its phase says before."""
     phase = status.get("phase") or "Pending"
+    if phase == "Running" and spec.get("restartPolicy") == "Never":
+        # The node reports the ends of containers a second before the phase.
+        codes = {each.get("name"): each["state"]["terminated"].get("exitCode") for each in _over(status)}
+        own = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+        if own and all(each.get("name") in codes for each in own):
+            return PodState.FAILED if any(codes.values()) else PodState.SUCCEEDED
     ended = phase in {"Succeeded", "Failed"}
     if ended and not any(_runs(each) for each in _containers(status)):
         return PodState.SUCCEEDED if phase == "Succeeded" else PodState.FAILED
@@ -208,6 +238,10 @@ def read_time(text: str) -> datetime:
 def _containers(status: Object) -> Iterator[Object]:
     yield from status.get("containerStatuses") or ()
     yield from status.get("initContainerStatuses") or ()
+
+
+def _over(status: Object) -> Iterator[Object]:
+    return (each for each in _containers(status) if (each.get("state") or {}).get("terminated"))
 
 
 def _runs(container: Object) -> bool:

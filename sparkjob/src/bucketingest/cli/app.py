@@ -105,6 +105,7 @@ def run(
     service_jobs: Annotated[
         bool, typer.Option("--service-jobs", envvar="BUCKETINGEST_SERVICE_JOBS", hidden=True)
     ] = False,
+    ended_drivers: Annotated[str, typer.Option(envvar="BUCKETINGEST_ENDED_DRIVERS", hidden=True)] = "",
 ) -> None:
     """Run the pipeline of a BucketIngest on this machine, or as its driver.
 
@@ -119,6 +120,7 @@ def run(
         listen=listen,
         termination_log=termination_log,
         service_jobs=service_jobs,
+        ended_drivers=ended_drivers,
         unknown_fields=unknown_fields,
     )
     common_options.writes_termination = True

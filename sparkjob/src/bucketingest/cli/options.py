@@ -55,6 +55,8 @@ class RunOptions:
     service_jobs: bool = False
     """Whether an operator makes Jobs for compactions of this run."""
     unknown_fields: UnknownFields = UnknownFields.REFUSE
+    ended_drivers: frozenset[str] = frozenset()
+    """Pods of earlier attempts of which the operator has seen that their processes have ended."""
 
     @classmethod
     def of(
@@ -66,10 +68,12 @@ class RunOptions:
         termination_log: Path | None,
         service_jobs: bool = False,
         unknown_fields: UnknownFields = UnknownFields.REFUSE,
+        ended_drivers: str = "",
     ) -> Self:
         """From text. Raises BadOption."""
         address = None if listen is None else parse_address(listen)
-        return cls(once, duration("--grace", grace), address, termination_log, service_jobs, unknown_fields)
+        ended = frozenset(filter(None, ended_drivers.split(",")))
+        return cls(once, duration("--grace", grace), address, termination_log, service_jobs, unknown_fields, ended)
 
 
 def duration(option: str, text: str) -> timedelta:

@@ -60,24 +60,28 @@ def run_resource(resource: BucketIngest, *, stop_when: StopWhen, listen: Address
 
 
 def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) -> Progress:
-    check_java()
     try:
         from py4j.protocol import Py4JError, Py4JJavaError
 
         from bucketingest.stream.errors import JvmFailed, QueryFailed
         from bucketingest.stream.spark.failures import essence
         from bucketingest.stream.spark.jvm import has_jvm, jvm_end, kill_jvm, stop_jvm
-        from bucketingest.stream.spark.session import build_session, jvm_ahead
+        from bucketingest.stream.spark.session import build_session, jvm_ahead, take_early_jvm
     except ImportError as error:
         raise MissingDependency(
             f"the Python package {error.name} is missing; install the job's: pip install 'bucketingest[spark,cli]'"
         ) from error
     job.kill = kill_jvm
-    ends_with_us = not has_jvm()  # one that a caller in this process started is the caller's to end
-    with job.shown(resource) as board:
-        jvm = jvm_ahead(resource)
+    early = take_early_jvm()
+    if early is None:
+        check_java()
+    # One that a caller in this process started is the caller's to end.
+    ends_with_us = early is not None or not has_jvm()
+    jvm = early or jvm_ahead(resource)
+    with ExitStack() as stack:
         try:
             # While the JVM starts: what is refused without it, and a second of imports, most of the job.
+            board = stack.enter_context(job.shown(resource))
             _refuse_early(resource)
             from bucketingest.stream import ingest_resource
             from bucketingest.stream.micro_batch import warm_up
@@ -88,11 +92,18 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
                 job.signals.install()
             warm_up(session)
             running = ingest_resource(
-                session, resource, once=job.options.once, board=board, service_jobs=job.options.service_jobs
+                session,
+                resource,
+                once=job.options.once,
+                board=board,
+                service_jobs=job.options.service_jobs,
+                ended_hosts=job.options.ended_drivers,
             )
             progress = _watch(resource, running, job, stop_when)
             job.succeeded()
         except (JvmFailed, Py4JError, ConnectionError) as error:  # the first caller sees that the JVM is gone
+            if early is not None:
+                check_java()
             if how := jvm_end():
                 raise JvmFailed(
                     f"Spark's JVM is gone ({how}; spark.driver.memory); the next start finishes or rolls back what "

@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -74,11 +74,13 @@ class TableLease:
         *,
         wait: timedelta,
         validity: timedelta = DEFAULT_VALIDITY,
+        ended_hosts: Collection[str] = (),
         clock: Callable[[], datetime] = utc_now,
         monotonic: Callable[[], float] = forward_seconds,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Self:
-        """Acquire the lease, or wait for it, at most `wait`. A `sleep` that raises ends the wait.
+        """Acquire the lease, or wait for it, at most `wait`. A `sleep` that raises ends the wait. `ended_hosts`: hosts,
+        such as pods, of which someone who knows says that all their processes have ended: their leases are free.
 
         Raises TableLeased: it names the holder, since when, until when, and what to do.
         """
@@ -90,7 +92,8 @@ class TableLease:
             new = number != seen
             if new:
                 seen, age, looked = number, age_of(storage, number, newest), monotonic()
-            dead = newest is not None and not newest.released and newest.owner.process.is_dead()
+            holder = None if newest is None or newest.released else newest.owner.process
+            dead = holder is not None and (holder.host in ended_hosts or holder.is_dead())
             unchanged = age + timedelta(seconds=monotonic() - looked)
             reason = why_free(newest, unchanged, owner_dead=dead)
             if reason is not None:

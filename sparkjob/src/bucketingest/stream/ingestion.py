@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -56,10 +56,11 @@ def ingest_resource(
     once: bool = False,
     board: ProgressBoard | None = None,
     service_jobs: bool = False,
+    ended_hosts: Collection[str] = (),
 ) -> RunningIngest:
     """Start the pipeline that the resource describes. `once`: ingest all available input, then stop, whatever the
     resource's trigger. `board`: where progress is recorded, to be read before and after the query too. `service_jobs`:
-    an operator makes Jobs for compactions that the board asks for.
+    an operator makes Jobs for compactions that the board asks for. `ended_hosts`: as for `TableLease.acquire`.
 
     Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before
     all checks.
@@ -73,8 +74,14 @@ def ingest_resource(
         rows = read_source(session, resource)
         shape = RowShape(resource, pipeline.delete_when).planned(rows)
         registered = None if client is None else RegisteredMessages(shape, rows, SchemaLookups(client))
+        source = _source_kind(resource)
         return _start(
-            rows, pipeline, shape, source=_source_kind(resource), once=once, board=board, registered=registered
+            *(rows, pipeline, shape),
+            source=source,
+            once=once,
+            board=board,
+            registered=registered,
+            ended_hosts=ended_hosts,
         )
 
 
@@ -99,6 +106,7 @@ def _start(
     once: bool,
     board: ProgressBoard | None,
     registered: RegisteredMessages | None = None,
+    ended_hosts: Collection[str] = (),
 ) -> RunningIngest:
     tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
     schema = shape.schema(rows)
@@ -110,6 +118,7 @@ def _start(
         LeaseOwner(pipeline.name),
         wait=pipeline.lease_wait,
         validity=pipeline.lease_validity,
+        ended_hosts=ended_hosts,
         sleep=_recorded_sleep(board.waited_for_lease),
     )
     try:

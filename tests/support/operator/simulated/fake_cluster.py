@@ -132,7 +132,10 @@ class FakeCluster(OtherJobs):
         if self.resource.version != version:
             raise Conflict
         read_back = Status.model_validate(status.to_document())
-        for each in read_back.attempts or ():
+        attempts = read_back.attempts or ()
+        if read_back.phase == "Suspended" and attempts and attempts[-1].outcome == "Stuck":
+            assert attempts[-1].number in self.rolled_back, "suspended with an open instant"
+        for each in attempts:
             if each.ended_at is not None and _is_last(each.outcome):
                 self.over_at.setdefault(each.number, self.resource.generation)
         if read_back != self.resource.status:
@@ -159,8 +162,8 @@ class FakeCluster(OtherJobs):
             same = (old.spec_digest, old.nonce) == (attempt_input.spec_digest, attempt_input.nonce)
             changed = self.resource.generation != self.over_at[before] and attempts[-2].outcome != "Completed"
             assert changed or not same, f"attempt {number} follows one that must be the last"
-        for each in attempts:
-            assert each.outcome != "Stuck" or each.number in self.rolled_back, f"no rollback after {each.number}"
+        running = [each for each, job in self.jobs.items() if job.state is JobState.RUNNING]
+        assert not running, f"attempt {number} started beside the rollback of {running}"
         self.pods[number] = Driver(number, NAMES.driver(number), PodState.PENDING, self.now)
 
     def _delete(self, number: int, name: str, *, force: bool) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from bucketingest.spec.errors import Problem
 from bucketingest.spec.status import Condition
 from bucketingest_operator.decide.plan import (
     DeleteDriver,
+    StartAttempt,
 )
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import (
@@ -45,7 +48,7 @@ def stalled(generation: int = 1) -> Condition:
     )
 
 
-def test_stuck_is_fenced_then_rolled_back_then_started_again() -> None:
+def test_stuck_is_fenced_then_started_again_which_rolls_back_too() -> None:
     seen = replace(well(), contact=Contact(report(last_report_age_seconds=4000.0)))
     plan = reconcile(seen)
     assert kinds(plan) == ["WriteStatus", "DeleteDriver"]
@@ -60,17 +63,38 @@ def test_stuck_is_fenced_then_rolled_back_then_started_again() -> None:
 
     seen = replace(seen, drivers=())
     plan = reconcile(seen)
-    assert "CreateRollback" in kinds(plan)
-    assert kinds(plan)[0] == "WriteStatus"
-    assert "StartAttempt" not in kinds(plan)
+    assert kinds(plan) == ["WriteStatus", "DeleteExecutors", "StartAttempt"]
+    assert condition(plan, "TimelineClean").status == "False", "until the driver has reported"
 
-    running = replace(after(seen, status=plan.status), jobs=(RollbackJob(1, JobState.RUNNING),))
+
+def test_a_start_names_the_drivers_whose_nodes_have_reported_their_end() -> None:
+    lost = driver(1, PodState.FAILED, exit_code=137, finished_at=NOW)
+    seen = replace(ended("DriverLost", 3), drivers=(lost,), ended_drivers=("an-earlier-one",))
+    (start,) = [each for each in reconcile(seen).actions if isinstance(each, StartAttempt)]
+    assert start.ended == ("an-earlier-one", lost.name)
+    for unsure in (replace(lost, finished_at=None), replace(lost, node_gone=True, state=PodState.RUNNING)):
+        plan = reconcile(replace(seen, drivers=(unsure,), ended_drivers=()))
+        assert [each.ended for each in plan.actions if isinstance(each, StartAttempt)] in ([], [()])
+
+
+@pytest.mark.parametrize("why", ["backoff", "suspended", "stalled"])
+def test_a_job_rolls_back_where_no_start_follows_at_once(why: str) -> None:
+    attempts = attempt(1, started=300, ended=200, outcome="Stuck"), attempt(2, started=60, ended=2, outcome="Stuck")
+    conditions = [_rollback_pending(), *([stalled()] if why == "stalled" else [])]
+    status = status_with(*attempts, conditions=tuple(conditions))
+    wanted = bucket_ingest({"suspend": why == "suspended"})
+    seen = Observation(NOW, resource(wanted, status=status), inputs={2: input_of(wanted)})
+    plan = reconcile(seen)
+    assert kinds(plan) == ["WriteStatus", "CreateRollback"]
+
+    # What has begun ends first, also if a start is due meanwhile.
+    running = replace(after(seen, status=plan.status), jobs=(RollbackJob(2, JobState.RUNNING),))
+    running = replace(running, now=NOW + timedelta(hours=1))
     assert "StartAttempt" not in kinds(reconcile(running))
 
-    done = replace(running, jobs=(RollbackJob(1, JobState.SUCCEEDED),))
-    plan = reconcile(done)
-    assert kinds(plan) == ["WriteStatus", "StartAttempt"]
+    plan = reconcile(replace(running, jobs=(RollbackJob(2, JobState.SUCCEEDED),)))
     assert condition(plan, "TimelineClean").reason == "RolledBack"
+    assert ("StartAttempt" in kinds(plan)) == (why == "backoff")
 
 
 def test_a_stall_is_still_reported_after_the_rollback_that_followed_it() -> None:

@@ -9,7 +9,7 @@ from bucketingest.spec.status import Condition
 from bucketingest_operator.decide.next_attempt import ROLLBACK_TRIES
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import CreationRefusal, Observation
-from support.operator.observations import NOW, after, attempt, ended, status_with, well
+from support.operator.observations import NOW, after, attempt, bucket_ingest, ended, status_with, well
 from support.operator.plans import condition, events, kinds
 
 SENTENCE = "exceeded quota: small"
@@ -54,14 +54,14 @@ def test_a_suspension_ends_the_tries() -> None:
 
 
 def test_a_refused_rollback_is_tried_again_and_then_left_to_the_next_start() -> None:
-    seen = ended("Stuck", 4000, conditions=(PENDING,))
+    seen = after(ended("Stuck", 4000, conditions=(PENDING,)), wanted=bucket_ingest({"suspend": True}))
     assert "CreateRollback" in kinds(reconcile(seen))
     waits = reconcile(refused(seen))
     assert kinds(waits) == ["WriteStatus"]
     assert condition(waits, "Ready").reason == "CreationRefused"
     assert "CreateRollback" in kinds(reconcile(refused(seen, 2, timedelta(0))))
     plan = reconcile(refused(seen, ROLLBACK_TRIES))
-    assert "StartAttempt" in kinds(plan)
+    assert plan.status.phase == "Suspended"
     clean = condition(plan, "TimelineClean")
     assert (clean.status, clean.reason) == ("False", "RollbackFailed")
     assert SENTENCE in clean.message

@@ -126,6 +126,14 @@ def test_a_pod_outlives_the_grace_of_its_job() -> None:
     assert spec["terminationGracePeriodSeconds"] > 90
 
 
+def test_a_driver_knows_which_drivers_before_it_have_ended() -> None:
+    made = manifests()
+    for ended in ((), ("orders-1-driver", "orders-2-driver")):
+        spec = made.driver_pod(3, input_of(made.wanted), ended)["spec"]
+        env = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+        assert env.get("BUCKETINGEST_ENDED_DRIVERS") == (",".join(ended) or None)
+
+
 def test_executors_find_the_driver_of_their_own_attempt_which_alone_owns_them() -> None:
     made = manifests()
     attempt_input = input_of(made.wanted)

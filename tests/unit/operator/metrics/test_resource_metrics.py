@@ -30,7 +30,7 @@ class Shown:
         self.inventory = Inventory(lambda _uid: None, lambda _uid: None)
         self.memory = memory
         self.leads = True
-        self.metrics = ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda: self.leads)
+        self.metrics = ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda _namespace: self.leads)
         created = (datetime.now(UTC) - timedelta(seconds=600)).strftime("%Y-%m-%dT%H:%M:%SZ")
         self.inventory.take(
             {

@@ -21,7 +21,7 @@ from bucketingest_operator.observe.observe import (
     own,
 )
 from bucketingest_operator.observe.ownership import Controller
-from bucketingest_operator.observe.pod_reading import PodSeen
+from bucketingest_operator.observe.pod_reading import EndedDrivers, PodSeen
 from bucketingest_operator.observe.preflight_reading import PreflightSeen
 from support.operator.observations import NOW, UID, attempt, bucket_ingest, input_of, resource, status_with
 
@@ -80,6 +80,21 @@ def test_an_attempts_input_comes_from_its_config_map_or_else_from_its_pod() -> N
         live=True,
     )
     assert attempt_inputs(look) == {1: first, 2: second}
+
+
+def test_of_drivers_that_are_gone_those_are_known_whose_end_was_reported() -> None:
+    known = EndedDrivers()
+    over = pod(1, state=PodState.FAILED, finished_at=NOW, controller=MINE)
+    unsure = {"state": PodState.RUNNING}, {"finished_at": None}, {"controller": None}, {"role": "executor"}
+    for changes in unsure:
+        known.note(UID, replace(over, **changes))
+    assert known.of(UID) == ()
+    for number in range(9):
+        known.note(UID, replace(over, name=str(number)))
+    assert known.of(UID)[-1] == "8"
+    assert len(known.of(UID)) < 9
+    known.forget(UID)
+    assert known.of(UID) == ()
 
 
 MINE = Controller("BucketIngest", UID)

@@ -91,6 +91,28 @@ def condition(kind: str, value: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    ("policy", "statuses", "state"),
+    [
+        ("Never", [ended(137), ended(0)], PodState.FAILED),
+        ("Never", [ended(0), ended(0)], PodState.SUCCEEDED),
+        ("Never", [ended(137), RUNNING], PodState.RUNNING),
+        ("Never", [ended(137), WAITING], PodState.RUNNING),
+        ("Never", [ended(137)], PodState.RUNNING),
+        ("Always", [ended(137), ended(0)], PodState.RUNNING),
+    ],
+)
+def test_the_end_of_all_containers_is_the_end_before_the_phase_says_so(
+    policy: str, statuses: list[dict[str, Any]], state: PodState
+) -> None:
+    names = ("driver", "mesh")
+    now = pod(phase="Running", containerStatuses=list(map(container, statuses, names)))
+    now["spec"] |= {"restartPolicy": policy, "containers": [{"name": name} for name in names]}
+    found = read_pod(now)
+    assert found is not None
+    assert found.state is state
+
+
+@pytest.mark.parametrize(
     ("status", "reason", "words"),
     [
         (waiting("ImagePullBackOff", "no such image"), PodReason.IMAGE_PULL, "ImagePullBackOff: no such image"),

@@ -65,6 +65,19 @@ def jvm_ahead(resource: BucketIngest) -> Future[None]:
     return started
 
 
+_early: list[Future[None]] = []
+
+
+def start_jvm_early(resource: BucketIngest) -> None:
+    """As `jvm_ahead`, before anything else of the command is imported. `take_early_jvm` hands the future over."""
+    _early.append(jvm_ahead(resource))
+
+
+def take_early_jvm() -> Future[None] | None:
+    """The JVM that was started early, once; it is the caller's to end."""
+    return _early.pop() if _early else None
+
+
 def build_session(resource: BucketIngest) -> SparkSession:
     """The session for `bucketingest run`: local unless the environment names a master."""
     return _built(resource, _conf_of_run(resource))
@@ -141,10 +154,12 @@ def java_options(heap: int) -> str:
     memory touched for the first time, which took as long as the work itself (2M rows, heap of 6 GiB). And Spark does
     not count what the young generation may set apart: with too large a share it refuses a heap of 512 MiB. Nothing is
     certain in a JVM that ran out of memory, so it ends, and its exit code says why. The second compiler waits for what
-    is called more often: at its defaults it takes a quarter of the processor time until the first commit.
+    is called more often: at its defaults it takes a quarter of the processor time until the first commit. A heap and a
+    metaspace that grow with their load are collected twenty times until then.
     """
     young = min(_YOUNG_MAX_MIB, heap // _MIB // 4)
-    return f"-XX:+UseParallelGC -XX:MaxNewSize={young}m -XX:+ExitOnOutOfMemoryError {_COMPILE_LATER}"
+    sizes = f"-Xms{heap // _MIB}m -XX:MaxNewSize={young}m -XX:MetaspaceSize=256m"
+    return f"-XX:+UseParallelGC {sizes} -XX:+ExitOnOutOfMemoryError {_COMPILE_LATER}"
 
 
 def connector_jars() -> list[str]:
