@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from typing_extensions import override
@@ -19,6 +19,8 @@ START_TIMEOUT_S = 60.0
 REQUEST_TIMEOUT_S = 30.0
 CLUSTER_ID = "bucketingest-dev-server"
 START_ATTEMPTS = 3
+LOGIN = ("reader", "known-to-all")
+"""Who may connect to the listener that asks for a login."""
 
 
 class KafkaBroker(Server):
@@ -27,12 +29,17 @@ class KafkaBroker(Server):
     After `kill` it can be started again with what it had written; after `stop` too if it was given a folder.
     """
 
-    def __init__(self, folder: Path | None = None, *, host: str = "127.0.0.1", heap: str = "512m") -> None:
-        """Keep data and log in `folder` and leave it behind; by default in a temporary one that `stop` removes."""
+    def __init__(
+        self, folder: Path | None = None, *, host: str = "127.0.0.1", heap: str = "512m", tls: bool = False
+    ) -> None:
+        """Keep data and log in `folder` and leave it behind; by default in a temporary one that `stop` removes. `tls`:
+        with a third listener, which wants a certificate of its clients too.
+        """
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="bucketingest-kafka-"))
         self._host = host
         self._heap = heap
+        self._tls = tls
         self._ports: list[int] = []
         self._process: ServerProcess | None = None
 
@@ -40,6 +47,21 @@ class KafkaBroker(Server):
     def bootstrap_servers(self) -> str:
         """`host:port`, known once started."""
         return f"{self._host}:{self._ports[0]}"
+
+    @property
+    def sasl_servers(self) -> str:
+        """`host:port` of the listener that asks for `LOGIN`: SASL_PLAINTEXT with PLAIN or SCRAM-SHA-256."""
+        return f"{self._host}:{self._ports[2]}"
+
+    @property
+    def tls_port(self) -> int:
+        """Of the listener that asks for a certificate, if there is one."""
+        return self._ports[3]
+
+    @property
+    def certificate(self) -> Path:
+        """Key and certificate of that listener, which it trusts itself: a client may have them too."""
+        return self.folder / "tls.pem"
 
     @property
     def log(self) -> Path:
@@ -56,7 +78,7 @@ class KafkaBroker(Server):
         """
         for attempt in range(1, START_ATTEMPTS + 1):
             if not self._ports:
-                self._ports = free_ports(2, host=self._host)
+                self._ports = free_ports(4, host=self._host)
             try:
                 self._start_once()
             except ServerError as error:
@@ -101,19 +123,30 @@ class KafkaBroker(Server):
         for future in admin.delete_topics([name]).values():
             future.result(REQUEST_TIMEOUT_S)
 
+    def delete_records(self, name: str, partition: int, *, before: int) -> None:
+        """Delete a partition's messages up to an offset, as its retention does."""
+        admin = self._admin()  # requests end with the client
+        for future in admin.delete_records([TopicPartition(name, partition, before)]).values():
+            future.result(REQUEST_TIMEOUT_S)
+
     def _start_once(self) -> None:
         properties = self.folder / "server.properties"
         self.folder.mkdir(parents=True, exist_ok=True)
         properties.write_text(self._properties())
         if not (self.folder / "data" / "meta.properties").exists():
             self._format(properties)
+        if self._tls and not self.certificate.exists():
+            _sign(self.certificate, self._host)
         self._process = ServerProcess("Kafka broker", self._java("kafka.Kafka", str(properties)), log=self.log)
         admin = self._admin()
         self._process.wait_until(lambda: _answers(admin), timeout_s=START_TIMEOUT_S)
 
     def _format(self, properties: Path) -> None:
         """Write the empty metadata log that KRaft wants to find."""
-        command = self._java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
+        scram = "SCRAM-SHA-256=[name={},password={}]".format(*LOGIN)
+        command = self._java(
+            "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties), "--add-scram", scram
+        )
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False)
         if done.returncode:
             raise ServerError(f"Kafka's storage could not be formatted:\n{done.stdout}{done.stderr}")
@@ -131,14 +164,25 @@ class KafkaBroker(Server):
         ]
 
     def _properties(self) -> str:
-        broker, controller = self._ports
+        broker, controller, sasl, tls = self._ports
+        name, password = LOGIN
+        ports = {"PLAINTEXT": broker, "CONTROLLER": controller, "SASL": sasl, **({"TLS": tls} if self._tls else {})}
+        modules = "org.apache.kafka.common.security"
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@{self._host}:{controller}",
-            "listeners": f"PLAINTEXT://{self._host}:{broker},CONTROLLER://{self._host}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self._host}:{broker}",
+            "listeners": ",".join(f"{each}://{self._host}:{port}" for each, port in ports.items()),
+            "advertised.listeners": ",".join(
+                f"{each}://{self._host}:{port}" for each, port in ports.items() if each != "CONTROLLER"
+            ),
             "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            "listener.name.sasl.plain.sasl.jaas.config": (
+                f'{modules}.plain.PlainLoginModule required user_{name}="{password}";'
+            ),
+            "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{modules}.scram.ScramLoginModule required;",
             "log.dirs": str(self.folder / "data"),
             "auto.create.topics.enable": "false",
             "offsets.topic.replication.factor": "1",
@@ -148,11 +192,23 @@ class KafkaBroker(Server):
             "transaction.state.log.num.partitions": "1",
             "group.initial.rebalance.delay.ms": "0",
         }
+        if self._tls:
+            stores = {"keystore.type": "PEM", "truststore.type": "PEM", "client.auth": "required"}
+            stores |= dict.fromkeys(["keystore.location", "truststore.location"], str(self.certificate))
+            settings |= {f"listener.name.tls.ssl.{key}": value for key, value in stores.items()}
         return "".join(f"{key}={value}\n" for key, value in settings.items())
 
     def _admin(self) -> AdminClient:
         # log_level 0: refused connections while the broker starts are expected
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+
+def _sign(file: Path, host: str) -> None:
+    """Make a key and a certificate of an address, signed by itself."""
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=broker"]
+    command += ["-addext", f"subjectAltName=IP:{host}", "-keyout", "-", "-out", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S, check=True)
+    file.write_text(done.stdout)
 
 
 def _answers(admin: AdminClient) -> bool:
