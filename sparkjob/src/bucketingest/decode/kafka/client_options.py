@@ -82,9 +82,9 @@ _FIXED: Final[Properties] = {
     "log_level": 0,
     # What waits to be taken is bounded: the budget of a task is for rows. With a longer pause between fetches, which is
     # for slow readers, most of the time is waiting.
-    "queued.min.messages": 20_000,
-    "queued.max.messages.kbytes": 16 * 1024,
-    "fetch.queue.backoff.ms": 2,
+    "queued.min.messages": 5000,
+    "queued.max.messages.kbytes": 8 * 1024,
+    "fetch.queue.backoff.ms": 1,
     # A fetch at the end of a partition is answered so much later, and the next partition waits for that.
     "fetch.wait.max.ms": 5,
     "socket.nagle.disable": True,
