@@ -43,7 +43,7 @@ def _rank(path: Path) -> int:
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[KafkaBroker]:
     """A running broker; each test creates topics of its own."""
-    with KafkaBroker() as broker:
+    with KafkaBroker(tls=True) as broker:
         yield broker
 
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from typing_extensions import override
 
@@ -20,6 +22,8 @@ START_TIMEOUT_S = 60.0
 REQUEST_TIMEOUT_S = 30.0
 CLUSTER_ID = "bucketingest-dev-server"
 START_ATTEMPTS = 3
+LOGIN = ("reader", "known-to-all")
+"""Who may connect to the listener that asks for a login."""
 
 
 class KafkaBroker(Server):
@@ -32,7 +36,7 @@ class KafkaBroker(Server):
         self, folder: Path | None = None, *, host: str = "127.0.0.1", heap: str = "512m", tls: bool = False
     ) -> None:
         """Keep data and log in `folder` and leave it behind; by default in a temporary one that `stop` removes. `tls`:
-        listen at another port too, for clients that have a certificate of the authority.
+        with another listener, for clients that have a certificate of the authority.
         """
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="bucketingest-kafka-"))
@@ -45,12 +49,17 @@ class KafkaBroker(Server):
     @property
     def tls_bootstrap_servers(self) -> str:
         """`host:port` for clients with a certificate, known once started."""
-        return f"{self._host}:{self._ports[2]}"
+        return f"{self._host}:{self._ports[3]}"
 
     @property
     def bootstrap_servers(self) -> str:
         """`host:port`, known once started."""
         return f"{self._host}:{self._ports[0]}"
+
+    @property
+    def sasl_servers(self) -> str:
+        """`host:port` of the listener that asks for `LOGIN`: SASL_PLAINTEXT with PLAIN or SCRAM-SHA-256."""
+        return f"{self._host}:{self._ports[2]}"
 
     @property
     def log(self) -> Path:
@@ -67,7 +76,7 @@ class KafkaBroker(Server):
         """
         for attempt in range(1, START_ATTEMPTS + 1):
             if not self._ports:
-                self._ports = free_ports(2 if self.authority is None else 3, host=self._host)
+                self._ports = free_ports(4, host=self._host)
             try:
                 self._start_once()
             except ServerError as error:
@@ -112,6 +121,20 @@ class KafkaBroker(Server):
         for future in admin.delete_topics([name]).values():
             future.result(REQUEST_TIMEOUT_S)
 
+    def delete_records(self, name: str, partition: int, *, before: int) -> None:
+        """Delete a partition's messages up to an offset, as its retention does."""
+        admin = self._admin()  # requests end with the client
+        for future in admin.delete_records([TopicPartition(name, partition, before)]).values():
+            future.result(REQUEST_TIMEOUT_S)
+
+    def deny_groups(self, login: str) -> None:
+        """Forbid all with consumer groups, to whoever has the login; others need a rule for it from now on."""
+        every, user = ResourcePatternType.LITERAL, f"User:{login}"
+        rule = AclBinding(ResourceType.GROUP, "*", every, user, "*", AclOperation.ALL, AclPermissionType.DENY)
+        admin = self._admin()  # requests end with the client
+        for future in admin.create_acls([rule]).values():
+            future.result(REQUEST_TIMEOUT_S)
+
     def _start_once(self) -> None:
         properties = self.folder / "server.properties"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +147,10 @@ class KafkaBroker(Server):
 
     def _format(self, properties: Path) -> None:
         """Write the empty metadata log that KRaft wants to find."""
-        command = self._java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
+        scram = "SCRAM-SHA-256=[name={},password={}]".format(*LOGIN)
+        command = self._java(
+            "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties), "--add-scram", scram
+        )
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False)
         if done.returncode:
             raise ServerError(f"Kafka's storage could not be formatted:\n{done.stdout}{done.stderr}")
@@ -142,14 +168,31 @@ class KafkaBroker(Server):
         ]
 
     def _properties(self) -> str:
-        broker, controller, *_ = self._ports
+        broker, controller, sasl, tls = self._ports
+        name, password = LOGIN
+        ports = {"PLAINTEXT": broker, "CONTROLLER": controller, "SASL": sasl}
+        if self.authority is not None:
+            ports["TLS"] = tls
+        modules = "org.apache.kafka.common.security"
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@{self._host}:{controller}",
-            "listeners": f"PLAINTEXT://{self._host}:{broker},CONTROLLER://{self._host}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self._host}:{broker}",
+            "listeners": ",".join(f"{each}://{self._host}:{port}" for each, port in ports.items()),
+            "advertised.listeners": ",".join(
+                f"{each}://{self._host}:{port}" for each, port in ports.items() if each != "CONTROLLER"
+            ),
             "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            "listener.name.sasl.plain.sasl.jaas.config": (
+                f'{modules}.plain.PlainLoginModule required user_{name}="{password}";'
+            ),
+            "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{modules}.scram.ScramLoginModule required;",
+            # Whoever has no login may do all; so may those with one, but what an access rule denies.
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found": "true",
             "log.dirs": str(self.folder / "data"),
             "auto.create.topics.enable": "false",
             "offsets.topic.replication.factor": "1",
@@ -160,9 +203,7 @@ class KafkaBroker(Server):
             "group.initial.rebalance.delay.ms": "0",
         }
         if self.authority is not None:
-            settings |= self._tls(self.authority)
-            for name in ("listeners", "advertised.listeners"):
-                settings[name] += f",SSL://{self.tls_bootstrap_servers}"
+            settings |= {f"listener.name.tls.ssl.{key}": value for key, value in self._tls(self.authority).items()}
         return "".join(f"{key}={value}\n" for key, value in settings.items())
 
     def _tls(self, authority: Authority) -> dict[str, str]:
@@ -170,11 +211,11 @@ class KafkaBroker(Server):
         store = self.folder / "tls" / "broker.pem"
         store.write_text(own.key + own.certificate)
         return {
-            "ssl.client.auth": "required",
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(store),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(authority.file),
+            "client.auth": "required",
+            "keystore.type": "PEM",
+            "keystore.location": str(store),
+            "truststore.type": "PEM",
+            "truststore.location": str(authority.file),
         }
 
     def _admin(self) -> AdminClient:

@@ -52,7 +52,7 @@ class OfOperator:
         self.metrics.watch(
             leads=lambda: True, resources=lambda: len(self.inventory), overdue=lambda: 0.0, calls=lambda: 0
         )
-        self._resources = ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda: True)
+        self._resources = ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda _namespace: True)
         self._document = document
 
     def text(self) -> bytes:

@@ -27,7 +27,7 @@ def test_a_file_with_a_format_is_told_how_its_messages_are_decoded(command: Comm
     resource_file.write_text(text.replace(source, kafka))
     ended = command("validate", resource_file)
     assert ended.code == ExitCode.OK, ended.err
-    assert ended.out.endswith(", decoding on Arrow: JSON, all columns as they are\n")
+    assert ended.out.endswith(", reading Kafka in the tasks, decoding on Arrow: JSON, all columns as they are\n")
 
 
 def test_a_registry_is_asked_and_what_it_says_is_told(command: Command, resource_file: Path) -> None:

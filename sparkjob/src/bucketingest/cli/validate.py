@@ -9,6 +9,7 @@ import typer
 
 from bucketingest.cli.options import UnknownFields, load_known
 from bucketingest.decode.decoder_choice import has_ways, way_of, why_refused
+from bucketingest.decode.kafka.reading_choice import reading_of
 from bucketingest.decode.registered.subjects import registry_client, with_readers_schema
 from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.client import RegistryClient
@@ -48,8 +49,19 @@ def summary(resource: BucketIngest, note: str = "") -> str:
     index = table.index
     rules = "".join(f", {each.pattern} {each.buckets}" for each in index.partition_buckets or ())
     places = f"{index.buckets} buckets{rules}" if index.type == "bucket" else "index with a state"
-    decoding = f", {way_of(resource)}{note}" if has_ways(resource) else ""
+    decoding = f"{_reading(resource)}, {way_of(resource)}{note}" if has_ways(resource) else ""
     return f"pipeline {resource.pipeline}, table {table.path}, {places}{decoding}"
+
+
+def _reading(resource: BucketIngest) -> str:
+    """Who reads Kafka, if messages are decoded on Arrow."""
+    if way_of(resource).name == "spark":
+        return ""
+    try:
+        reading = reading_of(resource, resource.spec.spark.conf)
+    except SpecError:  # the Secret is in the cluster
+        return ", reading Kafka: options in Secrets decide"
+    return "" if reading is None else f", {reading}"
 
 
 def _asked(resource: BucketIngest) -> tuple[BucketIngest, str]:

@@ -28,6 +28,7 @@ from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.scanned_files import FileReader
 from bucketingest.stream.source.shape import RowShape
+from bucketingest.stream.topic_reading import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost
@@ -63,9 +64,11 @@ class MicroBatchFunction:
         decoder: MessageDecoder | None = None,
         registered: RegisteredMessages | None = None,
         files: FileReader | None = None,
+        topics: TopicReading | None = None,
     ) -> None:
         self._decoder = decoder
         self._files = files
+        self._topics = topics
         self._registered = registered
         self._services = services
         self._pipeline = pipeline
@@ -209,7 +212,8 @@ class MicroBatchFunction:
                 self._files = None
         if decoder is not None and self._shape.on_arrow:
             try:
-                statuses = write_micro_batch(rows, plan, decoder)
+                written = None if self._topics is None else self._topics.write(rows, plan, decoder)
+                statuses = write_micro_batch(rows, plan, decoder) if written is None else written
             except LeftToSpark as doubt:  # nothing is written; the same rows are in doubt each time
                 log.warning("a micro-batch is left to Spark's SQL", extra={"reason": str(doubt)})
             else:

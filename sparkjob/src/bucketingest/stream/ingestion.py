@@ -42,6 +42,7 @@ from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
 from bucketingest.stream.spark.session import prepared
 from bucketingest.stream.starter import QueryStarter
+from bucketingest.stream.topic_reading import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import CoordinatorSettings
 from bucketingest.write.open_table import OpenTable, check_definition, open_table
@@ -135,6 +136,9 @@ def _start(
         )
         way = shape.way(rows)
         log.info("%s", way, extra={"pipeline": pipeline.name})
+        reading = shape.reading(rows)
+        if reading is not None:
+            log.info("%s", reading, extra={"pipeline": pipeline.name})
         work = _work(rows, pipeline, way)
         held = _HeldTable.of(pipeline, opened, lease, board)
         _merge_holder(held).start()  # before anything is written: an earlier process may have decided a merge
@@ -152,6 +156,7 @@ def _start(
             decoder=shape.decoder(rows),
             registered=registered,
             files=shape.file_reader(rows),
+            topics=None if reading is None or reading.client is None else TopicReading(reading.client),
         )
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
         starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)

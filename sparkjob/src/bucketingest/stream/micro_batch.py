@@ -16,11 +16,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from bucketingest.decode.kafka.client_options import Client
+from bucketingest.decode.kafka.errors import TopicInDoubt
+from bucketingest.decode.kafka.ranges import TopicRange
+from bucketingest.decode.kafka.reader import SILENCE_SECONDS, read
 from bucketingest.decode.parquet_files import Piece
 from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.stream.source.messages import VALUE, MessageDecoder, pack_messages, refused_messages
 from bucketingest.stream.source.scanned_files import FileReader, pieces_of
+from bucketingest.stream.source.scanned_topics import ranges_of
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.moving.key_owner import own_keys
@@ -63,6 +68,17 @@ def write_files(rows: DataFrame, plan: WritePlan, reader: FileReader) -> list[Wr
         raise LeftToSpark(str(error)) from error
     tasks = rows.sparkSession.range(0, len(pieces), 1, len(pieces))
     return _written(map_in_arrow(tasks, _pack_files(plan, reader, pieces), SHUFFLE_DDL), plan)
+
+
+def write_topics(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client) -> list[WriteStatus]:
+    """As `write_micro_batch`, for messages: the tasks read Kafka themselves. Raises TopicInDoubt, before anything is
+    written, LeftToSpark, ConflictingAttempt, PartitionsNotLoaded.
+    """
+    ranges = ranges_of(rows)
+    if not ranges:
+        return write_micro_batch(rows, plan, decoder)
+    tasks = rows.sparkSession.range(0, len(ranges), 1, len(ranges))
+    return _written(map_in_arrow(tasks, _pack_topics(plan, decoder, client, ranges), SHUFFLE_DDL), plan)
 
 
 def _written(packed: DataFrame, plan: WritePlan) -> list[WriteStatus]:
@@ -125,10 +141,24 @@ def _own(plan: WritePlan) -> Stage:
     return lambda batches: own_keys(batches, plan, _task())
 
 
+def _pack_topics(plan: WritePlan, decoder: MessageDecoder, client: Client, ranges: list[TopicRange]) -> Stage:
+    def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _drain(batches)
+        messages = read(ranges[_task()], client, VALUE, SILENCE_SECONDS / (1 + _context().attemptNumber()))
+        yield from pack_messages(messages, plan, decoder, _task())
+
+    return stage
+
+
+def _drain(batches: Iterable[pa.RecordBatch]) -> None:
+    """One row, which says nothing; Spark ends a worker that leaves something unread."""
+    for _ in batches:
+        pass
+
+
 def _pack_files(plan: WritePlan, reader: FileReader, pieces: list[list[Piece]]) -> Stage:
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:  # one row, which says nothing; Spark ends a worker that leaves something unread
-            pass
+        _drain(batches)
         yield from pack(reader.rows(pieces[_task()]), plan, _task())
 
     return stage
@@ -147,9 +177,13 @@ def _write_dead_letters(plan: WritePlan) -> Stage:
 
 
 def _task() -> int:
+    return _context().partitionId()
+
+
+def _context() -> TaskContext:
     context = TaskContext.get()
     assert context is not None, "runs inside a Spark task only"
-    return context.partitionId()
+    return context
 
 
 def _collect(statuses: DataFrame) -> list[WriteStatus]:
@@ -161,6 +195,8 @@ def _collect(statuses: DataFrame) -> list[WriteStatus]:
             raise ConflictingAttempt(why) from error
         if (why := _raised(error, PartitionsNotLoaded)) is not None:
             raise PartitionsNotLoaded.of_text(why) from error
+        if (why := _raised(error, TopicInDoubt)) is not None:
+            raise TopicInDoubt(why) from error
         if (why := _raised(error, RowsInDoubt)) is not None:
             raise LeftToSpark(why) from error
         raise

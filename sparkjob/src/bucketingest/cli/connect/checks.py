@@ -121,8 +121,8 @@ def _compiled(session: SparkSession, resource: BucketIngest) -> _Compiled:
         shape = RowShape(resource, pipeline.delete_when).planned(rows)
         if shape.has_registry:
             shape.registered_blocks(rows)
-        way = str(shape.way(rows)) if has_ways(resource) else ""
-        return _Compiled(pipeline, shape.schema(rows), way)
+        ways = [shape.reading(rows), shape.way(rows)] if has_ways(resource) else []
+        return _Compiled(pipeline, shape.schema(rows), ", ".join(str(each) for each in ways if each is not None))
 
 
 def _columns(compiled: _Compiled) -> str:

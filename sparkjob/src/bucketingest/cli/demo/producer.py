@@ -6,8 +6,12 @@ import threading
 import uuid
 from typing import Any, Final
 
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
 from bucketingest.cli.demo.orders import Orders
-from bucketingest.cli.errors import CommandError, MissingDependency
+from bucketingest.cli.errors import CommandError
 from bucketingest.exit_codes import ExitCode
 
 PARTITIONS: Final = 4
@@ -26,16 +30,8 @@ class OrderProducer(threading.Thread):
     """Produces `rows_per_second` orders per second for some seconds; `orders` then knows what must be in the table."""
 
     def __init__(self, bootstrap_servers: str, rows_per_second: int, seconds: int) -> None:
-        """Create the topic. Raises MissingDependency, BrokerUnavailable."""
+        """Create the topic. Raises BrokerUnavailable."""
         super().__init__(name="order-producer", daemon=True)
-        try:
-            from confluent_kafka import KafkaException, Producer
-            from confluent_kafka.admin import AdminClient
-            from confluent_kafka.cimpl import NewTopic
-        except ImportError as error:
-            raise MissingDependency(
-                "the Kafka demo makes messages with confluent-kafka, which is missing: pip install confluent-kafka"
-            ) from error
         self.topic = f"bucketingest-demo-{uuid.uuid4().hex[:8]}"
         self.orders = Orders()
         self.failure: str | None = None

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from bucketingest.decode.parquet_files import Piece, read
 from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.decode.sql.program import Program
+from bucketingest.stream.source.spark_rdd import OTHER_FORM, reading_rdd
 
-_DEPTH_MAX: Final = 10
 _PIECES_MAX: Final = 5000
 """Each one is asked for in calls of its own."""
 
@@ -42,26 +42,13 @@ def pieces_of(rows: DataFrame) -> list[list[Piece]]:
     Raises RowsInDoubt if the plan has another form than is known, or the files are not on this machine.
     """
     try:
-        partitions = _scan(rows).filePartitions()
+        partitions = reading_rdd(rows, "FileScanRDD").filePartitions()
         tasks = [list(partitions.apply(number).files()) for number in range(partitions.size())]
         if sum(map(len, tasks)) > _PIECES_MAX:
             raise RowsInDoubt(f"the micro-batch has more than {_PIECES_MAX} files")
         return [[_piece(each) for each in files] for files in tasks]
     except (Py4JError, AttributeError, TypeError) as error:
-        raise RowsInDoubt(f"Spark's plan has another form than is known: {type(error).__name__}") from error
-
-
-def _scan(rows: DataFrame) -> Any:
-    """What reads the files, in Spark's plan of the micro-batch: below it, only the form of a row is changed."""
-    rdd: Any = rows._jdf.queryExecution().logical().rdd()  # noqa: SLF001 - PySpark has no other way
-    for _ in range(_DEPTH_MAX):
-        if rdd.getClass().getSimpleName() == "FileScanRDD":
-            return rdd
-        before = rdd.dependencies()
-        if before.size() != 1:
-            break
-        rdd = before.apply(0).rdd()
-    raise RowsInDoubt("Spark's plan has another form than is known")
+        raise RowsInDoubt(f"{OTHER_FORM}: {type(error).__name__}") from error
 
 
 def _piece(file: Any) -> Piece:

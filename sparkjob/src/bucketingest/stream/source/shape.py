@@ -16,6 +16,7 @@ from bucketingest.decode.decoder_choice import Way, has_sql, sql_refused, way_of
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.exact import unsupported_type
 from bucketingest.decode.json.registered import RegisteredJsonDecoder
+from bucketingest.decode.kafka.reading_choice import Reading, reading_of
 from bucketingest.decode.parquet_files import unsupported as unsupported_in_files
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
 from bucketingest.decode.protobuf.descriptors import read_message
@@ -159,6 +160,13 @@ class RowShape:
         if not self._has_no_messages or self.way(rows).name == "spark":
             return None
         return FileReader(self._columns(rows), self.program)
+
+    def reading(self, rows: DataFrame) -> Reading | None:
+        """Who reads Kafka's messages; None if Spark decodes them, and so reads them, or there are none."""
+        if self.resource is None or not self.on_arrow or self.way(rows).name == "spark":
+            return None
+        settings = dict(rows.sparkSession.sparkContext.getConf().getAll())
+        return reading_of(self.resource, settings)
 
     @property
     def _has_no_messages(self) -> bool:

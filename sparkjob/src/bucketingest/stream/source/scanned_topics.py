@@ -1,0 +1,44 @@
+"""Which messages Spark would read for a micro-batch, task by task: our tasks read the same."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+
+from bucketingest.decode.kafka.errors import TopicInDoubt
+from bucketingest.decode.kafka.ranges import TopicRange
+from bucketingest.decode.sql.nodes import RowsInDoubt
+from bucketingest.stream.source.spark_rdd import OTHER_FORM, reading_rdd
+
+_TASKS_MAX: Final = 5000
+"""Each one is asked for in calls of its own."""
+_KIND: Final = "KafkaBatchInputPartition"
+
+
+def ranges_of(rows: DataFrame) -> list[TopicRange]:
+    """The messages that each task of a micro-batch would read, in this order. Nothing is read.
+
+    Raises TopicInDoubt if the plan has another form than is known.
+    """
+    try:
+        tasks = reading_rdd(rows, "DataSourceRDD").partitions()
+        if len(tasks) > _TASKS_MAX:
+            raise TopicInDoubt(f"the micro-batch has more than {_TASKS_MAX} tasks")
+        return [_range(each.inputPartition().get()) for each in tasks]
+    except RowsInDoubt as error:
+        raise TopicInDoubt(str(error)) from error
+    except (Py4JError, AttributeError, TypeError) as error:
+        raise TopicInDoubt(f"{OTHER_FORM}: {type(error).__name__}") from error
+
+
+def _range(part: Any) -> TopicRange:
+    if part.getClass().getSimpleName() != _KIND or part.includeHeaders():
+        raise TopicInDoubt(OTHER_FORM)
+    found = part.offsetRange()
+    where = found.topicPartition()
+    start, until = int(found.fromOffset()), int(found.untilOffset())
+    if start < 0:
+        raise TopicInDoubt(OTHER_FORM)
+    return TopicRange(str(where.topic()), int(where.partition()), start, until)

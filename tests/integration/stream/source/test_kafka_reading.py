@@ -1,0 +1,106 @@
+"""Kafka as our tasks read it and as Spark does: the same messages in the same tasks; what is lost is Spark's to say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from bucketingest.decode.kafka.client_options import client_of
+from bucketingest.decode.kafka.errors import TopicInDoubt
+from bucketingest.decode.kafka.reader import read
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream.errors import QueryFailed
+from bucketingest.stream.source.scanned_topics import ranges_of
+from bucketingest.stream.spark.session import prepared
+from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic
+
+pytestmark = pytest.mark.kafka
+
+LEFT = "Kafka is read through Spark for now"
+
+
+def send_transactions(topic: Topic, count: int) -> None:
+    """Every second one is aborted."""
+    producer = Producer({"bootstrap.servers": topic.broker.bootstrap_servers, "transactional.id": topic.name})
+    producer.init_transactions(30)
+    for number in range(count):
+        producer.begin_transaction()
+        for message in range(40):
+            producer.produce(topic.name, b"transaction %d %d" % (number, message), partition=message % 2)
+        producer.flush(30)
+        if number % 2:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_tasks_read_what_tasks_of_spark_read(
+    spark: SparkSession, new_topic: NewTopic, tmp_path: Path, isolation: str
+) -> None:
+    topic = new_topic(partitions=2)
+    for partition in (0, 1):
+        topic.send([(None, None if number % 5 == 0 else b"%d" % number) for number in range(1500)], partition=partition)
+    send_transactions(topic, 6)
+    options = {"kafka.isolation.level": isolation}
+    client = client_of(topic.broker.bootstrap_servers, options)
+    seen: list[tuple[list[tuple[int, Any]], list[tuple[int, Any]]]] = []
+
+    def note(rows: DataFrame, _: int) -> None:
+        spark_rows = rows.select(F.spark_partition_id().alias("task"), "value").toArrow()
+        ours = [
+            (task, value)
+            for task, wanted in enumerate(ranges_of(rows))
+            for batch in read(wanted, client, "value")
+            for value in batch.column("value").to_pylist()
+        ]
+        seen.append((list(zip(*(column.to_pylist() for column in spark_rows.columns), strict=True)), ours))
+
+    with prepared(spark):
+        stream = spark.readStream.format("kafka").options(**options, subscribe=topic.name, minPartitions=5)
+        stream = stream.option("kafka.bootstrap.servers", topic.broker.bootstrap_servers)
+        rows = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 2500).load()
+        writer = rows.writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    assert len(seen) == 2
+    assert {task for theirs, _ in seen for task, _ in theirs} >= {0, 1, 2, 3, 4}
+    assert sum(len(theirs) for theirs, _ in seen) == 3000 + 40 * (3 if isolation == "read_committed" else 6)
+    for theirs, ours in seen:
+        assert ours == theirs
+
+
+def test_a_plan_of_another_form_is_sparks(spark: SparkSession) -> None:
+    with pytest.raises(TopicInDoubt, match="another form than is known"):
+        ranges_of(spark.range(3))
+
+
+def test_lost_messages_are_sparks_to_judge(
+    run: Runner, lake: Lake, new_topic: NewTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = new_topic()
+
+    def resource(**options: str) -> BucketIngest:
+        format_ = {"type": "json", "schema": "id STRING, n INT"}
+        return lake.resource(topic.source(options=options), format=format_, table={"recordKey": ["id"]})
+
+    def send(*numbers: int) -> None:
+        topic.send((b"k", b'{"id": "k%d", "n": %d}' % (number, number)) for number in numbers)
+
+    send(*range(10))
+    with caplog.at_level("INFO"):
+        assert run.once(resource()).rows == 10
+        assert "reading Kafka in the tasks" in caplog.messages
+        send(*range(10, 30))
+        topic.broker.delete_records(topic.name, 0, before=20)
+        assert LEFT not in caplog.messages
+        with pytest.raises(QueryFailed, match="OffsetOutOfRange"):
+            run.once(resource())
+        assert LEFT in caplog.messages
+        assert run.once(resource(failOnDataLoss="false")).rows == 10
+    assert sorted(lake.rows()["n"].to_pylist()) == [*range(10), *range(20, 30)]
