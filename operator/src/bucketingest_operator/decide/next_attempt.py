@@ -22,6 +22,7 @@ _ONLY_A_PERSON: Final = {
     code for code, ending in ENDINGS.items() if ending.remedy is Remedy.PERSON and code is not ExitCode.ACCESS_DENIED
 }
 """Exit codes of a rollback after which no start can help. Credentials may be renewed."""
+ROLLING_BACK: Final = "RollingBack"
 ROLLBACK_TRIES: Final = 3
 """How often a rollback Job is created anew that the API server refuses. The next start rolls back too."""
 
@@ -76,7 +77,7 @@ def roll_back(work: Pass) -> bool:
     if job is None:
         return not _create_rollback(work)
     if job.state is JobState.RUNNING:
-        work.set_phase("Recovering", "False", "RollingBack", f"Rolling back after attempt {number}.", working=True)
+        work.set_phase("Recovering", "False", ROLLING_BACK, f"Rolling back after attempt {number}.", working=True)
         work.look(SOON, live=True)
         return False
     if job.state is JobState.SUCCEEDED:
@@ -109,10 +110,10 @@ def _create_rollback(work: Pass) -> bool:
     if work.refused():
         return True
     work.look(SOON, live=True)
-    work.set_phase("Recovering", "False", "RollingBack", "The open instant will be rolled back.", working=True)
+    work.set_phase("Recovering", "False", ROLLING_BACK, "The open instant will be rolled back.", working=True)
     if work.seen.live and not work.alive:
         work.do(CreateRollback(work.draft.number, work.startable))
-        work.event("Normal", "RollingBack", f"Rolling back after attempt {work.draft.number}.")
+        work.event("Normal", ROLLING_BACK, f"Rolling back after attempt {work.draft.number}.")
     return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from bucketingest_operator.decide.current_attempt import DELETED, decide_current
-from bucketingest_operator.decide.next_attempt import decide_next, roll_back
+from bucketingest_operator.decide.next_attempt import ROLLING_BACK, decide_next, roll_back
 from bucketingest_operator.decide.pass_state import QUIET, ROLLBACK_PENDING, SOON, WATCHING, Pass
 from bucketingest_operator.decide.plan import AddFinalizer, DeleteExecutors, Plan, RemoveFinalizer
 from bucketingest_operator.decide.services.compaction_job import decide_services, delete_jobs
@@ -105,8 +105,11 @@ def _only_watch(work: Pass) -> Plan:
 def _finish_deletion(work: Pass) -> None:
     """Decide the next step of a deletion. After the finalizer is removed, Kubernetes deletes the owned objects."""
     work.not_stalled()
-    work.draft.set("Ready", "False", DELETED, "The resource is being deleted.")
-    work.draft.set("Reconciling", "True", DELETED, "The resource is being deleted.")
+    ready = work.draft.condition("Ready")
+    # A process that starts while a rollback is on its way would else write another status than the next pass does.
+    if work.alive or ready is None or ready.reason != ROLLING_BACK:
+        work.draft.set("Ready", "False", DELETED, "The resource is being deleted.")
+        work.draft.set("Reconciling", "True", DELETED, "The resource is being deleted.")
     _note_end(work)
     delete_jobs(work)
     tidy(work)
