@@ -11,7 +11,7 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMPACTION
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
-from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.records import End
@@ -118,6 +118,22 @@ def test_a_request_whose_process_died_before_it_looked_is_void_beside_another_on
     create_requested(given.storage, proposal.record.compaction, COMPACTION, proposal.record.content)
     assert finish(given.storage) == [End.VOID]
     assert given.table.timeline().pending == (theirs,)
+
+
+def test_another_writers_request_with_the_same_time_is_neither_carried_out_nor_deleted(given: Written) -> None:
+    """The process that planned is paused before its request, and a scheduler without a lock chooses the same time."""
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+    with pytest.raises(Crash):
+        holder(CrashingStorage(given.storage, 1, after_effect=False)).request(proposal)
+    schedule_compaction(given.table, time=proposal.record.compaction)
+    (theirs,) = given.table.timeline().pending
+    content = given.storage.get(path_of(theirs))
+    assert content != proposal.record.content
+    assert finish(given.storage) == [End.VOID]
+    holder(given.storage).sweep_old()
+    assert given.table.timeline().pending == (theirs,)
+    assert given.storage.get(path_of(theirs)) == content
 
 
 def test_an_instant_that_completed_before_the_request_is_not_left_out(given: Written) -> None:

@@ -7,10 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
-from bucketingest.hudi.timeline.instant import CLUSTERING, COMMIT, COMPACTION, LOG_COMPACTION, SAVEPOINT
-from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.hudi.timeline.instant import (
+    CLUSTERING,
+    COMMIT,
+    COMPACTION,
+    LOG_COMPACTION,
+    SAVEPOINT,
+    Instant,
+    State,
+)
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.compaction.records import PlanRecord
-from bucketingest.storage import Storage
+from bucketingest.storage import Storage, get_if_there
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.pipeline_names import pipelines
 
@@ -20,12 +28,24 @@ def clash(storage: Storage, timeline: Timeline, record: PlanRecord) -> str | Non
     return next(_clashes(storage, timeline, record), None)
 
 
+def requested_path(compaction: str) -> str:
+    """Path of the requested file, which has the plan."""
+    return path_of(Instant(compaction, COMPACTION, State.REQUESTED))
+
+
+def is_requested(storage: Storage, record: PlanRecord) -> bool:
+    """Whether the requested file has this plan, and is not another writer's with its time."""
+    return get_if_there(storage, requested_path(record.compaction)) == record.content
+
+
 def _clashes(storage: Storage, timeline: Timeline, record: PlanRecord) -> Iterator[str]:
     compaction = record.compaction
     for instant in timeline.instants:
         if instant.request_time == compaction:
             if instant.action not in (COMMIT, COMPACTION, SAVEPOINT):  # a savepoint is on it: another writer was fast
                 yield f"{instant.action} {compaction} has its time"
+            if instant.action == COMPACTION and not is_requested(storage, record):
+                yield "another writer requested a compaction with its time"
         elif instant.is_completed:
             continue
         elif instant.action == CLUSTERING:

@@ -8,9 +8,9 @@ from typing import Final
 from bucketingest.hudi.history.archived import is_archived
 from bucketingest.hudi.rollback.rollback import rollbacks_of
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.instant import COMPACTION, Instant, State
-from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.services.compaction.clash import clash
+from bucketingest.hudi.timeline.instant import COMPACTION, State
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.compaction.clash import clash, requested_path
 from bucketingest.services.compaction.commit import Ready
 from bucketingest.services.compaction.decide import Facts
 from bucketingest.services.compaction.journal import CompactionJournal
@@ -69,11 +69,6 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime,
         and journal.result_chunks(number, round_number) >= set(range(len(record.chunks()))),
         files_stand=ready.files_stand if ready is not None and is_now else None,
     )
-
-
-def requested_path(compaction: str) -> str:
-    """Path of the requested file, which has the plan."""
-    return path_of(Instant(compaction, COMPACTION, State.REQUESTED))
 
 
 def _of_older_round(journal: CompactionJournal, number: int, newest: int, completion_time: str | None) -> bool:

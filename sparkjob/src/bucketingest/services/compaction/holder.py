@@ -17,10 +17,10 @@ from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
-from bucketingest.services.compaction.clash import clash
+from bucketingest.services.compaction.clash import clash, requested_path
 from bucketingest.services.compaction.commit import Ready, late_logs, ready_commit, undecided, wanted_decision
 from bucketingest.services.compaction.decide import Choice, Facts, Step, decide
-from bucketingest.services.compaction.facts import HEARTBEAT, read_facts, requested_path
+from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Proposal, services_of
 from bucketingest.services.compaction.records import Decided, End, PlanRecord, Round
@@ -158,7 +158,7 @@ class CompactionHolder:
                 ready = ready_commit(self._storage, self._journal, number, facts.round_number)
                 continue
             if choice.step is Step.END:
-                take_off_late(self._storage, record.compaction, choice.end or End.VOID, self._lock)
+                take_off_late(self._storage, record, choice.end or End.VOID, self._lock)
                 swept = found if isinstance(found, Swept) and found.number == number else None
                 if swept is None and not lists:
                     return Work(record.compaction, number, facts.round_number, Task.SWEEP)
@@ -279,7 +279,8 @@ class CompactionHolder:
         old = {number for number in ended if number in numbers[:-KEPT] and self._done_for(number, now) > KEPT_FOR}
         for number in sorted(late | old):
             self._check_lease()
-            take_off_late(self._storage, ended[number].compaction, ended[number].end, self._lock)
+            if (record := self._journal.plan(number)) is not None:
+                take_off_late(self._storage, record, ended[number].end, self._lock)
             sweep(self._storage, self._journal, number)
             if number in old:
                 self._journal.forget(number)

@@ -29,10 +29,10 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, completed_files, path_of
+from bucketingest.services.compaction.clash import is_requested, requested_path
 from bucketingest.services.compaction.commit import decided_files, sizes_of
-from bucketingest.services.compaction.facts import requested_path
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import OURS, End
+from bucketingest.services.compaction.records import OURS, End, PlanRecord
 from bucketingest.storage import NotFound, Storage
 
 log = logging.getLogger(__name__)
@@ -191,10 +191,12 @@ def keep_one(storage: Storage, compaction: str, lock: Lock) -> None:
             storage.delete(path_of(instant))
 
 
-def take_off_late(storage: Storage, compaction: str, end: End, lock: Lock) -> None:
-    """Of a compaction that ended: a second completed file, the request if nobody carries it out, the inflight file if
-    its plan was taken away; without a plan, that one keeps every service from its work. Raises as `keep_one`.
+def take_off_late(storage: Storage, record: PlanRecord, end: End, lock: Lock) -> None:
+    """Of a compaction that ended: a second completed file, its request if nobody carries it out, the inflight file if
+    its plan was taken away; without a plan, that one keeps every service from its work. Another writer's request with
+    its time stays. Raises as `keep_one`.
     """
+    compaction = record.compaction
     keep_one(storage, compaction, lock)
     if end is End.COMPLETED:
         return
@@ -204,7 +206,7 @@ def take_off_late(storage: Storage, compaction: str, end: End, lock: Lock) -> No
             return
         if found.state is State.INFLIGHT and not storage.exists(requested_path(compaction)):
             storage.delete(path_of(found))
-        elif found.state is State.REQUESTED and end is End.VOID:
+        elif found.state is State.REQUESTED and end is End.VOID and is_requested(storage, record):
             storage.delete(requested_path(compaction))
 
 
