@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream import foreach_batch
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.micro_batch import write_micro_batch
+from bucketingest.stream.topic_reading import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.instants import lifecycle
@@ -49,13 +48,14 @@ def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
 def statuses(monkeypatch: pytest.MonkeyPatch) -> list[WriteStatus]:
     """Every write status that a task has reported."""
     seen: list[WriteStatus] = []
+    original = TopicReading.write
 
-    def recording(*args: Any) -> list[WriteStatus]:
-        reported = write_micro_batch(*args)
-        seen.extend(reported)
+    def recording(*args: Any) -> list[WriteStatus] | None:
+        reported = original(*args)
+        seen.extend(reported or ())
         return reported
 
-    monkeypatch.setattr(foreach_batch, "write_micro_batch", recording)
+    monkeypatch.setattr(TopicReading, "write", recording)
     return seen
 
 
@@ -77,7 +77,7 @@ def ids(lake: Lake) -> list[int]:
 
 
 CRASHES = {
-    "before a task has run": (foreach_batch, "write_micro_batch"),
+    "before a task has run": (TopicReading, "write"),
     "after the tasks wrote, before their report is kept": (Journal, "put_ledger"),
     "before the decision": (Journal, "close"),
     "before the completed file is there": (lifecycle, "complete"),
