@@ -162,6 +162,7 @@ def _manifest(name: str) -> Manifest:
         "source": {"rate": {"rowsPerSecond": 20}},
         "table": {"path": f"/tables/{name}", "recordKey": ["value"], "index": {"buckets": 1}, "writeTasks": 1},
         "commit": {"interval": "5s", "trigger": "2s"},
+        "services": {"mode": "off"},  # their memory, ten times, is more than a node of this size has
         "spark": {
             "driver": small,
             "executor": {"instances": 1, "cores": "1", "memory": "512Mi"},
