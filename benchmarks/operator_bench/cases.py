@@ -6,11 +6,10 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import kopf
 
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 """(name, labels) of each metric -> its value."""
@@ -126,21 +125,17 @@ def _case(  # noqa: PLR0917
     name: str, what: str, unit: str, figure: float, budget: float, notes: tuple[str, ...], resources: int
 ) -> Case:
     ours, peer = Measured.of("bucketingest-operator", [figure]), Measured.of("budget", [budget])
-    ratio, spread = ratios(ours, peer, higher_is_better=False)
-    return Case(
+    return Case.of(
         case=name,
         what=what,
         unit=unit,
-        higher_is_better=False,
         rows=resources,
         ours=ours,
         peer=peer,
-        ratio=ratio,
-        ratio_spread=spread,
-        load_average=(os.getloadavg()[0],),
+        versions={
+            "python": sys.version.split()[0],
+            "kopf": kopf.__version__ if hasattr(kopf, "__version__") else "",
+        },
+        loads=os.getloadavg()[:1],
         notes=notes,
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine(
-            {"python": sys.version.split()[0], "kopf": kopf.__version__ if hasattr(kopf, "__version__") else ""}
-        ),
     )

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +24,7 @@ import kubernetes.client
 import kubernetes.config
 from kubernetes.informer import ADDED, MODIFIED, SharedInformer
 
-from bench.results_format import Case, Measured, ratios, save_cases, this_machine
+from bench.results_format import Case, Measured, save_cases
 from bucketingest_operator.handlers import kopf_settings
 from bucketingest_operator.kube.api import AlreadyExists, Api, Object
 from bucketingest_operator.kube.connection import kopf_connection
@@ -196,21 +195,15 @@ def _case(  # noqa: PLR0917
 ) -> Case:
     ours = Measured.of("mirror", [run[figure] for run in found["mirror"]])
     peer = Measured.of(PEERS[side], [run[figure] for run in found[side]])
-    ratio, spread = ratios(ours, peer, higher_is_better=False)
-    return Case(
+    return Case.of(
         case=f"operator-copies-{figure}-{side}",
         what=what,
         unit=unit,
-        higher_is_better=False,
         rows=rows,
         ours=ours,
         peer=peer,
-        ratio=ratio,
-        ratio_spread=spread,
-        load_average=(os.getloadavg()[0],),
-        notes=(),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine({"python": sys.version.split()[0]}),
+        versions={"python": sys.version.split()[0]},
+        loads=os.getloadavg()[:1],
     )
 
 

@@ -6,7 +6,6 @@ import contextlib
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -34,7 +33,7 @@ from bench.cases.services.scale import services_scale_cases
 from bench.cases.services.tidy import services_tidy_cases
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset
 from bench.messages import Encoding
-from bench.results_format import Case, this_machine
+from bench.results_format import Case
 from bench.sides.client import Run
 from bench.sides.start import BUCKETS, HEAP, MASTER, Target, start_hudi, start_ours, versions
 
@@ -204,5 +203,4 @@ CASES: Final[Mapping[str, Benchmark]] = {
 
 
 def _case(name: str, what: str, options: Options, pair: Pair, *, peer: str, ran: Mapping[str, str]) -> Case:
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    return pair.case(name, what, rows=options.rows, peer=peer, machine=this_machine(ran), at=at)
+    return pair.case(name, what, rows=options.rows, peer=peer, ran=ran)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 from hudi import HudiReadOptions, HudiTableBuilder
 
 from bench.data import Dataset, write_input
-from bench.results_format import Case, Machine, Measured, ratios
+from bench.results_format import Case, Measured
 from bench.sides.client import Run, Side, wait_until_quiet
 from bench.sides.start import Source, Target
 
@@ -61,12 +61,11 @@ class Pair:
     peer: list[Run] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
 
-    def case(self, name: str, what: str, *, rows: int, peer: str, machine: Machine, at: str) -> Case:
-        """As a case in rows per second."""
+    def case(self, name: str, what: str, *, rows: int, peer: str, ran: Mapping[str, str]) -> Case:
+        """As a case in rows per second. `ran`: versions of what ran."""
         ours_rates = Measured.of("bucketingest", [rows / run.seconds for run in self.ours], _cpu(self.ours))
         peer_rates = Measured.of(peer, [rows / run.seconds for run in self.peer], _cpu(self.peer))
-        ratio, spread = ratios(ours_rates, peer_rates, higher_is_better=True)
-        return Case(
+        return Case.of(
             case=name,
             what=what,
             unit="rows/s",
@@ -74,11 +73,8 @@ class Pair:
             rows=rows,
             ours=ours_rates,
             peer=peer_rates,
-            ratio=ratio,
-            ratio_spread=spread,
-            load_average=tuple(self.loads),
-            measured_at=at,
-            machine=machine,
+            versions=ran,
+            loads=self.loads,
         )
 
 

@@ -31,7 +31,7 @@ class Source:
     kind: Literal["files", "kafka"]
     path: str = ""
     files_at_once: int = 1000
-    """Of a folder, as one micro-batch of ours."""
+    """Of a folder, as one micro-batch."""
     bootstrap: str = ""
     topic: str = ""
     encoding: Encoding = "json"

@@ -267,8 +267,7 @@ class Observation:
         last_good: The spec of `status.upgrade.attempt`, if another one is wanted and its ConfigMap can be read.
         upgrade_kept: The API server keeps `status.upgrade`. If not, a changed spec is neither checked nor on probation:
             what was found would be forgotten with each write.
-        ended_drivers: Driver pods that are gone, and whose node had reported the end of their processes before, as far
-            as this process has seen it.
+        ended_drivers: Driver pods that are gone and had ended before, as this process has seen: their node said so.
         restarts_full: As many pipelines restart as may at the same time: a planned restart of this one waits.
     """
 

@@ -86,7 +86,7 @@ class Passes:
         inventory: All resources.
         observer: Makes observations.
         queue: Says which resource is due.
-        leads: Whether this process acts in a namespace.
+        acts_in: Whether this process acts in a namespace.
         metrics: Callbacks for metrics.
         restarts_max: Planned restarts at the same time.
     """
@@ -98,7 +98,7 @@ class Passes:
         observer: Observer,
         queue: WorkQueue,
         *,
-        leads: Callable[[str], bool],
+        acts_in: Callable[[str], bool],
         metrics: PassMetrics,
         restarts_max: int,
     ) -> None:
@@ -106,7 +106,7 @@ class Passes:
         self._inventory = inventory
         self._observer = observer
         self._queue = queue
-        self._leads = leads
+        self._acts_in = acts_in
         self._metrics = metrics
         self.actor: Actor | None = None
         """Carries out plans; set before the first pass."""
@@ -151,7 +151,7 @@ class Passes:
 
     def may_act(self, namespace: str) -> bool:
         """Whether the next action in a namespace may start."""
-        return self._leads(namespace) and not self._draining
+        return self._acts_in(namespace) and not self._draining
 
     async def drain(self) -> None:
         """Start no further actions, and wait, for a limited time, for those that run."""

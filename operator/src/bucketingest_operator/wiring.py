@@ -172,7 +172,7 @@ class Operator:
             self._inventory,
             observer,
             self._queue,
-            leads=acts_in,
+            acts_in=acts_in,
             metrics=metrics,
             restarts_max=self._options.restarts_max,
         )

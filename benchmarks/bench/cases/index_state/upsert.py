@@ -7,7 +7,6 @@ import itertools
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 
 from bench.cases.comparison import Options, Pair, check_rows
 from bench.data import FILE_ROWS, ORDERS, REGIONS, SEED, rows_of, write_input
-from bench.results_format import Case, this_machine
+from bench.results_format import Case
 from bench.sides.client import Run, Side, wait_until_quiet
 from bench.sides.start import BUCKETS, HEAP, MASTER, Source, Target, start_hudi, start_ours, versions
 from bucketingest.hudi.table.table import load_table
@@ -153,8 +152,7 @@ def _cases(name: str, options: Options, peers: Mapping[str, str], *, is_global: 
     own = {} if is_global else {"buckets": "our bucket index"}
     for index, title in {**own, **peers}.items():
         pair = Pair(runs["state"], runs[index], loads)
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        yield pair.case(f"{name}-{index}", what, rows=rows, peer=title, machine=this_machine(ran), at=at)
+        yield pair.case(f"{name}-{index}", what, rows=rows, peer=title, ran=ran)
 
 
 def _in_turns(

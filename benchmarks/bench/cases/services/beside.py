@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from bench.cases.inputs import make_inputs
 from bench.cases.services.compaction_memory import Logs, write_base, write_logs
 from bench.cases.services.compaction_table import ORDERING, Shape
 from bench.data import ORDERS
-from bench.results_format import Case, this_machine
+from bench.results_format import Case
 from bench.sides.client import Run, Side
 from bench.sides.start import Target, start_compaction, start_ours, versions
 from bucketingest.services.worker import PRIORITY
@@ -100,15 +99,14 @@ def _case(name: str, home: Home, options: Options, sources: Sources, place: _Pla
                 return alone(number)
 
         pair = alternate(options, beside, alone)
-        machine = this_machine(versions(ours.ask(op="versions"), {"pyarrow": pa.__version__}))
+        ran = versions(ours.ask(op="versions"), {"pyarrow": pa.__version__})
     shutil.rmtree(folder)
     what = (
         f"Upsert of {options.rows:,} rows ({ORDERS.name}, Parquet files, Parquet log blocks) while another process "
         f"merges one file slice after the other. {home.what}. The peer is the same upsert alone. Target: at least "
         f"{home.target:.2f} of its rate."
     )
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    return pair.case(name, what, rows=options.rows, peer=_ALONE, machine=machine, at=at)
+    return pair.case(name, what, rows=options.rows, peer=_ALONE, ran=ran)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 
 from bench.cases.comparison import Options, WrongResult, alternate
 from bench.cases.services.compaction_table import Shape, hudi_writer
-from bench.results_format import Case, Measured, ratios, this_machine
+from bench.results_format import Case, Measured, ratios
 from bench.sides.client import Run, Side
 from bench.sides.start import HEAP, start_compaction, start_hudi, versions
 from bucketingest.hudi.table.file_view import load_file_view
@@ -61,8 +60,7 @@ def compaction_cases(name: str, options: Options, *, peer: str) -> Iterator[Case
                 _what(pending),
                 rows=shape.rows,
                 peer=peer,
-                machine=this_machine(versions({"pyarrow": pa.__version__}, hudi.ask(op="versions"))),
-                at=datetime.now(UTC).isoformat(timespec="seconds"),
+                ran=versions({"pyarrow": pa.__version__}, hudi.ask(op="versions")),
             )
             yield case.model_copy(update={"notes": _notes(pending, case)})
             shutil.rmtree(pending.folder)

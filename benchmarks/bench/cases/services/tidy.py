@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from bench.cases.comparison import Options, WrongResult, alternate
-from bench.results_format import Case, this_machine
+from bench.results_format import Case
 from bench.sides.client import Run, Side
 from bench.sides.start import start_hudi, versions
 from bucketingest.hudi.table.file_view import list_data
@@ -174,7 +174,6 @@ def _case(
     # Hudi may leave some more or less: each side's rate is of its own count.
     share = gone[0][0] / gone[1][0]
     pair.peer[:] = [Run(run.seconds * share, run.cpu_seconds, run.answer) for run in pair.peer]
-    machine = this_machine(versions({"pyarrow": pa.__version__}, hudi.ask(op="versions")))
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    case = pair.case(name, what, rows=gone[0][0], peer=peer, machine=machine, at=at)
+    ran = versions({"pyarrow": pa.__version__}, hudi.ask(op="versions"))
+    case = pair.case(name, what, rows=gone[0][0], peer=peer, ran=ran)
     return case.model_copy(update={"unit": unit, "notes": (f"taken away: ours {gone[0][0]}, Hudi's {gone[1][0]}",)})

@@ -40,14 +40,14 @@ def decide_next(work: Pass) -> None:
     current = work.draft.current
     # A start rolls back too, and first of all: a Job before it would only make the outage longer.
     starts = not work.suspended and (current is None or not _must_rest(work, spec, current))
-    begun = work.seen.job(work.draft.number) is not None
-    if work.rollback_pending and (begun or not starts) and not roll_back(work):
+    has_job = work.seen.job(work.draft.number) is not None
+    if work.rollback_pending and (has_job or not starts) and not roll_back(work):
         return
     if work.suspended:
         work.not_stalled()
         work.set_phase("Suspended", "False", "Suspended", "spec.suspend is set.", working=False)
         return
-    if current is None or not _must_rest(work, spec, current):
+    if current is None or not _must_rest(work, spec, current):  # again: the rollback may have stalled it
         _start(work, spec)
     if work.wanted is None:
         keep_refusals(work)

@@ -62,9 +62,7 @@ RESERVED_MOUNTS: Final = (*_SCRATCH.values(), CONFIG_FOLDER, OPTIONS_FOLDER, REG
 def driver_pod_spec(
     wanted: BucketIngest, names: Names, number: int, settings: JobSettings, rpc_secret: str, *, ended: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Spec of the driver pod. It runs once; another attempt has another pod. `ended`: earlier driver pods whose
-    processes have ended.
-    """
+    """Spec of the driver pod, which runs once. `ended`: earlier driver pods whose processes have ended."""
     volumes, mounts = _volumes(settings)
     volumes += [{"name": "config", "configMap": {"name": names.attempt(number)}}, secret_volume(rpc_secret)]
     mounts += [{"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True}, secret_mount()]

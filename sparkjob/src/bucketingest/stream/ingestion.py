@@ -75,10 +75,11 @@ def ingest_resource(
         rows = read_source(session, resource)
         shape = RowShape(resource, pipeline.delete_when).planned(rows)
         registered = None if client is None else RegisteredMessages(shape, rows, SchemaLookups(client))
-        source = _source_kind(resource)
         return _start(
-            *(rows, pipeline, shape),
-            source=source,
+            rows,
+            pipeline,
+            shape,
+            source=_source_kind(resource),
             once=once,
             board=board,
             registered=registered,
