@@ -67,17 +67,16 @@ def registry() -> Iterator[HttpRegistry]:
 
 
 @pytest.fixture
-def registered(registry: HttpRegistry, monkeypatch: pytest.MonkeyPatch) -> RegisteredMessages:
+def registered(registry: HttpRegistry) -> RegisteredMessages:
     """The rows of a micro-batch are here the batches themselves."""
 
-    def learn(self: RegisteredMessages, rows: Any, gives_way: Any) -> None:
+    def find_ids(rows: Any) -> set[int]:
         (found,) = ids_in(rows, 1000)
-        self._lookups.learn(found.column("id").to_pylist(), gives_way)
+        return set(found.column("id").to_pylist())
 
-    monkeypatch.setattr(RegisteredMessages, "_learn", learn)
     client = RegistryClient(registry.url, Credentials)
     lookups = SchemaLookups(client, Patience(120, lambda _: None, lambda: 0))
-    return RegisteredMessages(cast(Any, Shape()), cast(Any, None), lookups)
+    return RegisteredMessages(cast(Any, Shape()), cast(Any, None), lookups, find_ids=find_ids)
 
 
 def write(registered: RegisteredMessages, writing: Writing, *, gives_way: bool = False) -> list[str | None]:

@@ -27,14 +27,28 @@ _IDS_MAX: Final = KEPT_MAX + NEW_MAX + 1
 Write = Callable[[MessageDecoder], Sequence[WriteStatus]]
 
 
+def ids_of(rows: DataFrame) -> set[int]:
+    """The ids of schemas in the messages of a micro-batch; of too many only so many. Reads all of them."""
+    found = map_in_arrow(rows.select(VALUE), lambda batches: ids_in(batches, _IDS_MAX), "id BIGINT").toArrow()
+    return set(found.column("id").to_pylist())
+
+
 class RegisteredMessages:
     """Decodes with what the registry has said, and asks it for what is new."""
 
-    def __init__(self, shape: RowShape, rows: DataFrame, lookups: SchemaLookups) -> None:
+    def __init__(
+        self,
+        shape: RowShape,
+        rows: DataFrame,
+        lookups: SchemaLookups,
+        *,
+        find_ids: Callable[[DataFrame], set[int]] = ids_of,
+    ) -> None:
         """`rows`: any of the source's; they are not read. Raises InvalidTransform if messages cannot be decoded."""
         self._blocks = shape.registered_blocks(rows)
         self._shape = shape
         self._lookups = lookups
+        self._find_ids = find_ids
         self._is_first = True
 
     def write(self, rows: DataFrame, write: Write, gives_way: Callable[[], bool]) -> Sequence[WriteStatus]:
@@ -43,7 +57,7 @@ class RegisteredMessages:
         """
         self._lookups.begin()
         if self._is_first:  # it will have ids that are not known, surely
-            self._learn(rows, gives_way)
+            self._lookups.learn(self._find_ids(rows), gives_way)
         self._is_first = False
         for left in reversed(range(_ROUNDS_MAX)):
             try:
@@ -51,12 +65,8 @@ class RegisteredMessages:
             except PySparkException as error:
                 if not left or UnknownSchemaIds.__name__ not in str(error):
                     raise
-            self._learn(rows, gives_way)
+            self._lookups.learn(self._find_ids(rows), gives_way)
         raise AssertionError("the last round returns or raises")
-
-    def _learn(self, rows: DataFrame, gives_way: Callable[[], bool]) -> None:
-        found = map_in_arrow(rows.select(VALUE), lambda batches: ids_in(batches, _IDS_MAX), "id BIGINT").toArrow()
-        self._lookups.learn(set(found.column("id").to_pylist()), gives_way)
 
     def _decoder(self) -> MessageDecoder:
         writers = {number: writer_schema(found, self._blocks.kind) for number, found in self._lookups.known().items()}
