@@ -12,23 +12,33 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import takewhile
+from typing import Final, Self
 
 from bucketingest.hudi.table.file_view import FileView, Group
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, RESTORE, ROLLBACK, SAVEPOINT, WRITE_ACTIONS, Instant
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.spec.fields.services import Archive
+
+
+DEFAULTS: Final = Archive()
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRules:
     """How much stays on the timeline, and how much leaves it at once."""
 
-    keep_min: int = 20
+    keep_min: int = DEFAULTS.commits
     """Completed writes that stay, however old. Hudi 1.2.0's default of hoodie.keep.min.commits."""
-    min_age: timedelta = timedelta(hours=1)
+    min_age: timedelta = DEFAULTS.retain
     """Since a write completed."""
     instants_max: int = 32
     """The lock is held meanwhile, and an object store takes some 20 ms to delete each completed file."""
+
+    @classmethod
+    def of(cls, archive: Archive) -> Self:
+        """Those of a resource."""
+        return cls(archive.commits, archive.retain)
 
 
 @dataclass(frozen=True, slots=True)
