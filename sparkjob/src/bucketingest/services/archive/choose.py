@@ -20,7 +20,6 @@ from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.spec.fields.services import Archive
 
-
 DEFAULTS: Final = Archive()
 
 
