@@ -10,16 +10,19 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.hudi.rollback.plan import RollbackFile, RollbackMetadata, RollbackPlan
+from bucketingest.hudi.naming import BaseFileName, join
+from bucketingest.hudi.rollback.plan import RollbackMetadata, RollbackPlan, files_of_instant
 from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, PENDING_STATES, ROLLBACK, Instant
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.compaction.commit import ready_commit, wanted_decision
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import End
+from bucketingest.services.compaction.records import End, round_token
 from bucketingest.services.compaction.work import Work
 from support.tables.other_writers import later, next_time
-from support.tables.services.compactions import Written, commit_at, execute, finish, holder, started
+from support.tables.services.compactions import Written, commit_at, execute, finish, holder, roll_back, started
+from support.tables.services.snapshot import doubled_base_files, snapshot
+from support.tables.table_runs import offsets
 from support.tables.write_plans import row
 
 GROUPS = 4
@@ -34,9 +37,9 @@ def another_writers(given: Written) -> str:
 
 
 def plan_rollback(given: Written, instant: str) -> tuple[str, RollbackPlan]:
-    files = [info.path for info in list_data(given.storage) if f"_{instant}." in info.path]
+    files = tuple(files_of_instant([info.path for info in list_data(given.storage)], (), instant))
     assert files
-    plan = RollbackPlan(instant, DELTA_COMMIT, tuple(RollbackFile(each.rpartition("/")[0], "", each) for each in files))
+    plan = RollbackPlan(instant, DELTA_COMMIT, files)
     time = next_time(given.table)
     create_requested(given.storage, time, ROLLBACK, plan.encode(given.storage.absolute))
     return time, plan
@@ -99,6 +102,27 @@ def test_a_file_group_whose_log_file_was_rolled_back_keeps_its_slice(given: Writ
     given.goes_on()
 
 
+def test_a_base_file_that_another_writer_made_of_a_file_group_that_was_left_out_stays(given: Written) -> None:
+    """It takes the compaction for dead, makes all base files, and cleans: the rows of that group are nowhere else."""
+    instant = another_writers(given)
+    rows = snapshot(given.storage)
+    work = started(given.storage)
+    execute(given.storage, work)
+    _, plan = plan_rollback(given, instant)
+    (lost,) = plan.files
+    made = join(lost.partition_path, str(BaseFileName(lost.file_id, work.compaction, round_token(1))))
+    content = given.storage.get(made)
+    assert finish(given.storage, failed=1) == [End.COMPLETED]
+    theirs = made.replace("_1-0-0_", "_7-3-9_")
+    given.storage.create(theirs, content)
+    files = [info.path for info in list_data(given.storage, [lost.partition_path]) if lost.file_id in info.path]
+    given.storage.delete_many(path for path in files if path != theirs)
+    holder(given.storage).sweep_old()
+    assert given.storage.exists(theirs)
+    assert snapshot(given.storage) == rows
+    assert doubled_base_files(given.storage) == []
+
+
 def test_base_files_of_older_rounds_are_deleted_before_the_commit(given: Written) -> None:
     """A reader between the commit and the sweep would take either of two base files."""
     instant = another_writers(given)
@@ -111,6 +135,19 @@ def test_base_files_of_older_rounds_are_deleted_before_the_commit(given: Written
     execute(given.storage, state, failed=1)
     ready_commit(given.storage, CompactionJournal(given.storage), state.number, state.round_number)
     assert merged_groups(given, work) == GROUPS - 1
+
+
+def test_a_base_file_whose_compaction_was_rolled_back_and_made_again_is_merged(given: Written) -> None:
+    first = started(given.storage)
+    execute(given.storage, first)
+    roll_back(given, first, finished=True)
+    assert finish(given.storage) == [End.COMPLETED]
+    given.table.attempt().run(offsets(9, 10), [row("k0", at=70), row("k1", at=70)])
+    given.rows = snapshot(given.storage)
+    work = started(given.storage)
+    assert finish(given.storage) == [End.COMPLETED]
+    assert CompactionJournal(given.storage).newest_round(work.number)[0] == 1
+    given.unchanged()
 
 
 def test_a_rollback_that_ended_before_the_plan_changes_nothing(given: Written) -> None:

@@ -169,16 +169,17 @@ def rollback_targets(storage: Storage, timeline: Timeline, ignoring: frozenset[s
 
 
 def rolled_back_since(storage: Storage, timeline: Timeline, time: str) -> frozenset[str]:
-    """Request times that rollbacks name which had not completed by this time, also those that have since.
+    """Request times that rollbacks name which had not completed by this time, also those that have since. Not those of
+    compactions and replacecommits on the timeline: these are carried out again after a rollback, under the same time.
 
     A rollback that began before its instant completed goes on, and deletes files that readers have seen: Hudi 1.2.0
     looks at the instant only before it plans. An hour is left for the clocks of other writers.
     """
     before = format_time(parse_time(time) - _CLOCKS_DIFFER)
     ended = (each for each in timeline.instants if each.action == ROLLBACK and each.is_completed)
-    return rollback_targets(
-        storage, timeline, frozenset(each.request_time for each in ended if (each.completion_time or "") < before)
-    )
+    ignored = frozenset(each.request_time for each in ended if (each.completion_time or "") < before)
+    made_again = {each.request_time for each in timeline.completed_commits if each.action != DELTA_COMMIT}
+    return rollback_targets(storage, timeline, ignored) - made_again
 
 
 def newest_state(timeline: Timeline, instant_time: str) -> Instant | None:
