@@ -31,7 +31,7 @@ class ArchiveRules:
     """Completed writes that stay, however old. Hudi 1.2.0's default of hoodie.keep.min.commits."""
     min_age: timedelta = DEFAULTS.retain
     """Since a write completed."""
-    instants_max: int = 32
+    instants_max: int = 20
     """The lock is held meanwhile, and an object store takes some 20 ms to delete each completed file."""
 
     @classmethod
