@@ -26,7 +26,7 @@ from bucketingest.hudi.table.file_view import FileGroup, Group
 from bucketingest.hudi.table.table import StateRules
 from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, LOG_COMPACTION
 from bucketingest.hudi.timeline.instant_time import parse_time
-from bucketingest.services.archive.choose import ArchiveRules, old_writes
+from bucketingest.services.archive.choose import ArchiveRules, Held, old_writes
 from bucketingest.services.clean.choose import DEFAULT_RETENTION, Retention, choose
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.clean_and_archive import Guarded, archive_plan
@@ -127,7 +127,7 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
         clean = 0 if plan is None else sum(map(len, plan.files.values()))
     except BucketIngestError as error:
         unknown.append(f"clean: {error}")
-    old = old_writes(timeline, rules.archive, now)
+    old = old_writes(timeline, rules.archive, now, Held())
     try:
         pins = _pins(storage, rules.archive, now) if old else ()
     except BucketIngestError as error:

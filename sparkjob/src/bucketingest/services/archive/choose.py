@@ -52,6 +52,16 @@ class Held:
     """
     retired: Collection[str] = ()
     """Pipelines whose position was written elsewhere."""
+    hidden: str = ""
+    """Greatest request time of an archived write that a compaction on the timeline hides from readers; see
+    `hidden_archived`. Compactions up to there are archived at once.
+    """
+
+    def hides(self, instant: Instant) -> bool:
+        """Whether it is such a compaction, and no process still needs it on the timeline."""
+        return (
+            instant.action == COMMIT and instant.request_time <= self.hidden and instant.request_time not in self.kept
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +101,26 @@ class ArchiveChoice:
     pins: tuple[Pin, ...] = ()
 
 
-def old_writes(timeline: Timeline, rules: ArchiveRules, now: datetime) -> tuple[Instant, ...]:
-    """The completed writes that are beyond the number and the age that stay, ascending, without a hole."""
+def old_writes(timeline: Timeline, rules: ArchiveRules, now: datetime, held: Held) -> tuple[Instant, ...]:
+    """The completed writes that are beyond the number and the age that stay, ascending, without a hole; and the oldest
+    ones that hide archived writes.
+    """
     writes = [instant for instant in timeline.completed if instant.action in WRITE_ACTIONS]
     latest = format_time(now - rules.min_age)
     beyond = writes[: max(0, len(writes) - rules.keep_min)]
-    return tuple(takewhile(lambda instant: (instant.completion_time or "") <= latest, beyond))
+    old = list(takewhile(lambda instant: (instant.completion_time or "") <= latest, beyond))
+    return (*old, *takewhile(held.hides, writes[len(old) :]))
 
 
 def choose(timeline: Timeline, facts: ArchiveFacts, held: Held, rules: ArchiveRules, now: datetime) -> ArchiveChoice:
     """What may be archived now, at most `rules.instants_max`; and what pins instants that are old enough."""
-    old = old_writes(timeline, rules, now)
+    old = old_writes(timeline, rules, now, held)
     if not old:
         return ArchiveChoice(())
     pins = [pin for pin in _pins(timeline, facts, held) if pin.first_kept <= old[-1].request_time]
     pins.sort(key=lambda pin: (pin.first_kept, pin.instant))
     end = pins[0].first_kept if pins else None
-    writes = [instant for instant in old if end is None or instant.request_time < end]
+    writes = list(takewhile(lambda each: end is None or each.request_time < end or held.hides(each), old))
     if not writes:
         return ArchiveChoice((), tuple(pins))
     newest = writes[-1].request_time
