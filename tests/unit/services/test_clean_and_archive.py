@@ -11,16 +11,19 @@ from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.hudi.history.manifest import VERSION_PATH
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION
-from bucketingest.hudi.timeline.timeline import create_inflight, path_of
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.archive.choose import ArchiveRules
+from bucketingest.services.archive.horizon import HORIZONS
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean, held_back
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.write.instants.journal import Journal
-from support.tables.other_writers import roll_back_completed, switch_on_metadata_table
+from support.tables.other_writers import later, roll_back_completed, switch_on_metadata_table
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
@@ -41,6 +44,29 @@ def years(table: TestTable, commits: int = 12) -> None:
         attempt.run(offsets(number, number + 1), [row(f"k{number % 4}", at=number)])
         if number % 3 == 2:
             compact_now(table.storage, CompactionHolder(table.storage, nullcontext, lambda: None), ALL, utc_now)
+
+
+@pytest.mark.parametrize("completed", [True, False], ids=["completed", "pending"])
+def test_a_compaction_that_comes_below_another_writers_archive_hides_nothing_for_long(completed: bool) -> None:
+    """Readers take what was archived after the oldest write on the timeline for not committed."""
+    table = TestTable()
+    years(table)
+    clean(guarded(table), NOTHING)
+    table.attempt()
+    archive_old(guarded(table), AT_ONCE)
+    table.storage.delete_many([info.path for info in table.storage.list(HORIZONS)])  # as another writer's archival
+    rows, history = snapshot(table.storage), archived_instants(table.storage)
+    oldest = history[0].request_time
+    late = format_time(parse_time(oldest) - timedelta(milliseconds=1))
+    create_requested(table.storage, late, COMPACTION, b"")
+    create_inflight(table.storage, late, COMPACTION)
+    if completed:
+        complete(table.storage, late, later(oldest), CommitMetadata().encode(), COMMIT)
+    assert snapshot(table.storage) != rows
+    Journal(table.storage, PIPELINE).mark_audited([late], ())
+    archive_old(guarded(table))
+    assert snapshot(table.storage) == rows
+    assert len(archived_instants(table.storage)) == len(history) + completed
 
 
 def test_a_table_that_is_compacted_cleaned_and_archived_stays_small_and_whole() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.table.table import StateRules
+from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import InvalidLocation
@@ -58,6 +59,14 @@ def test_superseded_files_stay_for_a_time_or_until_there_are_newer_versions(
     clean: dict[str, Any], retention: Retention
 ) -> None:
     assert Pipeline.of(resource(services={"clean": clean})).retention == retention
+
+
+@pytest.mark.parametrize(
+    ("given", "rules"),
+    [({}, ArchiveRules()), ({"commits": 500, "retain": "24h"}, ArchiveRules(500, timedelta(hours=24)))],
+)
+def test_commits_stay_on_the_timeline_by_number_and_by_age(given: dict[str, Any], rules: ArchiveRules) -> None:
+    assert Pipeline.of(resource(services={"archive": given})).archive == rules
 
 
 def test_mode_fail_has_no_dead_letter_table() -> None:

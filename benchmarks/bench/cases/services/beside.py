@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ from bucketingest.services.worker import PRIORITY
 
 _BASE: Final = "base.parquet"
 _LOGS: Final = Logs("beside", "parquet", share=40, distinct=False)
+_SLICE: Final = "slice"
+_MEMORY: Final = Path("/dev/shm")
 _ALONE: Final = "without a compaction"
 
 
@@ -42,7 +45,10 @@ class Home:
     def what(self) -> str:
         """In words."""
         if self.apart:
-            return "Ingestion (Spark local[1]) and the merge each have a core of their own, as with a Job's pods"
+            return (
+                "Ingestion (Spark local[1]) and the merge each have a core of their own, and the merge's files are in "
+                "memory, so they share no disk, as with a Job's pods on another node"
+            )
         return f"Both share two cores (Spark local[2]); the merge has the niceness of mode inline, {PRIORITY}"
 
 
@@ -56,17 +62,20 @@ def services_beside_cases(name: str, options: Options) -> Iterator[Case]:
         raise WrongResult("this benchmark needs two cores")
     folder = options.scratch / name
     shutil.rmtree(folder, ignore_errors=True)
-    sliced = folder / "slice"
+    sliced = folder / _SLICE
     sliced.mkdir(parents=True)
     shape = Shape("parquet", wide=True, base_rows=max(options.rows // 2, 1), log_rows=0)
     write_base(shape, sliced / _BASE)
     logs = write_logs(shape, _LOGS, sliced, max(options.rows // _LOGS.share, 1))
-    merge = {"op": "merge", "path": str(sliced), "base_file": _BASE, "log_files": logs, "ordering": ORDERING}
+    merge = {"op": "merge", "base_file": _BASE, "log_files": logs, "ordering": ORDERING}
     sources, _ = make_inputs(ORDERS, options)
     for home in HOMES:
         options.say(f"  {home.name}")
         (folder / home.name).mkdir()
-        yield _case(f"{name}-{home.name}", home, options, sources, _Place(folder / home.name, merge, cores))
+        with tempfile.TemporaryDirectory(dir=_MEMORY if home.apart else folder) as merging:
+            path = shutil.copytree(sliced, Path(merging) / _SLICE)
+            place = _Place(folder / home.name, merge | {"path": str(path)}, cores)
+            yield _case(f"{name}-{home.name}", home, options, sources, place)
     shutil.rmtree(folder)
 
 

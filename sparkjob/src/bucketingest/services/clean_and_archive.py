@@ -21,7 +21,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveChoice, ArchiveRules, Held, choose, old_writes
 from bucketingest.services.archive.execute import ArchiveResult, archive, put_back
 from bucketingest.services.archive.facts import read_facts
-from bucketingest.services.archive.horizon import read_horizon
+from bucketingest.services.archive.horizon import hidden_archived, read_horizon
 from bucketingest.services.archive.idle import idle_pipelines, retire
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.decisions import StoredDecisions
@@ -84,8 +84,9 @@ def remove_put_back(table: Guarded) -> None:
         with table.lock():
             table.check()
             settle(storage, table.check)
-    if horizon := read_horizon(storage):
-        put_back(storage, Timeline.load(storage), horizon)
+    timeline = Timeline.load(storage)
+    if horizon := max(read_horizon(storage), hidden_archived(storage, timeline)):
+        put_back(storage, timeline, horizon)
 
 
 def clean_options(table: Guarded) -> CleanOptions:
@@ -115,14 +116,16 @@ def archive_plan(table: Guarded, rules: ArchiveRules | None = None) -> ArchiveCh
     """What the next archival would take off the timeline, and what keeps others there. Changes nothing."""
     rules, timeline, now = rules or ArchiveRules(), Timeline.load(table.storage), table.clock()
     held = replace(held_back(table.storage, now), retired=_retired(table, rules, dry_run=True))
-    facts = read_facts(table.storage, timeline, old_writes(timeline, rules, now)[: rules.instants_max], held.retired)
+    facts = read_facts(
+        table.storage, timeline, old_writes(timeline, rules, now, held)[: rules.instants_max], held.retired
+    )
     return choose(timeline, facts, held, rules, now)
 
 
 def _retired(table: Guarded, rules: ArchiveRules, *, dry_run: bool = False) -> frozenset[str]:
     """The idle pipelines whose instants may go: their position is kept beside the timeline."""
     timeline = Timeline.load(table.storage)
-    old = old_writes(timeline, rules, table.clock())[: rules.instants_max]
+    old = old_writes(timeline, rules, table.clock(), Held())[: rules.instants_max]
     try:
         idle = idle_pipelines(table.storage, timeline, old) if old else {}
     except NotFound:  # another writer archives
@@ -142,7 +145,7 @@ def held_back(storage: Storage, now: datetime) -> Held:
     kept = dict(_merging(storage, timeline, now))
     for pipeline in pipelines(storage):
         kept |= dict(_kept(Journal(storage, pipeline), timeline, rollbacks))
-    return Held(facts.last_earliest or None, kept)
+    return Held(facts.last_earliest or None, kept, hidden=hidden_archived(storage, timeline))
 
 
 def _kept(journal: Journal, timeline: Timeline, rollbacks: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:

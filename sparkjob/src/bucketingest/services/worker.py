@@ -27,6 +27,7 @@ from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.heartbeat_renewal import beating
 from bucketingest.lease.guard import lease_and_lock
 from bucketingest.lease.stored import StoredLease
+from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
 from bucketingest.services.compaction.choose import CompactionTriggers
@@ -118,6 +119,7 @@ class Tidy:
 
     storage: Storage
     retention: Retention
+    archive: ArchiveRules
     lock: LockSettings
     lease_id: str
     """Of the job, which holds the table."""
@@ -131,7 +133,7 @@ class Tidy:
         MergeHolder(self.storage, lock.held, check).sweep()
         table = Guarded(self.storage, lock.held, check)
         cleaned = clean(table, self.retention)
-        archived = archive_old(table)
+        archived = archive_old(table, self.archive)
         return Tidied(sum(each.files for each in cleaned.results), sum(len(each.instants) for each in archived))
 
 

@@ -252,7 +252,7 @@ def _coordinator(
 
 def _services(pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: ProgressBoard) -> InlineServices:
     holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
-    tidy = Tidy(held.storage, pipeline.retention, pipeline.lock, lease.lease_id)
+    tidy = Tidy(held.storage, pipeline.retention, pipeline.archive, pipeline.lock, lease.lease_id)
     triggers = pipeline.merges
     merges = None if triggers is None else InlineMerges(held.storage, _merge_holder(held), triggers)
     return InlineServices(

@@ -12,6 +12,7 @@ from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.metadata_table import MetadataTablePolicy
 from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
+from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import DEFAULT_RETENTION, Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.placement import ServicesPolicy
@@ -68,6 +69,8 @@ class Pipeline:
     """When the job merges small file groups; None: they stay."""
     retention: Retention = DEFAULT_RETENTION
     """Which superseded files stay."""
+    archive: ArchiveRules = field(default_factory=ArchiveRules)
+    """How many commits stay on the active timeline."""
     services: ServicesPolicy = field(default_factory=ServicesPolicy)
     """Where compactions are merged."""
     max_commit_retries: int = 5
@@ -126,6 +129,7 @@ class Pipeline:
             compaction=_triggers(spec.services),
             merges=_merges(spec),
             retention=Retention.of(spec.services.clean),
+            archive=ArchiveRules.of(spec.services.archive),
             services=ServicesPolicy(spec.services.chosen_mode),
             max_commit_retries=spec.commit.max_retries,
             work=spec.model_dump_json(include={"source", "format", "transform", "table"}),

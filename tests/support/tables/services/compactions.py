@@ -46,7 +46,7 @@ def compact(storage: Storage) -> list[End]:
 
 @dataclass
 class Written:
-    """A table with two file groups and three commits, and its rows."""
+    """A table with four file groups and three commits, and its rows."""
 
     table: TestTable
     rows: dict[str, dict[str, object]]
@@ -97,8 +97,9 @@ def started(storage: Storage, now: datetime | None = None) -> Work:
     return work
 
 
-def execute(storage: Storage, work: Work) -> None:
-    assert RoundExecutor(storage, work.number, work.round_number).run() == 0
+def execute(storage: Storage, work: Work, *, failed: int = 0) -> None:
+    """`failed`: how many file groups get no base file."""
+    assert RoundExecutor(storage, work.number, work.round_number).run() == failed
 
 
 def refused(storage: Storage, proposal: Proposal, why: str) -> None:
@@ -106,13 +107,13 @@ def refused(storage: Storage, proposal: Proposal, why: str) -> None:
         holder(storage).request(proposal)
 
 
-def finish(storage: Storage, now: datetime | None = None) -> list[End]:
-    """Without a new one."""
+def finish(storage: Storage, now: datetime | None = None, *, failed: int = 0) -> list[End]:
+    """Without a new one. `failed`: how many file groups get no base file in each round."""
     its = holder(storage, (lambda: now) if now else utc_now)
     for _ in range(9):
         state = its.advance()
         if isinstance(state, Work):
-            execute(storage, state)
+            execute(storage, state, failed=failed)
         elif state is not None:
             return [state.end]
     return []

@@ -10,6 +10,7 @@ from typing import Any
 
 from bucketingest.hudi.lock.hudi_lock import LockSettings
 from bucketingest.hudi.timeline.instant import COMMIT
+from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
@@ -93,7 +94,9 @@ class Job:
         """`own_storage`: of the query's thread alone."""
         storage = storage or self.table.storage
         holder = CompactionHolder(own_storage or storage, nullcontext, self.check_lease)
-        tidy = Tidy(self.table.storage, Retention(retain=timedelta(0)), LockSettings("none"), self.lease_id)
+        tidy = Tidy(
+            self.table.storage, Retention(retain=timedelta(0)), ArchiveRules(), LockSettings("none"), self.lease_id
+        )
         return InlineServices(
             storage,
             holder,

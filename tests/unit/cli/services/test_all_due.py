@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bucketingest.exit_codes import ExitCode
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant import COMMIT
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
@@ -59,6 +60,20 @@ def test_what_is_due_by_the_limits_of_the_resource_is_done(
     assert snapshot(table.storage) == rows
     table.attempt().run(offsets(2, 3), [row("k1")])
     assert snapshot(table.storage).keys() == {*rows, "k1"}
+
+
+@pytest.mark.parametrize(("archive", "leave"), [({}, True), ({"commits": 500}, False)])
+def test_commits_stay_on_the_timeline_by_the_limits_of_the_resource(
+    command: Command, tmp_path: Path, resource: Callable[..., Path], archive: dict[str, Any], leave: bool
+) -> None:
+    old = TestTable()
+    old.storage = open_storage(str(tmp_path / "orders"))
+    attempt = old.attempt(clock=lambda: utc_now() - timedelta(days=2))
+    for number in range(24):
+        attempt.run(offsets(number, number + 1), [row("k0", at=number)])
+    ended = command("services", resource(compaction={"logFiles": 2}, clean={"versions": 1}, archive=archive), "--json")
+    assert ended.code == ExitCode.OK, ended.err
+    assert (json.loads(ended.out)["archived_instants"] > 0) is leave
 
 
 def test_nothing_is_due_by_the_limits_of_another_resource(

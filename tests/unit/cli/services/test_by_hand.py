@@ -109,12 +109,21 @@ def test_clean_and_archive_say_what_goes_what_stays_and_why(old: Storage, comman
     with nothing_changes(old):
         going = asked(command, "archive", old.url, "--dry-run")["instants"]
         shown = command("archive", old.url, "--dry-run")
+        fewer = asked(command, "archive", old.url, "--dry-run", "--commits", "24")["instants"]
+        assert asked(command, "archive", old.url, "--dry-run", "--retain", "72h")["instants"] == []
+    assert going[: len(fewer)] == fewer != going
     assert f"{len(going)} instants would be archived" in shown.out
     archived = asked(command, "archive", old.url)
     assert archived["instants"][: len(going)] == going != []
     assert (archived["table"], archived["dry_run"]) == (old.url, False)
     assert not {*going} & {each.file_name for each in Timeline.load(old).instants}
     assert snapshot(old) == rows
+
+
+def test_an_archive_of_younger_instants_is_refused(old: Storage, command: Command) -> None:
+    ended = command("archive", old.url, "--retain", "59m")
+    assert ended.code == ExitCode.BAD_INPUT
+    assert "--retain: at least 1h" in ended.err
 
 
 def test_without_a_dry_run_they_leave_a_table_to_the_job_that_holds_it(old: Storage, command: Command) -> None:

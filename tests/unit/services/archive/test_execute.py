@@ -15,8 +15,9 @@ from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.hudi.history.manifest import VERSION_PATH, load_manifest
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, LogFileName
 from bucketingest.hudi.rollback.markers import create_marker
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, SAVEPOINT
-from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.hudi.timeline.timeline import Timeline, complete, completed_files, path_of
 from bucketingest.services.archive import execute
 from bucketingest.services.archive.choose import Held
 from bucketingest.services.archive.execute import ArchiveResult, archive
@@ -55,6 +56,30 @@ def test_what_is_archived_leaves_the_timeline_with_all_of_its_files() -> None:
     assert [path for path in paths(storage) if "/.temp/" in path] == [
         f".hoodie/.temp/{WRITES[5]}/eu/not ours to delete.marker.CREATE"
     ]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before it looks", "after it looked"])
+def test_a_compaction_that_two_writers_completed_stays_until_one_is_withdrawn(late: bool) -> None:
+    compaction = at(200)
+    storage = old_table(WRITES[1:])
+    for time in (compaction, at(165)):  # the newest one stays in any case
+        finish(storage, time, COMMIT)
+    others = [lambda: complete(storage, compaction, at(100), CommitMetadata().encode(), COMMIT)]
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        if others:
+            others.pop()()
+        yield
+
+    if not late:
+        others.pop()()
+    pins = run(storage, lock=lock).pins
+    assert late or "two writers completed it" in [pin.why for pin in pins]
+    assert len(completed_files(storage, COMMIT, compaction)) == 2
+    storage.delete(path_of(completed_files(storage, COMMIT, compaction)[0]))
+    run(storage)
+    assert completed_files(storage, COMMIT, compaction) == []
 
 
 def test_a_second_run_finds_nothing_and_changes_nothing() -> None:

@@ -91,7 +91,7 @@ def test_a_release_that_merges_otherwise_opens_a_round_of_its_own(
     if executed:
         execute(given.storage, work)
     for module in (facts, holder, rounds, merge_group):
-        monkeypatch.setattr(module, "MERGE_VERSION", 2)
+        monkeypatch.setattr(module, "MERGE_VERSION", 99)
     with pytest.raises(RoundEnded, match="merges otherwise"):
         execute(given.storage, work)
     assert finish(given.storage) == [End.COMPLETED]

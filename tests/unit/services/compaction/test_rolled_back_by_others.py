@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from datetime import timedelta
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,8 @@ from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, ROLLBACK, Instant, State
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
+from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean_and_archive import Guarded, clean
 from bucketingest.services.compaction.commit import ready_commit
 from bucketingest.services.compaction.facts import read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
@@ -105,6 +108,19 @@ def test_a_rollback_that_came_after_the_last_look_takes_the_completed_file_off_t
     given.goes_on()
 
 
+def test_a_rollback_after_its_end_costs_no_row_and_the_next_compaction_merges_again(given: Written) -> None:
+    """Readers take the slice before it, which no clean deletes while the newer base file is not there."""
+    work = started(given.storage)
+    execute(given.storage, work)
+    plan = rollback_plan(given, work)
+    assert finish(given.storage) == [End.COMPLETED]
+    carry_out(given, plan)
+    assert not [info.path for info in given.storage.list() if info.path.endswith(f"_{work.compaction}.parquet")]
+    clean(Guarded(given.storage, nullcontext, lambda: None), Retention(retain=timedelta(0)))
+    assert snapshot(given.storage) == given.rows
+    given.goes_on()
+
+
 def complete_and_die(given: Written) -> None:
     class Dying(CrashingStorage):
         """Dies after the completed file."""
@@ -119,9 +135,17 @@ def complete_and_die(given: Written) -> None:
 
 
 def roll_back_completed(given: Written, work: Work) -> None:
-    time, marked = next_time(given.table), marked_files(given.storage, work.compaction)
+    carry_out(given, rollback_plan(given, work))
+
+
+def rollback_plan(given: Written, work: Work) -> RollbackPlan:
+    marked = marked_files(given.storage, work.compaction)
     files = tuple(RollbackFile(path.rpartition("/")[0], "", path) for path in sorted(marked))
-    plan = RollbackPlan(work.compaction, COMPACTION, files)
+    return RollbackPlan(work.compaction, COMPACTION, files)
+
+
+def carry_out(given: Written, plan: RollbackPlan) -> None:
+    time = next_time(given.table)
     create_requested(given.storage, time, ROLLBACK, plan.encode(given.storage.absolute))
     finish_rollback(given, time, plan)
 

@@ -112,6 +112,12 @@ def roll_it_back(given: Scattered) -> None:
     roll_back_completed(given.table, plan.instant)
 
 
+def roll_a_merged_instant_back(given: Scattered) -> None:
+    plan = MergeJournal(given.storage).plan(1)
+    assert plan is not None
+    roll_back_completed(given.table, max(plan.merged_instants))
+
+
 def lose_a_file(given: Scattered) -> None:
     plan = MergeJournal(given.storage).plan(1)
     assert plan is not None
@@ -129,6 +135,7 @@ def lose_a_file(given: Scattered) -> None:
         archive_the_oldest,
         take_its_time,
         roll_it_back,
+        roll_a_merged_instant_back,
         lose_a_file,
     ],
 )

@@ -15,6 +15,7 @@ from bucketingest.cli.inspection.render import show
 from bucketingest.cli.inspection.report import TableReport
 from bucketingest.cli.inspection.services import Rules, services_report
 from bucketingest.cli.inspection.snapshot import read_snapshot
+from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.regroup.choose import MergeTriggers
@@ -58,4 +59,10 @@ def _rules(spec: BucketIngestSpec) -> Rules:
     services, merging = spec.services, spec.services.merge_groups
     target = spec.table.index.target_file_size or DEFAULT_TARGET_FILE_SIZE
     merges = MergeTriggers(target, merging.small_percent, merging.min_groups)
-    return Rules(CompactionTriggers.of(services.compaction), Retention.of(services.clean), merges, merging.enabled)
+    return Rules(
+        CompactionTriggers.of(services.compaction),
+        Retention.of(services.clean),
+        ArchiveRules.of(services.archive),
+        merges,
+        merging.enabled,
+    )

@@ -26,7 +26,7 @@ from bucketingest.hudi.table.file_view import FileGroup, Group
 from bucketingest.hudi.table.table import StateRules
 from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, LOG_COMPACTION
 from bucketingest.hudi.timeline.instant_time import parse_time
-from bucketingest.services.archive.choose import ArchiveRules, old_writes
+from bucketingest.services.archive.choose import ArchiveRules, Held, old_writes
 from bucketingest.services.clean.choose import DEFAULT_RETENTION, Retention, choose
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.clean_and_archive import Guarded, archive_plan
@@ -44,6 +44,7 @@ class Rules:
 
     triggers: CompactionTriggers = field(default_factory=CompactionTriggers)
     retention: Retention = DEFAULT_RETENTION
+    archive: ArchiveRules = field(default_factory=ArchiveRules)
     merges: MergeTriggers = field(default_factory=lambda: MergeTriggers(StateRules().target_bytes))
     merges_groups: bool = False
     """Whether small file groups are merged at all."""
@@ -126,9 +127,9 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
         clean = 0 if plan is None else sum(map(len, plan.files.values()))
     except BucketIngestError as error:
         unknown.append(f"clean: {error}")
-    old = old_writes(timeline, ArchiveRules(), now)
+    old = old_writes(timeline, rules.archive, now, Held())
     try:
-        pins = _pins(storage, now) if old else ()
+        pins = _pins(storage, rules.archive, now) if old else ()
     except BucketIngestError as error:
         unknown.append(f"archive: {error}")
     return DueServices(
@@ -146,8 +147,8 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
     )
 
 
-def _pins(storage: Storage, now: datetime) -> tuple[ArchivePin, ...]:
-    found = archive_plan(Guarded(storage, nullcontext, lambda: None, lambda: now)).pins
+def _pins(storage: Storage, rules: ArchiveRules, now: datetime) -> tuple[ArchivePin, ...]:
+    found = archive_plan(Guarded(storage, nullcontext, lambda: None, lambda: now), rules).pins
     return tuple(ArchivePin(each.instant, each.why, each.first_kept) for each in found)
 
 

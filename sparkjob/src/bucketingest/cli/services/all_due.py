@@ -52,7 +52,7 @@ def _served(pipeline: Pipeline) -> ServicesState:
             storage,
             CompactionHolder(storage, table.lock, table.check),
             pipeline.compaction,
-            tidy=Tidy(storage, pipeline.retention, pipeline.lock, lease_id),
+            tidy=Tidy(storage, pipeline.retention, pipeline.archive, pipeline.lock, lease_id),
             policy=pipeline.services,
             merges=None if merging is None else InlineMerges(storage, holder, merging),
             report=states.append,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 import typer
@@ -13,7 +14,7 @@ from bucketingest.cli.errors import BadOption
 from bucketingest.cli.options import duration
 from bucketingest.cli.services.held_table import TableChoice, held
 from bucketingest.hudi.timeline.instant import Instant
-from bucketingest.services.archive.choose import Pin
+from bucketingest.services.archive.choose import ArchiveRules, Pin
 from bucketingest.services.clean.choose import DEFAULT_RETENTION, Choice, Retention
 from bucketingest.services.clean.execute import choose_now
 from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean, clean_options
@@ -63,18 +64,27 @@ def _report_clean(url: str, chosen: Choice, files: int, *, dry_run: bool, as_jso
         typer.echo(f"{count} old file slices stay: {why}")
 
 
-def archive_table(choice: TableChoice, *, dry_run: bool, as_json: bool) -> None:
+def archive_rules(commits: int | None, retain: str | None) -> ArchiveRules:
+    """What two options say. Raises BadOption."""
+    least = ArchiveRules()
+    age = least.min_age if retain is None else duration("--retain", retain)
+    if age < least.min_age:
+        raise BadOption("--retain: at least 1h: a process that was paused may still write to younger instants")
+    return replace(least, keep_min=least.keep_min if commits is None else commits, min_age=age)
+
+
+def archive_table(choice: TableChoice, rules: ArchiveRules, *, dry_run: bool, as_json: bool) -> None:
     """Take old instants off the active timeline; report them, and what keeps others there.
 
     Raises TableLeased if a job holds the table, UnsupportedTable, and what reading and writing a table raises.
     """
     instants: Sequence[Instant]
     if dry_run:
-        planned = archive_plan(Guarded.to_read(choice.open()))
+        planned = archive_plan(Guarded.to_read(choice.open()), rules)
         instants, pins = planned.instants, planned.pins
     else:
         with held(choice) as owned:
-            results = archive_old(owned)
+            results = archive_old(owned, rules)
         instants, pins = list(chain.from_iterable(each.instants for each in results)), results[-1].pins
     _report_archive(choice.url, instants, pins, dry_run=dry_run, as_json=as_json)
 

@@ -137,6 +137,13 @@ def clean(
 def archive(
     table_url: TableUrl,
     *,
+    commits: Annotated[
+        int | None, typer.Option(min=20, help="Number of the newest commits that stay.", show_default="20")
+    ] = None,
+    retain: Annotated[
+        str | None,
+        typer.Option(help="Time for which a commit stays at least.", metavar="DURATION", show_default="1h"),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     lock: LockOption = "auto",
@@ -144,10 +151,10 @@ def archive(
 ) -> None:
     """Move old instants from the active timeline into Hudi's archived history, without Java: listings stay short.
 
-    The newest 20 commits stay, and those of the last hour. The command ends if a job holds the table.
+    The command ends if a job holds the table.
     """
-    from bucketingest.cli.services.clean_and_archive import archive_table
+    from bucketingest.cli.services.clean_and_archive import archive_rules, archive_table
     from bucketingest.cli.services.held_table import TableChoice
 
     choice = TableChoice(table_url, lock, tuple(storage_options or ()))
-    archive_table(choice, dry_run=dry_run, as_json=as_json)
+    archive_table(choice, archive_rules(commits, retain), dry_run=dry_run, as_json=as_json)

@@ -12,23 +12,32 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import takewhile
+from typing import Final, Self
 
 from bucketingest.hudi.table.file_view import FileView, Group
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, RESTORE, ROLLBACK, SAVEPOINT, WRITE_ACTIONS, Instant
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.spec.fields.services import Archive
+
+DEFAULTS: Final = Archive()
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRules:
     """How much stays on the timeline, and how much leaves it at once."""
 
-    keep_min: int = 20
+    keep_min: int = DEFAULTS.commits
     """Completed writes that stay, however old. Hudi 1.2.0's default of hoodie.keep.min.commits."""
-    min_age: timedelta = timedelta(hours=1)
+    min_age: timedelta = DEFAULTS.retain
     """Since a write completed."""
-    instants_max: int = 32
+    instants_max: int = 20
     """The lock is held meanwhile, and an object store takes some 20 ms to delete each completed file."""
+
+    @classmethod
+    def of(cls, archive: Archive) -> Self:
+        """Those of a resource."""
+        return cls(archive.commits, archive.retain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,16 @@ class Held:
     """
     retired: Collection[str] = ()
     """Pipelines whose position was written elsewhere."""
+    hidden: str = ""
+    """Greatest request time of an archived write that a compaction on the timeline hides from readers; see
+    `hidden_archived`. Compactions up to there are archived at once.
+    """
+
+    def hides(self, instant: Instant) -> bool:
+        """Whether it is such a compaction, and no process still needs it on the timeline."""
+        return (
+            instant.action == COMMIT and instant.request_time <= self.hidden and instant.request_time not in self.kept
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +101,26 @@ class ArchiveChoice:
     pins: tuple[Pin, ...] = ()
 
 
-def old_writes(timeline: Timeline, rules: ArchiveRules, now: datetime) -> tuple[Instant, ...]:
-    """The completed writes that are beyond the number and the age that stay, ascending, without a hole."""
+def old_writes(timeline: Timeline, rules: ArchiveRules, now: datetime, held: Held) -> tuple[Instant, ...]:
+    """The completed writes that are beyond the number and the age that stay, ascending, without a hole; and the oldest
+    ones that hide archived writes.
+    """
     writes = [instant for instant in timeline.completed if instant.action in WRITE_ACTIONS]
     latest = format_time(now - rules.min_age)
     beyond = writes[: max(0, len(writes) - rules.keep_min)]
-    return tuple(takewhile(lambda instant: (instant.completion_time or "") <= latest, beyond))
+    old = list(takewhile(lambda instant: (instant.completion_time or "") <= latest, beyond))
+    return (*old, *takewhile(held.hides, writes[len(old) :]))
 
 
 def choose(timeline: Timeline, facts: ArchiveFacts, held: Held, rules: ArchiveRules, now: datetime) -> ArchiveChoice:
     """What may be archived now, at most `rules.instants_max`; and what pins instants that are old enough."""
-    old = old_writes(timeline, rules, now)
+    old = old_writes(timeline, rules, now, held)
     if not old:
         return ArchiveChoice(())
     pins = [pin for pin in _pins(timeline, facts, held) if pin.first_kept <= old[-1].request_time]
     pins.sort(key=lambda pin: (pin.first_kept, pin.instant))
     end = pins[0].first_kept if pins else None
-    writes = [instant for instant in old if end is None or instant.request_time < end]
+    writes = list(takewhile(lambda each: end is None or each.request_time < end or held.hides(each), old))
     if not writes:
         return ArchiveChoice((), tuple(pins))
     newest = writes[-1].request_time

@@ -7,9 +7,9 @@ instants' files, the pending ones before the completed ones: a pending file alon
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -29,7 +29,15 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import TEMP_DIRECTORY, TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import Lock
-from bucketingest.hudi.timeline.instant import COMPACTION, PENDING_STATES, SAVEPOINT, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.timeline.instant import (
+    COMMIT,
+    COMPACTION,
+    PENDING_STATES,
+    SAVEPOINT,
+    WRITE_ACTIONS,
+    Instant,
+    State,
+)
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveRules, Held, Pin, choose, old_writes
 from bucketingest.services.archive.facts import read_facts
@@ -73,6 +81,12 @@ class _Look:
             states[instant.key].append(instant)
         return cls(Timeline.of_file_names(names), states)
 
+    def holds(self, held: Held) -> Held:
+        """With the compactions that two writers completed: one file is withdrawn, which must not be in the history."""
+        completed = Counter(key for key, files in self.states.items() for each in files if each.is_completed)
+        twice = (time for (time, action), count in completed.items() if action == COMMIT and count > 1)
+        return replace(held, kept={**held.kept, **dict.fromkeys(twice, "two writers completed it")})
+
     def requested(self, instant: Instant) -> Instant | None:
         return next((each for each in self.states[instant.key] if each.state is State.REQUESTED), None)
 
@@ -99,12 +113,12 @@ def archive(
     removed = put_back(storage, Timeline.load(storage), read_horizon(storage))
     before = _Look.at(storage)
     moment = clock()  # one for all: the facts are read for the writes that are old by now
-    old = old_writes(before.timeline, rules, moment)
+    old = old_writes(before.timeline, rules, moment, held)
     if not old:
         return ArchiveResult(removed=removed)
     try:
         facts = read_facts(storage, before.timeline, old[: rules.instants_max], held.retired)
-        choice = choose(before.timeline, facts, held, rules, moment)
+        choice = choose(before.timeline, facts, before.holds(held), rules, moment)
         rows = _rows(storage, before, choice.instants)
     except NotFound:  # another writer archives: the next run sees what it left
         log.info("archive: another writer changes the timeline; next time")
@@ -118,7 +132,7 @@ def archive(
         # The files were listed before: if what superseded them is gone, or another writer archives, they say nothing.
         if not set(before.timeline.completed) <= set(now.timeline.completed):
             return ArchiveResult((), choice.pins, removed)
-        again = set(choose(now.timeline, facts, held, rules, moment).instants)
+        again = set(choose(now.timeline, facts, now.holds(held), rules, moment).instants)
         agreed = rows[: next((n for n, row in enumerate(rows) if row.instant not in again), len(rows))]
         if agreed:
             _record(storage, agreed, encoded if agreed == rows else None, check)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from bucketingest.hudi.history.archived import archived_times
-from bucketingest.hudi.naming import LogFileName, parse_data_file_name, split
+from bucketingest.hudi.naming import BaseFileName, LogFileName, join, parse_data_file_name, split
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import rollbacks_of
 from bucketingest.hudi.table.file_view import Group, list_data
@@ -21,7 +21,7 @@ from bucketingest.hudi.timeline.instant_time import next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import OURS, Decided, PlanRecord
+from bucketingest.services.compaction.records import OURS, Decided, PlanRecord, round_token
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import CommitDecision
@@ -75,12 +75,15 @@ def ready_commit(storage: Storage, journal: CompactionJournal, number: int, roun
     rollbacks = frozenset((i.request_time, i.is_completed) for i in rollbacks_of(storage, timeline, record.compaction))
     groups = [operation.group for operation in record.plan(where).operations]
     _, opened = journal.newest_round(number)
+    left_out = opened.left_out if opened else frozenset()
     decided = journal.decision(number, round_number)
     is_decided = decided is not None and decided.completion_time is not None
     chunks = range(len(record.chunks()))
     results = _read_all(lambda chunk: journal.results(number, round_number, chunk), chunks)
     stats = tuple(result.stat for result in results if result.stat is not None)
     sizes = decided_files(decided) if decided is not None and is_decided else _sizes(stats)
+    # Readers would see them beside those of this round, or of a file group that it leaves out.
+    storage.delete_many(_files_of_older_rounds(record.compaction, groups, round_number))
     schema = stored_schema(load_table(storage), timeline)
     assert schema is not None, "the plan had one"
     return Ready(
@@ -90,11 +93,18 @@ def ready_commit(storage: Storage, journal: CompactionJournal, number: int, roun
         is_decided,
         opened.added if opened else {},
         frozenset((stat.partition_path or "", stat.file_id) for stat in stats),
-        tuple(group for group, result in zip(groups, results, strict=True) if result.failed is not None),
+        tuple(each for each, result in zip(groups, results, strict=True) if result.failed and each not in left_out),
         sizes_of(storage, sizes) == sizes,
         compaction_commit(stats, schema).encode(),
         schema_json(schema),
     )
+
+
+def _files_of_older_rounds(compaction: str, groups: Iterable[Group], round_number: int) -> Iterator[str]:
+    """Every base file that rounds before this one may have made. No later round uses their names."""
+    for partition_path, file_id in groups:
+        for older in range(1, round_number):
+            yield join(partition_path, str(BaseFileName(file_id, compaction, round_token(older))))
 
 
 def decided_files(decided: Decided) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.instant import State
 from bucketingest.services.compaction.records import Decided, End, Round
 
@@ -58,6 +59,8 @@ class Facts:
     """Whether one of them is pending."""
     foreign_heartbeat: bool = False
     """Whether another writer's heartbeat of it is alive."""
+    lost: frozenset[Group] = frozenset()
+    """Its file groups with files of instants that were rolled back, or are no longer on the timeline."""
     round_number: int = 0
     opened: Round | None = None
     """The newest round."""
@@ -132,6 +135,8 @@ def _pending(facts: Facts) -> Choice:
     decided = facts.decided
     if unknown := facts.rollbacks - facts.opened.rollbacks:
         return Choice(Step.OPEN_ROUND, f"another writer rolled it back: {max(unknown)}")
+    if facts.lost - facts.opened.left_out:
+        return Choice(Step.OPEN_ROUND, "another writer rolled back instants whose files it merges")
     if decided is not None and decided.completion_time is None:
         return Choice(Step.OPEN_ROUND, "the round was closed")
     if decided is None and not facts.merges_alike:

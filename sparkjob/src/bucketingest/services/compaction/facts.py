@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
 from bucketingest.hudi.history.archived import is_archived
-from bucketingest.hudi.rollback.rollback import rollbacks_of
+from bucketingest.hudi.naming import LogFileName, parse_data_file_name
+from bucketingest.hudi.plans.compaction_plan import CompactionOperation
+from bucketingest.hudi.rollback.rollback import rollbacks_of, rolled_back_since
+from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
@@ -14,7 +18,7 @@ from bucketingest.services.compaction.clash import clash, requested_path
 from bucketingest.services.compaction.commit import Ready
 from bucketingest.services.compaction.decide import Facts
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import PlanRecord
+from bucketingest.services.compaction.records import PlanRecord, Round
 from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.storage import NotFound, Storage
 
@@ -34,6 +38,7 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime,
     found = timeline.find(compaction, COMPACTION)
     if found is not None and found.state is State.INFLIGHT and not storage.exists(requested_path(compaction)):
         found = None  # a process that was paused began it again after another writer had taken it away
+    is_pending = found is not None and not found.is_completed
     named = rollbacks_of(storage, timeline, compaction)
     round_number, opened = journal.newest_round(number)
     decided = journal.decision(number, round_number) if round_number else None
@@ -61,6 +66,7 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime,
         rollbacks=frozenset(each.request_time for each in named),
         unfinished=any(not each.is_completed for each in named),
         foreign_heartbeat=_foreign_heartbeat(storage, compaction, now),
+        lost=lost_groups(storage, timeline, record, opened) if is_pending else frozenset(),
         round_number=round_number,
         opened=opened,
         decided=decided,
@@ -69,6 +75,30 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime,
         and journal.result_chunks(number, round_number) >= set(range(len(record.chunks()))),
         files_stand=ready.files_stand if ready is not None and is_now else None,
     )
+
+
+def lost_groups(storage: Storage, timeline: Timeline, record: PlanRecord, opened: Round | None) -> frozenset[Group]:
+    """The plan's file groups whose base or log files belong to instants that were rolled back, or are no longer on the
+    timeline: readers do not see these rows, so a base file must not have them. Raises what reading a table raises.
+    """
+    added = dict(opened.added) if opened is not None else {}
+    late = frozenset(LogFileName.parse(name).instant for names in added.values() for name in names)
+    merged = record.known | late
+    completed = frozenset(instant.request_time for instant in timeline.completed_commits)
+    removed = frozenset(time for time in merged - completed if not timeline.is_archived(time))
+    lost = merged & (removed | rolled_back_since(storage, timeline, record.compaction))
+    if not lost:
+        return frozenset()
+    operations = record.plan(f"the plan of compaction {record.compaction}").operations
+    return frozenset(
+        each.group for each in operations if not lost.isdisjoint(_instants(each, added.get(each.group, ())))
+    )
+
+
+def _instants(operation: CompactionOperation, added: Iterable[str]) -> set[str]:
+    names = (operation.base_file, *operation.log_files, *added)
+    parsed = (parse_data_file_name(name) for name in names if name is not None)
+    return {name.instant for name in parsed if name is not None}
 
 
 def _of_older_round(journal: CompactionJournal, number: int, newest: int, completion_time: str | None) -> bool:

@@ -191,9 +191,10 @@ class CompactionHolder:
 
     @staticmethod
     def _next_round(facts: Facts, why: str, added: Mapping[Group, tuple[str, ...]] = MappingProxyType({})) -> Round:
-        """What earlier rounds added stays."""
-        before = facts.opened.added if facts.opened else {}
-        return Round(why, facts.rollbacks, {**before, **added}, MERGE_VERSION)
+        """What earlier rounds added and left out stays so."""
+        before = facts.opened or Round(why)
+        left_out = before.left_out | facts.lost
+        return Round(why, facts.rollbacks, {**before.added, **added}, MERGE_VERSION, left_out)
 
     def _open_round(self, number: int, record: PlanRecord, facts: Facts, opened: Round) -> None:
         if facts.round_number and facts.decided is None:

@@ -36,6 +36,11 @@ def chunk_size(operations: int) -> int:
     return min(max(-(-operations // _CHUNKS), 1), _CHUNK_MAX)
 
 
+def round_token(number: int) -> str:
+    """Write token in the names of the base files that a round makes: no name is used again in a later one."""
+    return f"{number}-0-0"
+
+
 class End(StrEnum):
     """How a compaction ended."""
 
@@ -139,12 +144,15 @@ class Round:
     """Log files that completed before the compaction and are not in its plan, by file group."""
     merge_version: int = 1
     """Of the release that opened it: its executors merge alike."""
+    left_out: frozenset[Group] = frozenset()
+    """File groups that keep their slices: an instant of their files was rolled back after the plan was made."""
 
     def encode(self) -> bytes:
         """As it is stored: JSON."""
         added = [[*group, list(names)] for group, names in sorted(self.added.items())]
         record = {"why": self.why, "rollbacks": sorted(self.rollbacks), "added": added}
-        return json.dumps(record | {"mergeVersion": self.merge_version}).encode()
+        more = {"mergeVersion": self.merge_version, "leftOut": sorted(self.left_out)}
+        return json.dumps(record | more).encode()
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
@@ -152,7 +160,9 @@ class Round:
         record = _load(data, where)
         try:
             added = {(path, file_id): tuple(names) for path, file_id, names in record["added"]}
-            return cls(record["why"], frozenset(record["rollbacks"]), added, record.get("mergeVersion", 1))
+            left_out = frozenset((path, file_id) for path, file_id in record.get("leftOut", ()))
+            rollbacks = frozenset(record["rollbacks"])
+            return cls(record["why"], rollbacks, added, record.get("mergeVersion", 1), left_out)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidTable(f"{where} is not a round of a compaction: {error!r}") from error
 

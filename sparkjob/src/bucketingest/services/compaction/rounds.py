@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,13 +23,15 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.state.store import keeps_state
 from bucketingest.services.compaction.commit import decided_files
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import OperationResult, PlanRecord, Round
+from bucketingest.services.compaction.records import OperationResult, PlanRecord, Round, round_token
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.merge.adopted_base import adopted_base_file
 from bucketingest.services.merge.merge_group import MERGE_VERSION, compact_group
 from bucketingest.storage import NotFound, Storage
 
 log = logging.getLogger(__name__)
+
+_ROLLED_BACK: Final = "an instant of its files was rolled back after the compaction was planned"
 
 
 class RoundExecutor:
@@ -101,7 +104,9 @@ class RoundExecutor:
         results = []
         for place in self._chunks[chunk]:
             starts(place, len(self._operations))
-            results.append(self._result(self._operations[place], gives_up.get(place)))
+            operation = self._operations[place]
+            rolled_back = _ROLLED_BACK if operation.group in self._opened.left_out else None
+            results.append(self._result(operation, rolled_back or gives_up.get(place)))
         self._journal.put_results(self._number, self._round_number, chunk, results)
         return sum(result.stat is None for result in results)
 
@@ -109,7 +114,7 @@ class RoundExecutor:
         self.check()
         late = self._opened.added.get(operation.group, ())
         whole = replace(operation, log_files=_with(operation, late))
-        token = f"{self._round_number}-0-0"
+        token = round_token(self._round_number)
         if failed is None:
             try:
                 stat = compact_group(

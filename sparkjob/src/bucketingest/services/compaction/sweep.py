@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -21,6 +21,7 @@ from bucketingest.hudi.naming import (
     TIMELINE_DIRECTORY,
     BaseFileName,
     parse_data_file_name,
+    split,
 )
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import Lock
@@ -32,7 +33,8 @@ from bucketingest.hudi.timeline.timeline import Timeline, completed_files, path_
 from bucketingest.services.compaction.clash import is_requested, requested_path
 from bucketingest.services.compaction.commit import decided_files, sizes_of
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import OURS, End, PlanRecord
+from bucketingest.services.compaction.records import OURS, End, PlanRecord, round_token
+from bucketingest.services.merge.adopted_base import footer_of
 from bucketingest.storage import NotFound, Storage
 
 log = logging.getLogger(__name__)
@@ -114,7 +116,7 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
     Lists every partition of the plan. Nothing is deleted while the compaction is pending, or is just leaving the
     timeline, or has completed and is neither there nor in the history: what belongs to it is then not known. Nor in a
     file group whose base file in the commit is gone: another writer, who took the compaction for dead, may be making it
-    again.
+    again. Nor what another writer made in a file group that the commit leaves out: it may have deleted the older files.
     """
     record = journal.plan(number)
     if record is None:
@@ -139,7 +141,9 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
     stats = tuple(chain.from_iterable(chain.from_iterable(commit.write_stats.values()) for commit in commits))
     kept = frozenset(stat.path for stat in stats)
     gone = {_file_group(path) for path in kept - set(made) if path is not None}
-    late = [path for path in made if path not in kept and _file_group(path) not in gone]
+    left_out = _made_by_others(storage, made, journal.newest_round(number)[0]) if commits else set()
+    left_out -= {_file_group(path) for path in kept if path is not None}
+    late = [path for path in made if path not in kept and _file_group(path) not in gone | left_out]
     if late and completed.keys() ^ completed_files(storage, COMMIT, compaction):
         return Swept(number, len(stats), sum(stat.num_writes for stat in stats))  # another writer completed it, too
     storage.delete_many(late)
@@ -151,9 +155,17 @@ def sweep(storage: Storage, journal: CompactionJournal, number: int) -> Swept:
 
 
 def _file_group(path: str) -> tuple[str, str]:
-    partition_path, _, file_name = path.rpartition("/")
+    partition_path, file_name = split(path)
     name = parse_data_file_name(file_name)
     return partition_path, name.file_id if name is not None else ""
+
+
+def _made_by_others(storage: Storage, made: Iterable[str], rounds: int) -> set[tuple[str, str]]:
+    """File groups with a whole base file that no round of ours made. `rounds`: how many there were."""
+    tokens = set(map(round_token, range(1, rounds + 1)))
+    names = {path: parse_data_file_name(split(path)[1]) for path in made}
+    theirs = [path for path, name in names.items() if name is not None and name.write_token not in tokens]
+    return {_file_group(path) for path in theirs if footer_of(storage, path) is not None}
 
 
 def completed_commits(storage: Storage, compaction: str) -> dict[Instant, CommitMetadata]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bucketingest.hudi.merge.base_reader import read_footer
 from bucketingest.hudi.naming import BaseFileName, parse_data_file_name, split
@@ -33,11 +34,8 @@ def adopted_base_file(storage: Storage, operation: CompactionOperation, compacti
         if isinstance(name, BaseFileName) and (name.file_id, name.instant) == (operation.file_id, compaction):
             found.append(info)
     for info in sorted(found, key=lambda each: each.modified, reverse=True):
-        try:
-            footer = read_footer(storage, info.path)
-        except (pa.ArrowException, NotFound):  # half of a file: Hudi writes the footer last
-            continue
-        if is_ours(footer) or _RECORD_KEY not in footer.schema.names:
+        footer = footer_of(storage, info.path)
+        if footer is None or is_ours(footer) or _RECORD_KEY not in footer.schema.names:
             continue
         extra = {"path": info.path, "rows": footer.num_rows, "compaction": compaction}
         log.warning("base file of another writer adopted: the files that it replaces are gone", extra=extra)
@@ -53,3 +51,11 @@ def adopted_base_file(storage: Storage, operation: CompactionOperation, compacti
             total_log_files_compacted=len(operation.log_files),
         )
     return None
+
+
+def footer_of(storage: Storage, path: str) -> pq.FileMetaData | None:
+    """The footer of a base file; None if the file is not there, or half of one: Hudi writes the footer last."""
+    try:
+        return read_footer(storage, path)
+    except (pa.ArrowException, NotFound):
+        return None

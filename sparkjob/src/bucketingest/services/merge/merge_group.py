@@ -22,8 +22,8 @@ from bucketingest.storage import AlreadyExists, Storage
 
 log = logging.getLogger(__name__)
 
-MERGE_VERSION = 1
-"""Counts up whenever the same inputs give other rows."""
+MERGE_VERSION = 2
+"""Counts up whenever the same inputs give other rows. 2: a round of a compaction leaves file groups out."""
 _NO_COMMIT = "null"
 """What Hudi 1.2.0 writes for a slice without a base file: the text, not a null."""
 

@@ -8,7 +8,7 @@ from typing import Final
 from bucketingest.hudi.plans.clustering_plan import clustered_file_groups
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import replaced_by, replacing_commit
-from bucketingest.hudi.rollback.rollback import rollbacks_of
+from bucketingest.hudi.rollback.rollback import rollbacks_of, rolled_back_since
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from bucketingest.hudi.timeline.instant import (
@@ -63,6 +63,8 @@ def _hindrances(storage: Storage, timeline: Timeline, plan: MergePlan) -> Iterat
         is_write = instant.action in WRITE_ACTIONS and instant.action not in _PLANNED
         if is_write and instant.request_time != plan.instant:
             yield f"{instant.action} {instant.request_time} is pending: it may write to any file group"
+    if lost := plan.merged_instants & rolled_back_since(storage, timeline, plan.instant):
+        yield f"another writer rolled back instant {max(lost)} after it was complete"
     for rollback in rollbacks_of(storage, timeline, plan.instant):
         yield f"another writer rolled it back: {rollback.request_time}"
     if (open_instant := undecided(storage, timeline)) is not None:

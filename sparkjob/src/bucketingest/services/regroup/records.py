@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from bucketingest.hudi.errors import InvalidTable
-from bucketingest.hudi.naming import BaseFileName, join
+from bucketingest.hudi.naming import BaseFileName, join, parse_data_file_name
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.errors import NewerFormat
@@ -87,6 +87,13 @@ class MergePlan:
     def size(self) -> int:
         """Bytes of the files that it merges."""
         return sum(files.size for each in self.new_groups for files in each.slices)
+
+    @property
+    def merged_instants(self) -> frozenset[str]:
+        """Request times of the instants whose files it merges."""
+        slices = [files for each in self.new_groups for files in each.slices]
+        names = [parse_data_file_name(name) for files in slices for name in (files.base_file, *files.log_files) if name]
+        return frozenset(name.instant for name in names if name is not None)
 
     def encode(self) -> bytes:
         """As it is stored: JSON."""

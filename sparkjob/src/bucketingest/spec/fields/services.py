@@ -87,6 +87,23 @@ class Clean(SpecModel):
         return self.retain or (DEFAULT_RETAIN if self.versions is None else None)
 
 
+class Archive(SpecModel):
+    """How many commits stay on the active timeline. Older ones go to Hudi's archived history."""
+
+    commits: Whole = Field(
+        default=20,
+        description="Number of the newest commits that stay, whatever their age. With more, starts and queries list "
+        "more files.",
+        ge=20,
+        le=100_000,
+    )
+    retain: Annotated[timedelta, DurationText("1h", "8760h")] = Field(
+        default=timedelta(hours=1),
+        description="Time for which a commit stays at least; 1h to 8760h. For readers that follow the table's commits "
+        "and do not read the archived history.",
+    )
+
+
 class MergeGroups(SpecModel):
     """When small file groups of a partition become one, in a table with table.index.type state."""
 
@@ -129,6 +146,7 @@ class Services(SpecModel):
         description="When small file groups are merged; only in a table with table.index.type state.",
     )
     clean: Clean = Field(default=Clean(), description="How long superseded files stay.")
+    archive: Archive = Field(default=Archive(), description="How many commits stay on the active timeline.")
     while_suspended: bool = Field(
         default=False,
         alias="whileSuspended",
