@@ -14,17 +14,19 @@ from bucketingest.hudi.naming import HEARTBEAT_DIRECTORY, TEMP_DIRECTORY, TIMELI
 from bucketingest.hudi.rollback.markers import create_marker
 from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.instant import COMMIT
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION
 from bucketingest.hudi.timeline.instant_time import format_time
-from bucketingest.hudi.timeline.timeline import Timeline, completed_files, path_of
+from bucketingest.hudi.timeline.timeline import Timeline, completed_files, create_inflight, create_requested, path_of
 from bucketingest.services.clean_and_archive import Guarded, clean_options
 from bucketingest.services.compaction.holder import KEPT, KEPT_FOR
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import End
-from bucketingest.storage import Level, Storage
+from bucketingest.services.compaction.propose import propose
+from bucketingest.services.compaction.records import End, PlanRecord
+from bucketingest.storage import Level, ObjectInfo, Storage
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.passing_storage import PassingStorage
-from support.tables.services.compactions import Written, compact, holder, written
+from support.tables.services.compactions import ALL, Written, compact, finish, holder, written
+from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import offsets
 from support.tables.write_plans import row
 
@@ -123,3 +125,61 @@ def test_a_crash_meanwhile_keeps_no_clean_from_its_work(old: Written, dies_at: i
     sweep(storage)
     assert numbers(storage) == [2, 3, 4]
     clean_options(Guarded(storage, nullcontext, lambda: None, utc_now))
+
+
+@pytest.fixture
+def begun_by_another(old: Written) -> tuple[Storage, str]:
+    """A void compaction whose request comes late, and that another writer starts: a file group is in two pending ones
+    as soon as the next is requested. The oldest of those that are kept.
+    """
+    old.table.attempt().run(offsets(10 + KEPT, 11 + KEPT), [row("k0", at=90)])
+    proposal = propose(old.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+    journal, number = CompactionJournal(old.storage), KEPT + 2
+    journal.put_plan(number, proposal.record)
+    journal.put_go(number, start=False)
+    assert finish(old.storage) == [End.VOID]
+    for more in range(KEPT):
+        old.table.attempt().run(offsets(11 + KEPT + more, 12 + KEPT + more), [row("k0", at=100 + more)])
+        assert compact(old.storage) == [End.COMPLETED]
+    compaction = proposal.record.compaction
+    create_requested(old.storage, compaction, COMPACTION, proposal.record.content)
+    create_inflight(old.storage, compaction, COMPACTION)
+    return old.storage, compaction
+
+
+def test_a_void_compaction_that_another_writer_began_and_gave_up_is_taken_off(
+    begun_by_another: tuple[Storage, str],
+) -> None:
+    storage, compaction = begun_by_another
+    rows = snapshot(storage)
+    sweep(storage)
+    assert Timeline.load(storage).pending == ()
+    assert snapshot(storage) == rows
+    assert compaction not in {record.compaction for record in plans(storage)}
+
+
+@pytest.mark.parametrize("alive", ["its heartbeat is new", "it began lately"])
+def test_a_void_compaction_that_another_writer_may_be_at_stays_and_so_do_its_objects(
+    begun_by_another: tuple[Storage, str], alive: str
+) -> None:
+    storage, compaction = begun_by_another
+
+    class Alive(PassingStorage):
+        """Shows a file of another writer as new."""
+
+        def head(self, path: str) -> ObjectInfo:
+            info = super().head(path)
+            new = heartbeat.heartbeat_path(compaction) if "heartbeat" in alive else ".compaction.inflight"
+            return replace(info, modified=info.modified + LATER) if path.endswith(new) else info
+
+    heartbeat.beat(storage, compaction)
+    sweep(Alive(storage))
+    (pending,) = Timeline.load(storage).pending
+    assert pending.request_time == compaction
+    assert compaction in {record.compaction for record in plans(storage)}
+
+
+def plans(storage: Storage) -> list[PlanRecord]:
+    journal = CompactionJournal(storage)
+    return [record for number in journal.numbers() if (record := journal.plan(number)) is not None]

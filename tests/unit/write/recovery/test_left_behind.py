@@ -16,11 +16,13 @@ from bucketingest.hudi.timeline.timeline import create_inflight, create_requeste
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut, InstantAborted
 from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.kept_position import keep_position
 from bucketingest.write.instants.records import AbortDecision, CommitDecision
 from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.execute import InstantExecutor
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
+from support.storage.passing_storage import PassingStorage
 from support.tables.other_writers import archive, commit, later, schedule_compaction
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
@@ -171,6 +173,29 @@ def test_a_completed_file_that_a_process_puts_back_is_taken_off_again(table: Tes
     table.attempt()
     assert not table.storage.exists(path)
     assert len(table.visible_keys()) == 3
+
+
+def test_a_completed_file_that_comes_again_after_it_was_taken_off_is_not_the_position(table: TestTable) -> None:
+    attempt = table.attempt()
+    attempt.run(offsets(0, 2), ROWS)
+    attempt.run(offsets(2, 3), [row("k2")])
+    path = min(table.completed())
+    content, newest_time = table.storage.get(path), table.timeline().completed_commits[-1].request_time
+    keep_position(table.storage, PIPELINE, newest_time, offsets(2, 3))
+    archive(table)
+    commit(table, CommitMetadata())
+    table.storage.create(path, content)
+
+    class Returning(PassingStorage):
+        """A request that was on its way puts the file back as soon as it was deleted."""
+
+        def delete(self, deleted: str) -> None:
+            super().delete(deleted)
+            if deleted == path:
+                super().create(path, content)
+
+    assert table.attempt(Returning(table.storage)).coordinator.position == offsets(2, 3)
+    assert table.storage.exists(path)
 
 
 def test_a_compaction_that_is_older_than_archived_instants_does_not_stop_the_start(table: TestTable) -> None:

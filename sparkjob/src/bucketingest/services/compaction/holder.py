@@ -158,7 +158,7 @@ class CompactionHolder:
                 ready = ready_commit(self._storage, self._journal, number, facts.round_number)
                 continue
             if choice.step is Step.END:
-                take_off_late(self._storage, record, choice.end or End.VOID, self._lock)
+                take_off_late(self._storage, record, choice.end or End.VOID, self._lock, self._clock())
                 swept = found if isinstance(found, Swept) and found.number == number else None
                 if swept is None and not lists:
                     return Work(record.compaction, number, facts.round_number, Task.SWEEP)
@@ -281,10 +281,14 @@ class CompactionHolder:
         for number in sorted(late | old):
             self._check_lease()
             if (record := self._journal.plan(number)) is not None:
-                take_off_late(self._storage, record, ended[number].end, self._lock)
+                take_off_late(self._storage, record, ended[number].end, self._lock, now)
             sweep(self._storage, self._journal, number)
-            if number in old:
+            if number in old and not self._is_pending(ended[number].compaction):
                 self._journal.forget(number)
+
+    def _is_pending(self, compaction: str) -> bool:
+        found = Timeline.load(self._storage).find(compaction, COMPACTION)
+        return found is not None and not found.is_completed
 
     def _done_for(self, number: int, now: datetime) -> timedelta:
         return now - self._storage.head(self._journal.path(number, "done")).modified

@@ -12,7 +12,9 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import chain
+from typing import Final
 
 from bucketingest.hudi.history.archived import archived_contents
 from bucketingest.hudi.naming import (
@@ -38,6 +40,9 @@ from bucketingest.services.merge.adopted_base import footer_of
 from bucketingest.storage import NotFound, Storage
 
 log = logging.getLogger(__name__)
+
+_GIVEN_UP_AFTER: Final = timedelta(hours=1)
+"""Hudi's writers in single-writer mode have no heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +208,10 @@ def keep_one(storage: Storage, compaction: str, lock: Lock) -> None:
             storage.delete(path_of(instant))
 
 
-def take_off_late(storage: Storage, record: PlanRecord, end: End, lock: Lock) -> None:
-    """Of a compaction that ended: a second completed file, its request if nobody carries it out, the inflight file if
-    its plan was taken away; without a plan, that one keeps every service from its work. Another writer's request with
-    its time stays. Raises as `keep_one`.
+def take_off_late(storage: Storage, record: PlanRecord, end: End, lock: Lock, now: datetime) -> None:
+    """Of a compaction that ended: a second completed file, its request if nobody carries it out, or has stopped to for
+    an hour, the inflight file if its plan was taken away; without a plan, that one keeps every service from its work.
+    Another writer's request with its time stays. Raises as `keep_one`.
     """
     compaction = record.compaction
     keep_one(storage, compaction, lock)
@@ -216,10 +221,21 @@ def take_off_late(storage: Storage, record: PlanRecord, end: End, lock: Lock) ->
         found = Timeline.load(storage).find(compaction, COMPACTION)
         if found is None or found.is_completed:
             return
-        if found.state is State.INFLIGHT and not storage.exists(requested_path(compaction)):
+        if found.state is State.INFLIGHT:
+            if storage.exists(requested_path(compaction)) and not _is_given_up(storage, record, end, now):
+                return
             storage.delete(path_of(found))
-        elif found.state is State.REQUESTED and end is End.VOID and is_requested(storage, record):
+        if end is End.VOID and is_requested(storage, record):
             storage.delete(requested_path(compaction))
+
+
+def _is_given_up(storage: Storage, record: PlanRecord, end: End, now: datetime) -> bool:
+    """Whether another writer began our plan after it was void, and shows no life: it may fail for ever, since log files
+    of the plan are gone, and two pending operations of a file group make every reader fail.
+    """
+    began = storage.head(path_of(Instant(record.compaction, COMPACTION, State.INFLIGHT))).modified
+    shows_no_life = heartbeat.is_expired(heartbeat.last_beat(storage, record.compaction), now)
+    return end is End.VOID and is_requested(storage, record) and shows_no_life and now - began > _GIVEN_UP_AFTER
 
 
 def _stands(storage: Storage, commit: CommitMetadata) -> bool:

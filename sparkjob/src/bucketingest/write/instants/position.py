@@ -91,7 +91,9 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
         and (ledgers := journal.ledgers(time))
     )
     position = position_after(written)
-    end = position.end if position.lost else position.end or _archived_position(storage, journal, rolled_back)
+    end = position.end
+    if not position.lost and (end is None or _is_put_back(storage, journal, written[0], rolled_back)):
+        end = _archived_position(storage, journal, rolled_back)
     if not position.lost:
         return Position(end, (), (rolled_back & closed) | withdrawn)
     last_ranges = {each.request_time: each.ranges[-1] for each in written}
@@ -115,6 +117,16 @@ def _written(
         if ranges:
             seen += 1
             yield Written(instant.request_time, ranges, rolled_back=instant.request_time in rolled_back)
+
+
+def _is_put_back(storage: Storage, journal: Journal, newest: Written, rolled_back: frozenset[str]) -> bool:
+    """Whether a newer instant than the newest on the timeline was archived while the pipeline was idle: a request that
+    was on its way for long put an older one back.
+    """
+    kept = kept_position(storage, journal.pipeline)
+    if kept is None or kept[0] <= newest.request_time or kept[0] in rolled_back:
+        return False
+    return is_archived(storage, kept[0])
 
 
 def _archived_position(storage: Storage, journal: Journal, rolled_back: frozenset[str]) -> SourceRange | None:
