@@ -124,9 +124,10 @@ def check_rows(target: Target, expected: int) -> None:
 
 
 def row_count(table: Path) -> int:
-    """Rows of the newest snapshot of a Hudi table, as hudi-rs merges them."""
+    """Rows of the newest snapshot of a Hudi table, as hudi-rs merges them; it may be larger than memory."""
     snapshot = HudiTableBuilder.from_base_uri(str(table)).build()
-    return sum(batch.num_rows for batch in snapshot.read(HudiReadOptions().with_projection(["_hoodie_record_key"])))
+    keys = HudiReadOptions().with_projection(["_hoodie_record_key"])
+    return sum(batch.num_rows for batch in snapshot.read_stream(keys))
 
 
 def make_input(dataset: Dataset, folder: Path, rows: int, seed: int) -> float:

@@ -166,7 +166,9 @@ def send(folder: Path, broker: KafkaBroker, topic: str, *, first: int) -> int:
     return produce(broker.bootstrap_servers, topic, messages(parquet, ORDERS, "json"))
 
 
-def write_resource(folder: Path, bootstrap_servers: str, topic: str, index: Mapping[str, Any]) -> None:
+def write_resource(
+    folder: Path, bootstrap_servers: str, topic: str, index: Mapping[str, Any], *, services: str = "auto"
+) -> None:
     """The file that an attempt in this folder runs."""
     spec = {
         "source": {
@@ -183,6 +185,7 @@ def write_resource(folder: Path, bootstrap_servers: str, topic: str, index: Mapp
         "commit": {"mode": "checkpoint", "trigger": "0s"},
         "checkpoint": {"path": str(folder / "checkpoint")},
         "spark": {"driver": {"memory": "2Gi"}, "executor": {"memory": "2Gi"}},
+        "services": {"mode": services},
     }
     resource = {
         "apiVersion": "bucketingest.dev/v1alpha1",

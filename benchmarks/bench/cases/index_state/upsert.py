@@ -145,20 +145,23 @@ def _cases(name: str, options: Options, peers: Mapping[str, str], *, is_global: 
             shutil.copytree(made, target.table, ignore=shutil.ignore_patterns(".bucketingest"))
             writers[index] = _Writer(hudi, target, hudis=True)
         inputs = _Inputs(folder / "input", rows * _FACTOR, moves=is_global)
-        runs, loads = _in_turns(options, inputs, writers)
         ran = versions(ours.ask(op="versions"), {} if hudi is None else hudi.ask(op="versions"))
+        what = _what(rows, len(bases), sum(bases), is_global=is_global)
+        own = {} if is_global else {"buckets": "our bucket index"}
+        # Each repetition takes minutes: what is measured is saved after each, also if the next is cut off.
+        for runs, loads in _in_turns(options, inputs, writers):
+            for index, title in {**own, **peers}.items():
+                pair = Pair(runs["state"], runs[index], loads)
+                yield pair.case(f"{name}-{index}", what, rows=rows, peer=title, ran=ran)
     shutil.rmtree(folder)
-    what = _what(rows, len(bases), sum(bases), is_global=is_global)
-    own = {} if is_global else {"buckets": "our bucket index"}
-    for index, title in {**own, **peers}.items():
-        pair = Pair(runs["state"], runs[index], loads)
-        yield pair.case(f"{name}-{index}", what, rows=rows, peer=title, ran=ran)
 
 
 def _in_turns(
     options: Options, inputs: _Inputs, writers: Mapping[str, _Writer]
-) -> tuple[dict[str, list[Run]], list[float]]:
-    """Repetition 0 is the warm-up; with a record index it also builds Hudi's metadata table."""
+) -> Iterator[tuple[Mapping[str, list[Run]], list[float]]]:
+    """All runs up to each repetition. Repetition 0 is the warm-up; with a record index it also builds Hudi's metadata
+    table.
+    """
     runs: dict[str, list[Run]] = {index: [] for index in writers}
     loads: list[float] = []
     for number in range(options.repeats + 1):
@@ -175,7 +178,7 @@ def _in_turns(
         shutil.rmtree(inputs.folder)
         if number:
             loads.append(round(load, 2))
-    return runs, loads
+            yield runs, loads
 
 
 def _moved(table: pa.Table, chance: np.random.Generator) -> pa.Table:

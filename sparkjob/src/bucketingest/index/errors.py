@@ -85,6 +85,15 @@ class StateTooNew(StateError):
 class HashCollision(StateError):
     """Two different keys of a partition have the same hash, in two file groups; expected once in 10^12 tables."""
 
+    @classmethod
+    def of(cls, where: str, *keys: tuple[str, str]) -> Self:
+        """`keys`: both, each with its file group."""
+        shown = " and ".join(f"{key!r} in {group}" for key, group in keys)
+        return cls(
+            f"{where}: the keys {shown} have the same hash; delete .hoodie/.bucketingest/state, and the state is "
+            "loaded again with other hash functions"
+        )
+
 
 class PartitionsNotLoaded(BucketIndexError):
     """Rows are of partitions whose keys the state leaves out until they are needed. Nothing is written yet."""

@@ -103,7 +103,7 @@ def test_a_key_that_is_new_in_two_micro_batches_of_an_instant_has_one_file_group
 
 
 def test_also_if_another_attempt_wrote_the_first_one(table: TestTable) -> None:
-    """It knows another number of tasks and file groups by then: the recorded plan counts."""
+    """It knows other file groups by then: the recorded plan counts."""
     attempt = table.attempt(commit_interval=HOUR)
     attempt.run(offsets(0, 6), FIRST)
     with pytest.raises(Crash):

@@ -1,4 +1,6 @@
-"""New keys in log files: an attempt may end at any step, with its state or without, before a compaction or not."""
+"""New keys in log files: an attempt may end at any step, with its state or without, before a compaction or not, and the
+next one may have another number of tasks.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from bucketingest.write.errors import PositionLost
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.services.compactions import compact
 from support.tables.state.tables import BOTH, FIRST, SECOND, check, state_table
-from support.tables.table_runs import offsets
+from support.tables.table_runs import TASKS, offsets
 
 HOUR = timedelta(hours=1)
 
@@ -26,6 +28,7 @@ HOUR = timedelta(hours=1)
     forgets=st.booleans(),
     interval=st.sampled_from([None, HOUR]),
     compacts=st.booleans(),
+    tasks=st.integers(1, TASKS + 1),
 )
 def test_an_attempt_may_end_at_any_step(
     tmp_path_factory: pytest.TempPathFactory,
@@ -35,6 +38,7 @@ def test_an_attempt_may_end_at_any_step(
     forgets: bool,
     interval: timedelta | None,
     compacts: bool,
+    tasks: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patched:
@@ -47,12 +51,12 @@ def test_an_attempt_may_end_at_any_step(
         except Crash:
             if forgets:
                 forget_state(table.storage)
-        last = table.attempt(commit_interval=interval)
+        last = table.attempt(commit_interval=interval, tasks=tasks)
         try:
             last.go_on(*batches)
-        except PositionLost:  # an instant that has rows by a plan whose state was deleted: they come again
-            assert forgets
-            last = table.attempt(commit_interval=interval)
+        except PositionLost:  # an instant that has rows by a plan that cannot be repeated: they come again
+            assert forgets or tasks != TASKS
+            last = table.attempt(commit_interval=interval, tasks=tasks)
             last.go_on(*batches)
         last.coordinator.commit_open()
         if compacts:

@@ -34,7 +34,7 @@ from support.tables.state.tables import (
     insert_by_another,
     state_table,
 )
-from support.tables.table_runs import TestTable, offsets
+from support.tables.table_runs import TASKS, TestTable, offsets
 from support.tables.write_plans import WITH_DELETES, row
 
 
@@ -228,6 +228,21 @@ def test_without_its_plan_it_is_aborted_and_written_in_a_new_instant(
     table.attempt().run(offsets(0, 6), FIRST)
     assert not set(data_files(table)) & set(files)
     check(table, {f"k{number}": number for number in range(6)})
+
+
+def test_with_another_number_of_tasks_it_is_aborted_and_written_in_a_new_instant(table: TestTable) -> None:
+    """They read the source in other pieces, so other rows may win."""
+
+    def fail() -> None:
+        raise Crash
+
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(0, 6), FIRST, fail)
+    files = data_files(table)
+    table.attempt(tasks=TASKS + 1).run(offsets(0, 6), FIRST)
+    assert not set(data_files(table)) & set(files)
+    check(table, {f"k{number}": number for number in range(6)})
+    assert table.leftovers() == []
 
 
 def test_what_another_name_decided_to_commit_is_completed_before_new_keys_are_placed(table: TestTable) -> None:

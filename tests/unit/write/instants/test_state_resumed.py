@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bucketingest.hudi.table.table import InsertMode
 from bucketingest.index.state.store import STATE_DIRECTORY, forget_state
 from bucketingest.storage import Storage
 from bucketingest.storage.interface import Level, ObjectInfo
@@ -77,16 +78,21 @@ RESUMPTIONS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("inserts", ["base", "log"])
+@settings(max_examples=50, deadline=None)
 @given(dies_at=st.integers(0, 70), after_effect=st.booleans(), next_one=RESUMPTIONS)
 def test_an_attempt_may_end_at_any_step(
-    tmp_path_factory: pytest.TempPathFactory, dies_at: int, after_effect: bool, next_one: Resumption
+    tmp_path_factory: pytest.TempPathFactory,
+    inserts: InsertMode,
+    dies_at: int,
+    after_effect: bool,
+    next_one: Resumption,
 ) -> None:
     """With the state undamaged and as many tasks, every file keeps its name; with others the instant is aborted."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
-        table = state_table()
+        table = state_table(inserts=inserts)
         batches = ((offsets(0, 6), FIRST), (offsets(6, 12), SECOND))
         storage = CrashingStorage(table.storage, dies_at, after_effect=after_effect)
         try:

@@ -31,7 +31,7 @@ class AssignmentPlan:
     """Of the micro-batch within the instant."""
     mode: InsertMode
     tasks: int
-    """Write tasks: a retry uses so many, however many the job has by then."""
+    """Write tasks of the attempt that made it. One with another number makes a plan of its own."""
     seed: str
     """Of the key hashes, as hexadecimal text."""
     runs: tuple[str, ...]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from bucketingest.hudi.table.file_view import FileSlice
@@ -17,7 +16,7 @@ from bucketingest.index.errors import DuplicateKeys, HashCollision
 from bucketingest.index.state.hashing import KeyHasher, KeyHashes
 from bucketingest.index.state.key_columns import keys_of_deletes, keys_of_rows
 from bucketingest.index.state.runs.entries import Conflicts, Entries, one_for_each_key
-from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
+from bucketingest.index.state.runs.look_up import PartitionLookUp
 from bucketingest.index.state.runs.merging import NewFile, RunMerger
 from bucketingest.index.state.runs.run_file import Run, RunWriter
 from bucketingest.index.whole_table.contested import Contested, MovedAway, Resolver, newest_instant
@@ -130,7 +129,8 @@ class Loader:
                 if known is not None and suspects is not None:
                     suspects.add_known(known, hashed, file_id, work.slices)
                 elif known is not None:  # a deleted key belongs to the group that has its row
-                    hashed = hashed.take(np.flatnonzero(~_elsewhere(known, hashed, file_id, work.slices)))
+                    rows, _ = known.elsewhere(hashed, file_id, work.slices)
+                    hashed = hashed.take(np.delete(np.arange(len(hashed)), rows))
                 pending.append(Entries.of(hashed, number))
                 count += len(keys)
                 if count >= self.piece_entries:
@@ -175,11 +175,8 @@ class Loader:
             if one is None or other is None:
                 continue
             if one != other:
-                raise HashCollision(
-                    f"{self.storage.url}, partition {partition_path!r}: the keys {one!r} in {older} and {other!r} in "
-                    f"{newer} have the same hash; delete .hoodie/.bucketingest/state, and the state is loaded again "
-                    "with other hash functions"
-                )
+                where = f"{self.storage.url}, partition {partition_path!r}"
+                raise HashCollision.of(where, (one, older), (other, newer))
             sample.append((one, older, newer))
         return tuple(sample)
 
@@ -221,16 +218,8 @@ class _Suspects:
 
     def add_known(self, known: PartitionLookUp, keys: KeyHashes, file_id: str, slices: Slices) -> None:
         """Keys of `file_id` that are already known in another file group that is still there."""
-        rows = np.flatnonzero(_elsewhere(known, keys, file_id, slices))
-        found = known.find(keys.take(rows))
+        rows, found = known.elsewhere(keys, file_id, slices)
         self.count += len(rows)
         count = _SUSPECTS_MAX - len(self.sample)
         for row, group in zip(rows[:count].tolist(), found[:count].tolist(), strict=True):
             self.sample.append((int(keys.hashes[row]), int(keys.checks[row]), known.groups[group], file_id))
-
-
-def _elsewhere(known: PartitionLookUp, keys: KeyHashes, file_id: str, slices: Slices) -> npt.NDArray[np.bool_]:
-    """Whether each key is known in another file group that is still there, bool[n]."""
-    found = known.find(keys)
-    other = np.array([*(group != file_id and group in slices for group in known.groups), False], np.bool_)
-    return other[np.where(found == UNKNOWN, len(known.groups), found)]

@@ -20,7 +20,7 @@ from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.index.errors import HashCollision
 from bucketingest.index.state.hashing import Hashes, KeyHasher, KeyHashes
 from bucketingest.index.state.runs.entries import Conflicts, Entries
-from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
+from bucketingest.index.state.runs.look_up import PartitionLookUp
 from bucketingest.storage.interface import Storage
 
 MovedAway: TypeAlias = Mapping[str, Mapping[str, Hashes]]
@@ -48,13 +48,10 @@ class Contested:
 
     def add_known(self, known: PartitionLookUp, keys: KeyHashes, group: str, slices: Mapping[str, FileSlice]) -> None:
         """Keys of a group that are already known in another one that is still there."""
-        found = known.find(keys)
-        for number in np.unique(found[found != UNKNOWN]).tolist():
-            other = known.groups[number]
-            if other == group or other not in slices:
-                continue
-            rows = np.flatnonzero(found == number)
-            base = slices[group].base_file
+        elsewhere, numbers = known.elsewhere(keys, group, slices)
+        base = slices[group].base_file
+        for number in np.unique(numbers).tolist():
+            other, rows = known.groups[number], elsewhere[numbers == number]
             if base is not None and (gone := self.gone.get(other, {}).get(base.instant)) is not None:
                 rows = rows[~np.isin(keys.hashes[rows], gone)]
             if len(rows):
@@ -105,13 +102,11 @@ class Resolver:
             pairs = rows.duplicates(order)
             duplicates += len(pairs)
             for one, other in pairs[: _SAMPLE_MAX - len(sample)]:
-                texts = rows.texts[one].as_py(), rows.texts[other].as_py()
-                if texts[0] != texts[1]:
-                    raise HashCollision(
-                        f"{self.storage.url}: the keys {texts[0]!r} and {texts[1]!r} have the same hash; delete "
-                        ".hoodie/.bucketingest/state, and the state is loaded again with other hash functions"
-                    )
-                sample.append((texts[0], groups[rows.groups[one]], groups[rows.groups[other]]))
+                text, other_text = rows.texts[one].as_py(), rows.texts[other].as_py()
+                older, newer = groups[rows.groups[one]], groups[rows.groups[other]]
+                if text != other_text:
+                    raise HashCollision.of(self.storage.url, (text, older), (other_text, newer))
+                sample.append((text, older, newer))
         return Resolved(groups, Entries.joined(parts), duplicates, tuple(sample))
 
     def _read(

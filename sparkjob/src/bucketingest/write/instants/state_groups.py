@@ -11,8 +11,6 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 
-import numpy as np
-
 from bucketingest.hudi.base.base_file import empty_base_file
 from bucketingest.hudi.log.blocks import parquet_data_block
 from bucketingest.hudi.merge.merge_rules import merge_rules
@@ -241,10 +239,8 @@ class StateGroups:
         look_up = self._covered.index.look_up(path)
         if look_up is None:
             return None
-        mine = np.array([*(group == file_id for group in look_up.groups), True], np.bool_)
         for keys in chain(keys_of_rows(self._storage, files), keys_of_deletes(self._storage, files)):
-            found = look_up.find(self._covered.index.store.hasher.hash(keys))
-            elsewhere = found[~mine[found]]  # that of an unknown key is the last one
+            _, elsewhere = look_up.elsewhere(self._covered.index.store.hasher.hash(keys), file_id)
             if len(elsewhere):
                 other = look_up.groups[int(elsewhere[0])]
                 return (

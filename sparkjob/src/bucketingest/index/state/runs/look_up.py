@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,6 +49,16 @@ class PartitionLookUp:
             piece = slice(start, start + _PIECE)
             self._find(keys.hashes[piece], keys.checks[piece], found[piece])
         return found
+
+    def elsewhere(
+        self, keys: KeyHashes, group: str, there: Container[str] | None = None
+    ) -> tuple[npt.NDArray[np.int64], GroupNumbers]:
+        """Rows of those keys that another file group than this one has, and its number. `there`: only these groups."""
+        found = self.find(keys)
+        others = (each != group and (there is None or each in there) for each in self.groups)
+        other = np.array([*others, False], np.bool_)
+        rows = np.flatnonzero(other[found])  # that of an unknown key is the last one
+        return rows, found[rows]
 
     def _find(self, hashes: npt.NDArray[np.uint64], checks: npt.NDArray[np.uint32], found: GroupNumbers) -> None:
         left = sorted_order(hashes)
