@@ -12,14 +12,16 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMPACTION
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
-from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.journal import ROOT, CompactionJournal
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.records import End
-from bucketingest.storage import StorageUnavailable
+from bucketingest.services.errors import PlanOutdated
+from bucketingest.storage import Level, StorageUnavailable
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import Intent
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
+from support.storage.passing_storage import PassingStorage
 from support.tables.instants.decided_commits import is_completed_file
 from support.tables.other_writers import schedule_compaction
 from support.tables.services.compactions import (
@@ -39,6 +41,37 @@ def test_a_scheduler_that_was_faster_makes_the_plan_void(given: Written) -> None
     schedule_compaction(given.table)
     refused(given.storage, proposal, "another table service")
     assert propose(given.storage, ALL, utc_now()).proposal is None, "its file groups are taken"
+
+
+def test_of_two_plans_that_were_made_at_the_same_time_none_stays_open(given: Written) -> None:
+    """Without the table's lock a process that was paused plans beside the next holder, which dies after its request."""
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+
+    journal = CompactionJournal(given.storage)
+    theirs = max(journal.numbers(), default=0) + 1
+
+    class Between(PassingStorage):
+        """The next holder plans and requests after this one saw that nothing is open."""
+
+        looks = 0
+
+        def list_level(self, prefix: str = "") -> Level:
+            self.looks += prefix == ROOT
+            if self.looks == 2 and not given.table.timeline().pending:
+                other = propose(given.storage, ALL, utc_now() + timedelta(minutes=5)).proposal
+                assert other is not None
+                journal.put_plan(theirs, other.record)
+                create_requested(given.storage, other.record.compaction, COMPACTION, other.record.content)
+            return super().list_level(prefix)
+
+    with pytest.raises(PlanOutdated):
+        holder(Between(given.storage)).request(proposal)
+    assert journal.numbers()[-2:] == [theirs, theirs + 1]
+    assert [*finish(given.storage), *finish(given.storage)] == [End.COMPLETED, End.VOID]
+    assert given.table.timeline().pending == ()
+    given.unchanged()
+    given.goes_on()
 
 
 def test_a_scheduler_without_a_lock_that_comes_between_makes_the_plan_void(given: Written) -> None:

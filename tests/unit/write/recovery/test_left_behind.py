@@ -11,8 +11,8 @@ from bucketingest.hudi.errors import RollbackError
 from bucketingest.hudi.naming import deterministic_file_id, join
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import COMPACTION
-from bucketingest.hudi.timeline.timeline import create_inflight, create_requested, path_of
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut, InstantAborted
 from bucketingest.write.instants.journal import Journal
@@ -173,6 +173,21 @@ def test_a_completed_file_that_a_process_puts_back_is_taken_off_again(table: Tes
     table.attempt()
     assert not table.storage.exists(path)
     assert len(table.visible_keys()) == 3
+
+
+def test_log_files_of_an_instant_whose_time_a_compaction_takes_are_swept(table: TestTable) -> None:
+    """Readers know a file's instant by its time alone. A scheduler without the table's lock may choose that time."""
+    table.attempt().run(offsets(0, 2), ROWS)
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(2, 3), [row("k9")], die)
+    (mine,) = [instant.request_time for instant in table.timeline().pending]
+    schedule_compaction(table, time=mine)
+    create_inflight(table.storage, mine, COMPACTION)
+    complete(table.storage, mine, later(mine), CommitMetadata().encode(), COMMIT)
+    assert "k9" in table.visible_keys()
+    table.attempt()
+    table.attempt()
+    assert table.visible_keys() == ["k0", "k1"]
 
 
 def test_a_completed_file_that_comes_again_after_it_was_taken_off_is_not_the_position(table: TestTable) -> None:

@@ -119,24 +119,27 @@ class CompactionHolder:
 
     def open_compaction(self) -> str | None:
         """Request time of our compaction that has not ended; None if there is none. Raises NewerFormat."""
-        numbers = self._journal.numbers()
-        if not numbers or self._journal.done(numbers[-1]) is not None:
+        number = self._open_number()
+        if number is None:
             return None
-        record = self._journal.plan(numbers[-1])
+        record = self._journal.plan(number)
         return "" if record is None else record.compaction
 
+    def _open_number(self) -> int | None:
+        """The one that has not ended; the older, if two processes planned at once, without the table's lock."""
+        return next((each for each in self._journal.numbers()[-KEPT:] if self._journal.done(each) is None), None)
+
     def advance(self, found: Ready | Swept | None = None, *, lists: bool = True) -> Work | Ended | None:
-        """Take every step of the newest compaction up to the next one that takes long.
+        """Take every step of the open compaction up to the next one that takes long.
 
         `found`: the result of the last work. `lists`: partitions may be listed here; else that is work as well.
         Work: it must be done first. Ended: it has just ended. None: there is none, or another writer is at it.
         Raises NewerFormat, what reading a table raises, and as the lease's check does.
         """
         ready = found if isinstance(found, Ready) else None
-        numbers = self._journal.numbers()
-        if not numbers or self._journal.done(numbers[-1]) is not None:
+        number = self._open_number()
+        if number is None:
             return None
-        number = numbers[-1]
         record = self._journal.plan(number)
         if record is None:  # a plan is the first object; without it, it was being deleted
             self._journal.mark_done(number, End.VOID)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bucketingest.hudi.errors import RollbackError
 from bucketingest.hudi.history.archived import archived_contents, archived_times, is_archived, is_settled
-from bucketingest.hudi.naming import join
+from bucketingest.hudi.naming import LogFileName, join, parse_data_file_name, split
 from bucketingest.hudi.rollback.late_files import delete_late_files
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import (
@@ -17,6 +17,7 @@ from bucketingest.hudi.rollback.rollback import (
     roll_back,
     rollbacks_of,
 )
+from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, PENDING_STATES, Instant
 from bucketingest.hudi.timeline.overtaking import came_too_late, overtaken_by
@@ -202,7 +203,10 @@ class InstantExecutor:
         """Delete what a cut-off task or driver wrote after its instant was aborted: archival would make it visible."""
         timeline = Timeline.load(self._storage)
         found = timeline.find(instant)
-        if not self._is_own(found) or self._is_of_compaction(timeline, instant):
+        if not self._is_own(found):
+            return
+        if self._is_of_compaction(timeline, instant):
+            self._delete_late_logs(instant)
             return
         if found is not None and found.is_completed:  # by an attempt that was paused between its checks and this file
             self._storage.delete(path_of(found))
@@ -213,6 +217,14 @@ class InstantExecutor:
         self.letters.discard(instant)
         if late:
             log.warning("swept late files", extra={"instant": instant, "files": late})
+
+    def _delete_late_logs(self, instant: str) -> None:
+        """A compaction writes no log file, and readers would show these with it."""
+        names = {info.path: parse_data_file_name(split(info.path)[1]) for info in list_data(self._storage)}
+        logs = [p for p, name in names.items() if isinstance(name, LogFileName) and name.instant == instant]
+        self._storage.delete_many(logs)
+        if logs:
+            log.warning("swept log files with the time of a compaction", extra={"instant": instant, "files": logs})
 
     def _is_of_compaction(self, timeline: Timeline, instant: str) -> bool:
         """Whether a compaction has the instant's time, too: its base files look like late ones."""
