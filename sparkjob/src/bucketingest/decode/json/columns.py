@@ -41,6 +41,8 @@ def converted(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Mask | No
         return _dates(array)
     if pa.types.is_floating(wanted):
         return array, _negative_zeros(array)
+    if pa.types.is_decimal(wanted):
+        return array, _too_large(array, wanted)
     if pa.types.is_struct(wanted):
         return _struct(array, wanted)
     if pa.types.is_list(wanted):
@@ -84,6 +86,21 @@ def _negative_zeros(array: pa.Array) -> Mask | None:
     values = pc.fill_null(array, 1.0).to_numpy(zero_copy_only=False)
     doubted = ((values == 0) & np.signbit(values)) | np.isinf(values)
     return doubted if doubted.any() else None
+
+
+def _too_large(array: pa.Array, wanted: pa.Decimal128Type) -> Mask | None:
+    """Arrow's reader counts the digits that are written, not those that the column's scale adds."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        buffers: list[Any] = array.buffers()
+        raw, start, limit = memoryview(buffers[1]), array.offset, 10**wanted.precision
+        values = [
+            int.from_bytes(raw[at * 16 : at * 16 + 16], "little", signed=True)
+            for at in range(start, start + len(array))
+        ]
+        return np.array([abs(value) >= limit for value in values]) & array.is_valid().to_numpy(zero_copy_only=False)
+    return None
 
 
 def _dates(array: pa.Array) -> tuple[pa.Array, Mask | None]:
