@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from bucketingest.decode.json.alike.reader import AlikeReader
 from bucketingest.decode.json.blocks import BlockReader
 from bucketingest.decode.json.columns import converted, either, read_type
 from bucketingest.decode.json.doubts import Block
@@ -18,7 +19,9 @@ class JsonDecoder:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._exact = ExactDecoder(schema)
-        self._blocks = BlockReader(pa.schema([field.with_type(read_type(field.type)) for field in schema]))
+        read = pa.schema([field.with_type(read_type(field.type)) for field in schema])
+        self._alike = AlikeReader(read)
+        self._blocks = BlockReader(read)
 
     def __reduce__(self) -> tuple[type[JsonDecoder], tuple[pa.Schema]]:
         return JsonDecoder, (self.schema,)
@@ -39,7 +42,7 @@ class JsonDecoder:
         doubted = block.doubted()
         trusted = np.flatnonzero(~doubted)
         lines = block.lines if len(trusted) == len(doubted) else block.lines.take(pa.array(trusted))
-        table, refused = self._blocks.read(lines)
+        table, refused = self._read(lines)
         doubted[trusted[refused]] = True
         columns, uncertain = [], None
         for field, column in zip(self.schema, table.columns, strict=True):
@@ -51,6 +54,24 @@ class JsonDecoder:
             rows = rows.filter(pa.array(~uncertain))
             doubted[np.flatnonzero(~doubted)[uncertain]] = True
         return Bulk(rows, doubted)
+
+    def _read(self, lines: pa.Array) -> tuple[pa.Table, list[int]]:
+        """The rows in order, and the numbers of the messages that are not among them."""
+        alike = self._alike.read(lines)
+        if not alike:
+            return self._blocks.read(lines)
+        left = np.delete(np.arange(len(lines)), np.concatenate([part.numbers for part in alike]))
+        tables = [pa.Table.from_batches([part.rows]) for part in alike]
+        if not left.size and len(tables) == 1:
+            return tables[0], []
+        numbers = [part.numbers for part in alike]
+        refused: list[int] = []
+        if left.size:
+            table, refused = self._blocks.read(lines.take(pa.array(left)))
+            tables.append(table)
+            numbers.append(np.delete(left, refused))
+        order = np.argsort(np.concatenate(numbers), kind="stable")
+        return pa.concat_tables(tables).take(pa.array(order)), left[refused].tolist()
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
