@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from bucketingest.decode.json.alike.reader import AlikeReader
@@ -39,11 +40,7 @@ class JsonDecoder:
 
     def _in_bulk(self, block: Block) -> Bulk:
         """Rows of the messages that can be decoded together."""
-        doubted = block.doubted()
-        trusted = np.flatnonzero(~doubted)
-        lines = block.lines if len(trusted) == len(doubted) else block.lines.take(pa.array(trusted))
-        table, refused = self._read(lines)
-        doubted[trusted[refused]] = True
+        table, numbers = self._read(block)
         columns, uncertain = [], None
         for field, column in zip(self.schema, table.columns, strict=True):
             values, doubts = converted(_joined(column), field.type)
@@ -51,27 +48,33 @@ class JsonDecoder:
             uncertain = either(uncertain, doubts)
         rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         if uncertain is not None:
-            rows = rows.filter(pa.array(~uncertain))
-            doubted[np.flatnonzero(~doubted)[uncertain]] = True
+            rows, numbers = rows.filter(pa.array(~uncertain)), numbers[~uncertain]
+        doubted = np.ones(len(block), np.bool_)
+        doubted[numbers] = False
         return Bulk(rows, doubted)
 
-    def _read(self, lines: pa.Array) -> tuple[pa.Table, list[int]]:
-        """The rows in order, and the numbers of the messages that are not among them."""
-        alike = self._alike.read(lines)
-        if not alike:
-            return self._blocks.read(lines)
-        left = np.delete(np.arange(len(lines)), np.concatenate([part.numbers for part in alike]))
+    def _read(self, block: Block) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+        """Rows in order, before their columns have the wanted types, and the numbers of their messages."""
+        alike = self._alike.read(block.lines) if block.is_utf8 else []
         tables = [pa.Table.from_batches([part.rows]) for part in alike]
-        if not left.size and len(tables) == 1:
-            return tables[0], []
         numbers = [part.numbers for part in alike]
-        refused: list[int] = []
+        left = np.delete(np.arange(len(block)), np.concatenate(numbers)) if alike else np.arange(len(block))
         if left.size:
-            table, refused = self._blocks.read(lines.take(pa.array(left)))
+            table, found = self._read_by_arrow(block.only(left) if alike else block)
             tables.append(table)
-            numbers.append(np.delete(left, refused))
-        order = np.argsort(np.concatenate(numbers), kind="stable")
-        return pa.concat_tables(tables).take(pa.array(order)), left[refused].tolist()
+            numbers.append(left[found])
+        if len(tables) == 1:
+            return tables[0], numbers[0]
+        together = np.concatenate(numbers)
+        order = np.argsort(together, kind="stable")
+        return pa.concat_tables(tables).take(pa.array(order)), together[order]
+
+    def _read_by_arrow(self, block: Block) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+        """The same with Arrow's reader, as far as it is to be trusted."""
+        trusted = np.flatnonzero(~block.doubted())
+        lines = block.lines if len(trusted) == len(block) else block.lines.take(pa.array(trusted))
+        table, refused = self._blocks.read(lines)
+        return table, np.delete(trusted, refused)
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:

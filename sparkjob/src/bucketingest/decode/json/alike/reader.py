@@ -40,14 +40,12 @@ class AlikeReader:
         """Of the block before: the next one has mostly the same."""
 
     def read(self, messages: pa.Array) -> list[Alike]:
-        """Each message is in one of the results, or is to be read otherwise. All must be valid UTF-8, and have no other
-        control characters than tabs.
-        """
+        """Each message is in one of the results, or is to be read otherwise. All must be valid UTF-8, and none null."""
         least = max(_ROWS_MIN, len(messages) // _SHARE_MIN)
         if len(messages) < least:
             return []
         text = Text(messages)
-        left, tabs = _without_escapes(text), _tabs(text)
+        left, controls = _without_escapes(text), _controls(text)
         found: list[Alike] = []
         known, used = self._shapes, []
         for at in range(_SHAPES_MAX):
@@ -57,8 +55,8 @@ class AlikeReader:
             if shape is None:
                 break
             fits, values = shape.find(text, text.starts[left], text.ends[left])
-            if tabs is not None:  # a string has none
-                fits &= tabs[left] == shape.tabs
+            if controls is not None:  # a string has none
+                fits &= controls[left] == shape.tabs
             if np.count_nonzero(fits) < least:
                 continue
             used.append(shape)
@@ -100,7 +98,7 @@ def _without_escapes(text: Text) -> Places:
     return np.flatnonzero(text.per_message(escapes) == 0)
 
 
-def _tabs(text: Text) -> Places | None:
-    """How many each message has; None: none has one."""
-    tabs = text.bytes == ord("\t")
-    return text.per_message(tabs) if tabs.any() else None
+def _controls(text: Text) -> Places | None:
+    """How many control characters each message has; None: none has one."""
+    controls = text.bytes[: text.size] < ord(" ")
+    return text.per_message(controls) if controls.any() else None

@@ -43,7 +43,7 @@ class Text:
 
     def per_message(self, found: Mask) -> Places:
         """How many of the bytes that were found each message has."""
-        places = np.flatnonzero(found[: self.size])
+        places = np.flatnonzero(found)
         return np.bincount(np.searchsorted(self.ends, places, side="right"), minlength=len(self.ends))
 
     def within(self, places: Places) -> Places:

@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 from bucketingest.decode.json.alike.shape import Kind, Values
 from bucketingest.decode.json.alike.text import Places, Text
 from bucketingest.decode.json.doubts import Mask
+from bucketingest.decode.json.scanner import NUMBER_DIGITS_MAX
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _ZERO: Final = ord("0")
+_LENGTH_SURE: Final = NUMBER_DIGITS_MAX - 100
 _DIGITS_SURE: Final = 18
 """Whole numbers of so many digits fit into 64 bits."""
 
@@ -85,13 +87,15 @@ class _Numbers:
         begins_with_zero = letters.take(first, mode="clip") == _ZERO if letters.size else odd
         self.is_minus_zero = begins_with_zero & (first > starts)
         odd |= (self.digits < 1) | (self.fraction == 0) | (begins_with_zero & (self.digits > 1))
+        odd |= ends - starts > _LENGTH_SURE
         self.odd: Mask = odd if values.is_null is None else odd & ~values.is_null
-        """Those that are no number without an exponent."""
+        """Those that are no number of a usual length without an exponent."""
 
     def not_numbers(self) -> Mask:
         bad = self.odd.copy()
         for at in np.flatnonzero(bad).tolist():
-            bad[at] = _NUMBER.fullmatch(self.texts[at].as_py()) is None
+            number = self.texts[at].as_py()
+            bad[at] = len(number) > _LENGTH_SURE or _NUMBER.fullmatch(number) is None
         return bad
 
     def without(self, bad: Mask) -> pa.StringArray:
