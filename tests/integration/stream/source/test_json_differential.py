@@ -91,13 +91,13 @@ def test_messages_of_one_producer_have_sparks_verdicts_and_values(spark: SparkSe
         blocks = [source.alike(ALIKE) for _ in range(min(PORTION, count - start) // ALIKE)]
         bad, rows = of_spark(spark, lake, list(itertools.chain(*blocks)))
         schema = pa.schema(list(rows.type))
-        alike = AlikeReader(pa.schema([field.with_type(read_type(field.type)) for field in schema]))
+        read = pa.schema([field.with_type(read_type(field.type)) for field in schema])
         for number, block in enumerate(blocks):
             part = slice(number * ALIKE, (number + 1) * ALIKE)
             messages = pa.array(block, pa.binary())
             differing += differences(JsonDecoder(schema), messages, bad[part], rows[part])
             if (lines := Block(messages)).is_utf8:
-                together += sum(len(each.numbers) for each in alike.read(lines.lines))
+                together += sum(len(each.numbers) for each in AlikeReader(read).read(lines.lines))
         taken += len(bad) - sum(bad)
     assert not differing, f"{len(differing)} of {count}:\n" + "\n".join(differing[:SHOWN])
     assert taken > count // 2

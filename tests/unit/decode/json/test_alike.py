@@ -210,6 +210,23 @@ def test_messages_without_a_shape_in_common_are_left_to_others() -> None:
     assert alike([BASE] * 10) == {}, "so few are not worth it"
 
 
+def test_an_odd_message_anywhere_does_not_hide_the_shape_of_the_others() -> None:
+    odd = b'{"tags":["a"]}'
+    for at in (0, COUNT // 2, COUNT):
+        messages = [BASE] * COUNT
+        messages.insert(at, odd)
+        assert len(alike(messages)) == COUNT
+
+
+def test_blocks_behind_one_without_a_shape_are_not_looked_at_for_a_while() -> None:
+    reader = AlikeReader(READ)
+    different = [b'{"id":"%d","f%d":1}' % (number, number) for number in range(COUNT)]
+    assert alike(different, reader) == {}
+    looked_at = [bool(alike([BASE] * COUNT, reader)) for _ in range(20)]
+    assert looked_at == [False] * looked_at.index(True) + [True] * (20 - looked_at.index(True))
+    assert 0 < looked_at.index(True) < 10
+
+
 def test_a_part_of_a_larger_array_is_read() -> None:
     messages = pa.array([b'{"id":"%d"}' % number for number in range(3 * COUNT)], pa.binary()).slice(COUNT, COUNT)
     (part,) = AlikeReader(READ).read(messages)

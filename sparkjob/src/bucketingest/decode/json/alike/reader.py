@@ -14,7 +14,11 @@ from bucketingest.decode.json.alike.values import column_of, kind_of, not_json
 from bucketingest.decode.json.doubts import Mask
 
 _SHAPES_MAX: Final = 4
-"""Shapes that are looked for in a block."""
+"""Shapes that are tried on a block."""
+_SAMPLE: Final = 256
+"""So many messages say whether a shape is worth to be tried on all."""
+_PAUSE: Final = 7
+"""So many blocks are not looked at behind one without a shape."""
 _ROWS_MIN: Final = 64
 """Fewer messages of a shape are not worth it, ..."""
 _SHARE_MIN: Final = 8
@@ -38,11 +42,15 @@ class AlikeReader:
         self._kinds = {field.name: kind_of(field.type) for field in schema}
         self._shapes: list[Shape] = []
         """Of the block before: the next one has mostly the same."""
+        self._pause = 0
 
     def read(self, messages: pa.Array) -> list[Alike]:
         """Each message is in one of the results, or is to be read otherwise. All must be valid UTF-8, and none null."""
         least = max(_ROWS_MIN, len(messages) // _SHARE_MIN)
         if len(messages) < least:
+            return []
+        if self._pause:
+            self._pause -= 1
             return []
         text = Text(messages)
         left, controls = _without_escapes(text), _controls(text)
@@ -51,9 +59,10 @@ class AlikeReader:
         for at in range(_SHAPES_MAX):
             if len(left) < least:
                 break
-            shape = known[at] if at < len(known) else self._shape(text, int(left[0]))
-            if shape is None:
-                break
+            # Any message may be the odd one, so each attempt takes another.
+            shape = known[at] if at < len(known) else self._shape(text, int(left[(len(left) - 1) * at // _SHAPES_MAX]))
+            if shape is None or not _is_worth_it(text, shape, left):
+                continue
             fits, values = shape.find(text, text.starts[left], text.ends[left])
             if controls is not None:  # a string has none
                 fits &= controls[left] == shape.tabs
@@ -65,6 +74,7 @@ class AlikeReader:
             found.append(self._rows(text, shape, left[fits], values))
             left = left[~fits]
         self._shapes = used
+        self._pause = 0 if used else _PAUSE
         return found
 
     def _shape(self, text: Text, number: int) -> Shape | None:
@@ -88,6 +98,13 @@ class AlikeReader:
         if not bad.any():
             return Alike(numbers, rows)
         return Alike(numbers[~bad], rows.filter(pa.array(~bad)))
+
+
+def _is_worth_it(text: Text, shape: Shape, numbers: Places) -> bool:
+    """Whether about an eighth of the messages has the shape."""
+    sample = numbers[:: max(1, len(numbers) // _SAMPLE)]
+    fits, _ = shape.find(text, text.starts[sample], text.ends[sample])
+    return np.count_nonzero(fits) * 2 * _SHARE_MIN >= len(sample)
 
 
 def _without_escapes(text: Text) -> Places:
