@@ -150,6 +150,18 @@ def test_a_decimal_with_more_digits_than_its_column_is_refused_among_others(numb
     assert [each.number for each in inside.decode(messages).refused] == [0]
 
 
+def test_a_decimal_that_overflows_when_it_is_shifted_is_refused_among_others() -> None:
+    decoder = JsonDecoder(pa.schema([("wide", pa.decimal128(38, 18))]))
+    good = [b'{"wide":"12345678901234567890.5"}', b'{"wide":-0.000000000000000001}', b'{"wide":null}']
+    for digits in range(21, 38):
+        number = ("1234567890" * 4)[:digits]
+        messages = [*good, b'{"wide":"%s.5"}' % number.encode(), b'{"wide":-%s}' % number.encode(), *good]
+        decoded = decoder.decode(pa.array(messages, pa.binary()))
+        assert [each.number for each in decoded.refused] == [3, 4]
+        values = [Decimal("12345678901234567890.5"), Decimal("-0.000000000000000001"), None]
+        assert decoded.rows.column("wide").to_pylist() == values * 2
+
+
 def test_what_only_jackson_reads_is_read() -> None:
     assert row(b"{'id': 'it\\'s', 'x': NaN}")["id"] == "it's"
     assert row(b'{"id": 1.50, "x": "-INF", "amount": "1,2.345"}') == {

@@ -104,7 +104,7 @@ def _is_worth_it(text: Text, shape: Shape, numbers: Places) -> bool:
     """Whether about an eighth of the messages has the shape."""
     sample = numbers[:: max(1, len(numbers) // _SAMPLE)]
     fits, _ = shape.find(text, text.starts[sample], text.ends[sample])
-    return np.count_nonzero(fits) * 2 * _SHARE_MIN >= len(sample)
+    return bool(np.count_nonzero(fits) * 2 * _SHARE_MIN >= len(sample))
 
 
 def _without_escapes(text: Text) -> Places:
