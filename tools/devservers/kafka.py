@@ -201,6 +201,7 @@ class KafkaBroker(Server):
             "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "1",
             "group.initial.rebalance.delay.ms": "0",
+            "log.cleaner.backoff.ms": "500",
         }
         if self.authority is not None:
             settings |= {f"listener.name.tls.ssl.{key}": value for key, value in self._tls(self.authority).items()}

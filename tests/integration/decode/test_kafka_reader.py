@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,22 @@ def test_transactions_are_read_as_the_isolation_level_says(
     assert values(kafka_broker, TopicRange(topic, 0, 3, 6), **COMMITTED) == []
     assert values(kafka_broker, TopicRange(topic, 0, 2, 3)) == []
     assert values(kafka_broker, TopicRange(topic, 0, 8, 10), **COMMITTED) == []
+
+
+def test_gaps_of_a_compacted_topic_are_no_loss(kafka_broker: KafkaBroker) -> None:
+    topic = "compacted"
+    often = {"min.cleanable.dirty.ratio": "0.01", "segment.ms": "100", "max.compaction.lag.ms": "100"}
+    kafka_broker.create_topic(topic, config={"cleanup.policy": "compact", **often})
+    servers = kafka_broker.bootstrap_servers
+    produce(servers, topic, [(b"%d" % (number % 7), b"%d" % number) for number in range(2000)])
+    newest = [b"%d" % number for number in range(1993, 2000)]
+    deadline = time.monotonic() + 60
+    while values(kafka_broker, TopicRange(topic, 0, 0, 2000)) != newest:
+        assert time.monotonic() < deadline, "the broker does not compact the topic"
+        produce(servers, topic, [(b"another", b"2000")])  # begins a segment: the one that is written is not compacted
+    for start, until in itertools.combinations([0, 1, 500, 1993, 1996, 2000], 2):
+        wanted = [value for value in newest if start <= int(value) < until]
+        assert values(kafka_broker, TopicRange(topic, 0, start, until)) == wanted
 
 
 @pytest.mark.parametrize("before", [1, 40])

@@ -45,6 +45,7 @@ _PIECES: Final = (
     ),
     *(b"\xef\xbb\xbf", b"\xe0\x80\xaf", b"\xf4\x90\x80\x80", b'}, "_bucketingest_row": {"id": "other"'),
 )
+_FLAT: Final = [name for name, values in GOOD.items() if not {value[0] for value in values} & {"{", "["}]
 
 
 class JsonMessages:
@@ -56,6 +57,29 @@ class JsonMessages:
     def take(self, count: int) -> list[bytes | None]:
         """The next messages; None for one without a value."""
         return [self._message() for _ in range(count)]
+
+    def alike(self, count: int) -> list[bytes | None]:
+        """Messages of one producer: the same members in the same order and with the same white space; some are odd."""
+        names = [name for name in _FLAT if self._random.random() < 0.7] or ["id"]
+        names += self._random.sample(("unknown", "ü", "ID"), self._random.randrange(3))
+        self._random.shuffle(names)
+        befores = [f'"{name}"{self._space(0.05)}:{self._space(0.05)}' for name in names]
+        befores[0] = self._random.choice(("{", "{ ", " {\t")) + befores[0]
+        befores[1:] = [self._random.choice((",", ", ")) + before for before in befores[1:]]
+        after = self._random.choice(("}", " }", "}\n"))
+        oddity = self._random.choice((0.0, 0.01, 0.1))
+        messages: list[bytes | None] = []
+        for _ in range(count):
+            values = [self._scalar(name, oddity) for name in names]
+            message = ("".join(map("".join, zip(befores, values, strict=True))) + after).encode()
+            messages.append(self._mutated(message) if self._random.random() < oddity else message)
+        return messages
+
+    def _scalar(self, name: str, oddity: float) -> str:
+        if self._random.random() < oddity:
+            return self._value(4)
+        good = GOOD.get(name, ('"text"', '""', "null"))
+        return self._random.choice(good if self._random.random() < 0.2 else good[:1])
 
     def _message(self) -> bytes | None:
         choice = self._random.random()

@@ -13,7 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from bucketingest.decode.json.alike.reader import AlikeReader
+from bucketingest.decode.json.columns import read_type
 from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.json.doubts import Block
 from bucketingest.stream.source.decoding import decode
 from bucketingest.stream.spark.session import prepared
 from support.decoding.json_messages import JsonMessages
@@ -22,6 +25,8 @@ from support.jobs.stream_runs import Lake
 
 BLOCKS = (1, 2, 3, 5, 8, 13, 40, 200, 1000)
 """Numbers of messages decoded together, in turns: large blocks of odd messages are decoded one by one."""
+ALIKE = 400
+"""Messages of one producer, decoded together; as many of them as of others."""
 GOOD_BLOCK = 25
 """Of messages that are rows, so that many of them are decoded together."""
 PORTION = 20_000
@@ -76,6 +81,27 @@ def as_texts(values: pa.Array) -> list[str]:
         return [repr(value) for value in values.to_pylist()]
     except (OverflowError, ValueError):
         return [str(values.slice(at, 1)) for at in range(len(values))]
+
+
+def test_messages_of_one_producer_have_sparks_verdicts_and_values(spark: SparkSession, lake: Lake, count: int) -> None:
+    source = JsonMessages(int(os.environ.get("FUZZED_SEED", "1")))
+    differing: list[str] = []
+    taken = together = 0
+    for start in range(0, count, PORTION):
+        blocks = [source.alike(ALIKE) for _ in range(min(PORTION, count - start) // ALIKE)]
+        bad, rows = of_spark(spark, lake, list(itertools.chain(*blocks)))
+        schema = pa.schema(list(rows.type))
+        read = pa.schema([field.with_type(read_type(field.type)) for field in schema])
+        for number, block in enumerate(blocks):
+            part = slice(number * ALIKE, (number + 1) * ALIKE)
+            messages = pa.array(block, pa.binary())
+            differing += differences(JsonDecoder(schema), messages, bad[part], rows[part])
+            if (lines := Block(messages)).is_utf8:
+                together += sum(len(each.numbers) for each in AlikeReader(read).read(lines.lines))
+        taken += len(bad) - sum(bad)
+    assert not differing, f"{len(differing)} of {count}:\n" + "\n".join(differing[:SHOWN])
+    assert taken > count // 2
+    assert together > count // 10, "they have no shape in common"
 
 
 def test_every_verdict_and_every_value_is_sparks(spark: SparkSession, lake: Lake, count: int) -> None:

@@ -140,6 +140,28 @@ def test_a_number_that_is_not_finite_is_decoded_by_itself(text: str, at: int) ->
     assert str(decoded.rows.column("x")[at].as_py()) == text.lower().replace("infinity", "inf")
 
 
+@pytest.mark.parametrize("number", [b"1234.5", b"-1000", b'"1000.0"', b"99999"])
+def test_a_decimal_with_more_digits_than_its_column_is_refused_among_others(number: bytes) -> None:
+    decoded = decode(*GOOD, b'{"amount": %s}' % number, b'{"amount": null}', b'{"amount": -999.99}')
+    assert [each.number for each in decoded.refused] == [500]
+    assert decoded.rows.column("amount").to_pylist()[500:] == [None, Decimal("-999.99")]
+    inside = JsonDecoder(pa.schema([("all", pa.list_(pa.decimal128(38, 18)))]))
+    messages = pa.array([b'{"all": [1, 123456789012345678901]}', b'{"all": [12345678901234567890, 2]}'], pa.binary())
+    assert [each.number for each in inside.decode(messages).refused] == [0]
+
+
+def test_a_decimal_that_overflows_when_it_is_shifted_is_refused_among_others() -> None:
+    decoder = JsonDecoder(pa.schema([("wide", pa.decimal128(38, 18))]))
+    good = [b'{"wide":"12345678901234567890.5"}', b'{"wide":-0.000000000000000001}', b'{"wide":null}']
+    for digits in range(21, 38):
+        number = ("1234567890" * 4)[:digits]
+        messages = [*good, b'{"wide":"%s.5"}' % number.encode(), b'{"wide":-%s}' % number.encode(), *good]
+        decoded = decoder.decode(pa.array(messages, pa.binary()))
+        assert [each.number for each in decoded.refused] == [3, 4]
+        values = [Decimal("12345678901234567890.5"), Decimal("-0.000000000000000001"), None]
+        assert decoded.rows.column("wide").to_pylist() == values * 2
+
+
 def test_what_only_jackson_reads_is_read() -> None:
     assert row(b"{'id': 'it\\'s', 'x': NaN}")["id"] == "it's"
     assert row(b'{"id": 1.50, "x": "-INF", "amount": "1,2.345"}') == {

@@ -18,12 +18,16 @@ _STAMP: Final = "yyyy-MM-ddTHH:mm:ss"
 _FRACTION_MAX: Final = len(".123456")
 _OFFSET: Final = r"^.{19}(?:\.[0-9]{1,6})?[+-](?:0[0-9]|1[0-7]):[0-5][0-9]$"
 _PARTS_MIN: Final = 64
+_DIGITS_MAX: Final = 38
+"""Beyond so many, a number that Arrow's reader shifts to the column's scale may become another one."""
 
 
 def read_type(wanted: pa.DataType) -> pa.DataType:
     """The type that Arrow's reader is asked for."""
     if pa.types.is_temporal(wanted):
         return pa.string()
+    if pa.types.is_decimal(wanted) and wanted.precision + wanted.scale > _DIGITS_MAX:
+        return pa.decimal256(wanted.precision, wanted.scale)
     if pa.types.is_struct(wanted):
         return pa.struct(
             [wanted.field(at).with_type(read_type(wanted.field(at).type)) for at in range(wanted.num_fields)]
@@ -41,6 +45,8 @@ def converted(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Mask | No
         return _dates(array)
     if pa.types.is_floating(wanted):
         return array, _negative_zeros(array)
+    if pa.types.is_decimal(wanted):
+        return _decimals(array, wanted)
     if pa.types.is_struct(wanted):
         return _struct(array, wanted)
     if pa.types.is_list(wanted):
@@ -84,6 +90,25 @@ def _negative_zeros(array: pa.Array) -> Mask | None:
     values = pc.fill_null(array, 1.0).to_numpy(zero_copy_only=False)
     doubted = ((values == 0) & np.signbit(values)) | np.isinf(values)
     return doubted if doubted.any() else None
+
+
+def _decimals(array: pa.Array, wanted: pa.Decimal128Type) -> tuple[pa.Array, Mask | None]:
+    """Arrow's reader counts the digits that are written, not those that the column's scale adds."""
+    doubted: Mask | None = None
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        doubted = _too_large(array) & array.is_valid().to_numpy(zero_copy_only=False)
+        array = pc.if_else(pa.array(doubted), None, array)
+    return array.cast(wanted), doubted
+
+
+def _too_large(array: pa.Array) -> Mask:
+    buffers: list[Any] = array.buffers()
+    width, limit = array.type.byte_width, 10**array.type.precision
+    raw = memoryview(buffers[1])[array.offset * width :]
+    parts = (raw[at * width : (at + 1) * width] for at in range(len(array)))
+    return np.array([abs(int.from_bytes(part, "little", signed=True)) >= limit for part in parts], np.bool_)
 
 
 def _dates(array: pa.Array) -> tuple[pa.Array, Mask | None]:

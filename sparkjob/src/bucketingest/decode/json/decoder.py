@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from bucketingest.decode.json.alike.reader import AlikeReader
 from bucketingest.decode.json.blocks import BlockReader
 from bucketingest.decode.json.columns import converted, either, read_type
 from bucketingest.decode.json.doubts import Block
@@ -18,7 +20,9 @@ class JsonDecoder:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._exact = ExactDecoder(schema)
-        self._blocks = BlockReader(pa.schema([field.with_type(read_type(field.type)) for field in schema]))
+        read = pa.schema([field.with_type(read_type(field.type)) for field in schema])
+        self._alike = AlikeReader(read)
+        self._blocks = BlockReader(read)
 
     def __reduce__(self) -> tuple[type[JsonDecoder], tuple[pa.Schema]]:
         return JsonDecoder, (self.schema,)
@@ -36,11 +40,7 @@ class JsonDecoder:
 
     def _in_bulk(self, block: Block) -> Bulk:
         """Rows of the messages that can be decoded together."""
-        doubted = block.doubted()
-        trusted = np.flatnonzero(~doubted)
-        lines = block.lines if len(trusted) == len(doubted) else block.lines.take(pa.array(trusted))
-        table, refused = self._blocks.read(lines)
-        doubted[trusted[refused]] = True
+        table, numbers = self._read(block)
         columns, uncertain = [], None
         for field, column in zip(self.schema, table.columns, strict=True):
             values, doubts = converted(_joined(column), field.type)
@@ -48,9 +48,33 @@ class JsonDecoder:
             uncertain = either(uncertain, doubts)
         rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         if uncertain is not None:
-            rows = rows.filter(pa.array(~uncertain))
-            doubted[np.flatnonzero(~doubted)[uncertain]] = True
+            rows, numbers = rows.filter(pa.array(~uncertain)), numbers[~uncertain]
+        doubted = np.ones(len(block), np.bool_)
+        doubted[numbers] = False
         return Bulk(rows, doubted)
+
+    def _read(self, block: Block) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+        """Rows in order, before their columns have the wanted types, and the numbers of their messages."""
+        alike = self._alike.read(block.lines) if block.is_utf8 else []
+        tables = [pa.Table.from_batches([part.rows]) for part in alike]
+        numbers = [part.numbers for part in alike]
+        left = np.delete(np.arange(len(block)), np.concatenate(numbers)) if alike else np.arange(len(block))
+        if left.size:
+            table, found = self._read_by_arrow(block.only(left) if alike else block)
+            tables.append(table)
+            numbers.append(left[found])
+        if len(tables) == 1:
+            return tables[0], numbers[0]
+        together = np.concatenate(numbers)
+        order = np.argsort(together, kind="stable")
+        return pa.concat_tables(tables).take(pa.array(order)), together[order]
+
+    def _read_by_arrow(self, block: Block) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+        """The same with Arrow's reader, as far as it is to be trusted."""
+        trusted = np.flatnonzero(~block.doubted())
+        lines = block.lines if len(trusted) == len(block) else block.lines.take(pa.array(trusted))
+        table, refused = self._blocks.read(lines)
+        return table, np.delete(trusted, refused)
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:

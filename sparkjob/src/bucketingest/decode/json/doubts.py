@@ -7,6 +7,7 @@ messages allow, and looks at all bytes of a block at once where it can.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -41,6 +42,7 @@ class Block:
 
     def __init__(self, messages: pa.Array) -> None:
         assert not messages.null_count, "messages without a value were sorted out"
+        self._messages = messages
         offsets = np.frombuffer(messages.buffers()[1], np.int32, len(messages) + 1, messages.offset * 4)
         self.starts, self.ends = offsets[:-1], offsets[1:]
         data = messages.buffers()[2]
@@ -55,6 +57,18 @@ class Block:
                 messages.type, len(messages), [None, messages.buffers()[1], text], offset=messages.offset
             )
 
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def only(self, numbers: npt.NDArray[np.int64]) -> Block:
+        """Some of the messages."""
+        return Block(self._messages.take(pa.array(numbers)))
+
+    @cached_property
+    def is_utf8(self) -> bool:
+        """Whether all messages are."""
+        return _is_utf8(self.lines)
+
     def message(self, at: int) -> bytes:
         """The bytes of one message."""
         return self.bytes[self.starts[at] : self.ends[at]].tobytes()
@@ -66,7 +80,7 @@ class Block:
         if self._has_controls:
             used = self.bytes[self._used]
             doubted[self._rows_at(np.flatnonzero((used < _SPACE) & ~_ALLOWED_BELOW_SPACE[used]))] = True
-        if not _is_utf8(self.lines):
+        if not self.is_utf8:
             for at in np.flatnonzero(~doubted):
                 doubted[at] = not _is_utf8(self.lines.slice(at, 1))
         if self._has(b"NaN") or self._has(b"Inf"):  # many times faster than the pattern

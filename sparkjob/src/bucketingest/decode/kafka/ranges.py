@@ -4,7 +4,7 @@ compaction and transactions leave gaps, and a gap looks alike if the topic's beg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from bucketingest.decode.kafka.errors import TopicInDoubt
@@ -37,15 +37,17 @@ class Cursor:
         """Whether no more messages are of the range."""
         return self.next >= self.wanted.until
 
-    def take(self, offsets: Sequence[int]) -> int:
-        """Messages with these offsets came; so many of them are of the range. Raises TopicInDoubt."""
-        if not offsets:
+    def take(self, count: int, offset_of: Callable[[int], int]) -> int:
+        """So many messages came; so many of them are of the range. `offset_of`: of one of them, by its place; mostly
+        only the first and the last are asked for. Raises TopicInDoubt.
+        """
+        if not count:
             return 0
-        count = len(offsets)
-        if offsets[0] == self.next and offsets[-1] == self.next + count - 1 < self.wanted.until:
+        if offset_of(0) == self.next and offset_of(count - 1) == self.next + count - 1 < self.wanted.until:
             self.next += count
             return count
-        for at, offset in enumerate(offsets):
+        for at in range(count):
+            offset = offset_of(at)
             if offset < self.next:
                 raise TopicInDoubt(f"{self.wanted}: offset {offset} came when {self.next} was due")
             self._skip_to(offset)

@@ -99,7 +99,7 @@ def _batches(pieces: Iterator[list[bytes | None]], column: str) -> Iterator[pa.R
     values: list[bytes | None] = []
     size = 0
     for piece in pieces:
-        size_of_piece = sum([len(each) for each in piece if each is not None])
+        size_of_piece = sum(map(len, filter(None, piece)))
         if len(values) + len(piece) <= BATCH_ROWS and size + size_of_piece <= BATCH_BYTES:
             values += piece
             size += size_of_piece
@@ -130,15 +130,21 @@ def _values(connection: _Connection, wanted: TopicRange, silence: float) -> Iter
             why = "the brokers say nothing" if connection.said is None else _said(connection.said)
             text = f"{wanted}: no message from {cursor.next} on for {silence:g} s: {why}"
             raise TopicInDoubt(connection.client.without_secrets(text))
-        events = [each for each in found if each.error() is not None]
-        if events:
-            found = [each for each in found if each.error() is None]
-        count = cursor.take([each.offset() or 0 for each in found])
-        yield [each.value() for each in found[:count]]
-        _take_events(events, connection, partition, cursor)
+        # By identity: a KafkaError cannot be compared with None.
+        if not [error for error in map(Message.error, found) if error is not None]:
+            yield _taken(found, cursor)
+            continue
+        yield _taken([each for each in found if each.error() is None], cursor)
+        _take_events([each for each in found if each.error() is not None], connection, partition, cursor)
     connection.consumer.unassign()
     if cursor.gap is not None:
         cursor.check(connection.watermarks(partition)[0])
+
+
+def _taken(found: list[Message], cursor: Cursor) -> list[bytes | None]:
+    """The values of those of the range. Raises TopicInDoubt."""
+    count = cursor.take(len(found), lambda at: found[at].offset() or 0)
+    return list(map(Message.value, found[:count]))
 
 
 def _take_events(events: list[Message], connection: _Connection, partition: TopicPartition, cursor: Cursor) -> None:

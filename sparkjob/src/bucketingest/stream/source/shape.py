@@ -53,18 +53,24 @@ class RowShape:
     """The SQL, if it is evaluated on Arrow."""
     refused: str | None = None
     """Why it is not, if Spark's plan of it says so."""
+    columns: pa.Schema | None = None
+    """What Spark makes of the source's columns, once it was asked: that takes a plan each time."""
 
     def planned(self, rows: DataFrame) -> RowShape:
         """The same, knowing whether Spark's plan of the SQL can be evaluated on Arrow. `rows`: any of the
         source's; they are not read. Raises InvalidTransform.
         """
-        if self.resource is None or not has_sql(self.resource) or way_of(self.resource).name == "spark":
+        if self.resource is None or way_of(self.resource).name == "spark":
             return self
+        columns = self._columns(rows)
+        shape = replace(self, columns=columns)
+        if not has_sql(self.resource):
+            return shape
         shaped = self.table_rows(self.decoded(rows).all())
         try:
-            return replace(self, program=read_program(shaped, self._columns(rows)))
+            return replace(shape, program=read_program(shaped, columns))
         except NotOnArrow as error:
-            return replace(self, refused=str(error))
+            return replace(shape, refused=str(error))
 
     def decoded(self, rows: DataFrame, decoder: MessageDecoder | None = None) -> Decoded:
         """The rows, with the undecodable ones marked. `decoder`: for messages whose schemas a registry has; without it
@@ -181,6 +187,8 @@ class RowShape:
     def _columns(self, rows: DataFrame) -> pa.Schema:
         """Arrow schema of the decoded columns."""
         assert self.resource is not None, "a user's own query has no messages"
+        if self.columns is not None:
+            return self.columns
         return pa.schema(list(to_arrow_schema(decode(rows, self.resource).all().schema, timezone="UTC")))
 
     def table_rows(self, good: DataFrame) -> DataFrame:

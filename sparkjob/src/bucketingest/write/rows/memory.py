@@ -17,18 +17,23 @@ _ROWS_BYTES_MAX: Final = 1024**3
 """A flush makes one Arrow array of each column, and an array of strings holds at most 2 GiB."""
 _MALLOPT_MMAP_THRESHOLD: Final = -3
 _LARGE_BLOCK_BYTES: Final = 4 * 1024**2
+_MALLOPT_TRIM_THRESHOLD: Final = -1
+_KEPT_BYTES: Final = 8 * 1024**2
 
 
 @functools.cache
 def keep_no_large_blocks() -> None:
-    """Make this process return large blocks to the system as soon as they are freed.
+    """Make this process return large blocks to the system as soon as they are freed, and keep a few MiB of small ones.
 
     Spark's batches arrive as blocks of many MiB from malloc. After the first one is freed, glibc keeps such blocks
-    (mallopt(3), M_MMAP_THRESHOLD): 70 MiB beyond the budget were seen. Without glibc nothing happens.
+    (mallopt(3), M_MMAP_THRESHOLD): 70 MiB beyond the budget were seen. With that option it would also return more than
+    128 KiB of free memory at once, and new pages for each temporary array of a block of messages take longer than what
+    is done with it. Without glibc nothing happens.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_MALLOPT_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
+        mallopt(_MALLOPT_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 class Flushable(Protocol):
