@@ -3,6 +3,7 @@
 A third of the processor time until the first commit goes into loading and verifying Spark's classes. An archive has
 them as the JVM holds them in memory. The JVM takes it only for the class path that it was made with, in the same order,
 so the class path is written beside it: FILE.classpath. With another class path, or other jars, it starts without.
+FILE.options has the options that Spark's launcher gives each JVM: with them a driver starts one without the launcher.
 """
 
 # ruff: noqa: INP001 - a script
@@ -71,7 +72,7 @@ def main(archive: Path) -> None:
 
 
 def _java_with(class_path: str, archive: Path, folder: Path) -> None:
-    """Make Spark start a java that has this class path and no other, and writes the archive."""
+    """Make Spark start a java that has this class path and no other, and writes the archive and its own options."""
     real = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ['PATH']}")
     if real is None:
         raise SystemExit("java is missing")
@@ -82,6 +83,9 @@ def _java_with(class_path: str, archive: Path, folder: Path) -> None:
         "#!/bin/bash\n"
         f'case " $* " in *" org.apache.spark.launcher.Main "*) exec {java} "$@" ;; esac\n'
         'for ((i = 1; i <= $#; i++)); do [ "${!i}" != -cp ] || break; done\n'
+        'for option in "${@:i+2}"; do\n'
+        '  case "$option" in org.apache.spark.deploy.SparkSubmit) break ;; -Xmx*) ;; *) echo "$option" ;; esac\n'
+        f"done >{shlex.quote(f'{archive}.options')}\n"
         f"exec {java} -Xlog:cds=error,cds+dynamic=error -XX:ArchiveClassesAtExit={shlex.quote(str(archive))} "
         f'"${{@:1:i-1}}" -cp {shlex.quote(class_path)} "${{@:i+2}}"\n',
         encoding="utf-8",

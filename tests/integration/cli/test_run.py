@@ -12,7 +12,13 @@ from support.jobs.files_pipeline import FILES, ROWS, FilesPipeline
 from support.jobs.files_runs import events_of, finish_and_judge, received
 
 
-def test_ctrl_c_ends_it_after_a_whole_micro_batch_and_the_next_run_continues(pipeline: FilesPipeline) -> None:
+def test_ctrl_c_ends_it_after_a_whole_micro_batch_and_the_next_run_continues(
+    pipeline: FilesPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its JVM starts as in the image, without Spark's launcher, which alone knows these variables.
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BUCKETINGEST_CLASS_ARCHIVE", str(Path(sys.prefix) / "spark.jsa"))
     with CommandProcess("run", pipeline.file, log=pipeline.folder / "run.log") as process:
         process.wait_until(lambda: len(pipeline.timeline.completed) >= 2)
         process.signal(signal.SIGINT)

@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[BucketIngest]:
     found: list[BucketIngest] = []
-    monkeypatch.setattr("bucketingest.stream.spark.session.start_jvm_early", found.append)
+    monkeypatch.setattr("bucketingest.stream.spark.session.start_jvm_early", lambda each, _: found.append(each))
     return found
 
 

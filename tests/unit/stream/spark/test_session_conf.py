@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream.spark import session
+from bucketingest.stream.spark import conf as settings
+from bucketingest.stream.spark.session import prepared
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.spark_conf import spark_defaults
 
@@ -18,7 +19,7 @@ def test_jars_come_from_the_folder_that_the_variable_names(tmp_path: Path, monke
         (tmp_path / name).touch()
     monkeypatch.setenv("BUCKETINGEST_JARS", str(tmp_path))
 
-    assert session.connector_jars() == [str(tmp_path / "a.jar"), str(tmp_path / "b.jar")]
+    assert settings.connector_jars() == [str(tmp_path / "a.jar"), str(tmp_path / "b.jar")]
 
 
 def test_jars_come_from_the_cache_folder_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,20 +29,20 @@ def test_jars_come_from_the_cache_folder_otherwise(tmp_path: Path, monkeypatch: 
     monkeypatch.delenv("BUCKETINGEST_JARS", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
-    assert session.connector_jars() == [str(folder / "a.jar")]
+    assert settings.connector_jars() == [str(folder / "a.jar")]
 
 
 def test_a_folder_that_is_not_there_holds_no_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUCKETINGEST_JARS", str(tmp_path / "nowhere"))
 
-    assert session.connector_jars() == []
+    assert settings.connector_jars() == []
 
 
 def test_a_user_without_a_home_has_no_jars(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("BUCKETINGEST_JARS", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
 
-    assert session.connector_jars() == []
+    assert settings.connector_jars() == []
 
 
 def resource(**spark: object) -> BucketIngest:
@@ -58,7 +59,7 @@ CLUSTER = "k8s://https://kubernetes.default.svc:443"
 
 
 def test_without_a_master_all_runs_on_this_machine_with_the_larger_heap() -> None:
-    conf = session.session_conf(resource(), None, ["/jars/a.jar"])
+    conf = settings.session_conf(resource(), None, ["/jars/a.jar"])
 
     assert conf["spark.master"] == "local[*]"
     assert conf["spark.driver.host"] == conf["spark.driver.bindAddress"] == "127.0.0.1"
@@ -67,23 +68,23 @@ def test_without_a_master_all_runs_on_this_machine_with_the_larger_heap() -> Non
 
 
 def test_the_heap_of_a_driver_with_executors_is_what_its_pod_is_sized_for() -> None:
-    assert session.session_conf(resource(), CLUSTER, [])["spark.driver.memory"] == "1024m"
+    assert settings.session_conf(resource(), CLUSTER, [])["spark.driver.memory"] == "1024m"
 
 
 def test_a_local_master_of_the_environment_has_no_executors_next_to_the_driver() -> None:
-    assert session.session_conf(resource(), "local[2]", [])["spark.driver.memory"] == "4096m"
+    assert settings.session_conf(resource(), "local[2]", [])["spark.driver.memory"] == "4096m"
 
 
 def test_the_shuffle_is_compressed_where_it_crosses_a_network_or_the_user_wants_it() -> None:
     compressed = {"spark.shuffle.compress": "true"}
-    assert session.session_conf(resource(), "local[2]", [])["spark.shuffle.compress"] == "false"
-    assert session.session_conf(resource(conf=compressed), None, [])["spark.shuffle.compress"] == "true"
-    assert "spark.shuffle.compress" not in session.session_conf(resource(), CLUSTER, [])
+    assert settings.session_conf(resource(), "local[2]", [])["spark.shuffle.compress"] == "false"
+    assert settings.session_conf(resource(conf=compressed), None, [])["spark.shuffle.compress"] == "true"
+    assert "spark.shuffle.compress" not in settings.session_conf(resource(), CLUSTER, [])
 
 
 @pytest.mark.parametrize(("memory", "young"), [("512Mi", 128), ("1Gi", 256), ("2Gi", 512), ("6Gi", 512)])
 def test_the_young_generation_is_small_and_leaves_a_small_heap_to_spark(memory: str, young: int) -> None:
-    conf = session.session_conf(resource(driver={"memory": memory}, executor={"memory": memory}), CLUSTER, [])
+    conf = settings.session_conf(resource(driver={"memory": memory}, executor={"memory": memory}), CLUSTER, [])
 
     for role in ("driver", "executor"):
         assert f"-XX:MaxNewSize={young}m " in conf[f"spark.{role}.extraJavaOptions"]
@@ -93,13 +94,13 @@ def test_the_young_generation_is_small_and_leaves_a_small_heap_to_spark(memory: 
 
 def test_executors_log_errors_only_for_kafkas_options_are_in_the_rest_unless_the_user_says_otherwise() -> None:
     options = "spark.executor.extraJavaOptions"
-    assert "-Dlog4j2.configurationFile=file:" in session.session_conf(resource(), CLUSTER, [])[options]
+    assert "-Dlog4j2.configurationFile=file:" in settings.session_conf(resource(), CLUSTER, [])[options]
     own = resource(conf={options: "-Dlog4j2.configurationFile=/own"})
-    assert session.session_conf(own, CLUSTER, [])[options] == "-Dlog4j2.configurationFile=/own"
+    assert settings.session_conf(own, CLUSTER, [])[options] == "-Dlog4j2.configurationFile=/own"
 
 
 def test_on_a_cluster_nothing_of_the_operators_defaults_is_set_again() -> None:
-    conf = session.session_conf(resource(), CLUSTER, [])
+    conf = settings.session_conf(resource(), CLUSTER, [])
 
     assert conf["spark.master"] == CLUSTER
     defaults = spark_defaults(
@@ -116,18 +117,18 @@ def test_on_a_cluster_nothing_of_the_operators_defaults_is_set_again() -> None:
 
 def test_on_a_cluster_the_number_of_write_tasks_is_the_specs_however_many_executors_are_there_yet() -> None:
     wanted = {"executor": {"instances": 3, "cores": "2500m", "memory": "1Gi"}}
-    conf = session.session_conf(resource(**wanted), CLUSTER, [])
+    conf = settings.session_conf(resource(**wanted), CLUSTER, [])
 
     assert conf["spark.default.parallelism"] == "6"
     assert conf["spark.scheduler.minRegisteredResourcesRatio"] == "0"
     chosen = {**wanted, "conf": {"spark.default.parallelism": "9"}}
-    assert session.session_conf(resource(**chosen), CLUSTER, [])["spark.default.parallelism"] == "9"
-    assert "spark.default.parallelism" not in session.session_conf(resource(**wanted), None, [])
+    assert settings.session_conf(resource(**chosen), CLUSTER, [])["spark.default.parallelism"] == "9"
+    assert "spark.default.parallelism" not in settings.session_conf(resource(**wanted), None, [])
 
 
 def test_executors_take_connectors_from_their_own_image() -> None:
     wanted = resource(conf={"spark.jars": "https://jars.example/mine.jar"})
-    conf = session.session_conf(wanted, CLUSTER, ["/opt/jars/a.jar", "/opt/jars/b.jar"])
+    conf = settings.session_conf(wanted, CLUSTER, ["/opt/jars/a.jar", "/opt/jars/b.jar"])
 
     assert conf["spark.jars"] == "https://jars.example/mine.jar,local:///opt/jars/a.jar,local:///opt/jars/b.jar"
 
@@ -157,13 +158,13 @@ def test_a_users_session_has_what_the_write_path_relies_on_and_its_own_settings_
     conf = Conf(spark__sql__session__timeZone="Europe/Berlin", spark__sql__adaptive__enabled="true")
     before = dict(conf.values)
 
-    with contextlib.suppress(KeyError), session.prepared(Session(conf)):  # type: ignore[arg-type]
-        assert conf.values == session.REQUIRED_CONF
+    with contextlib.suppress(KeyError), prepared(Session(conf)):  # type: ignore[arg-type]
+        assert conf.values == settings.REQUIRED_CONF
         raise KeyError  # as when a query cannot be started
 
     assert conf.values == before
 
 
 def test_nothing_may_change_the_number_of_write_tasks_or_the_rows_of_equal_input() -> None:
-    assert session.REQUIRED_CONF["spark.sql.adaptive.enabled"] == "false"
-    assert session.REQUIRED_CONF["spark.sql.session.timeZone"] == "UTC"
+    assert settings.REQUIRED_CONF["spark.sql.adaptive.enabled"] == "false"
+    assert settings.REQUIRED_CONF["spark.sql.session.timeZone"] == "UTC"

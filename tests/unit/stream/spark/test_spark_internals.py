@@ -20,7 +20,7 @@ from pyspark.sql.classic.column import Column
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from bucketingest.stream.spark import session
+from bucketingest.stream.spark import conf
 
 JARS = Path(pyspark.__file__).parent / "jars"
 
@@ -148,7 +148,7 @@ def test_the_jvm_has_the_method(module: str, jar: str, class_name: str, method: 
         assert constant(name) in content, depends(module)
 
 
-@pytest.mark.parametrize("name", sorted(session.REQUIRED_CONF | session._DEFAULT_CONF))
+@pytest.mark.parametrize("name", sorted(conf.REQUIRED_CONF | conf._DEFAULT_CONF))
 def test_spark_knows_each_setting(name: str) -> None:
     """It ignores those that it does not know."""
     places = [

@@ -1,4 +1,5 @@
-"""Entry point of the `bucketingest` script. On a cluster a driver's JVM starts before the command is imported.
+"""Entry point of the `bucketingest` script. On a cluster a driver's JVM starts before the command and PySpark are
+imported.
 
 The JVM needs longer than everything else of a start, and two of three seconds of this process's imports need no JVM.
 """
@@ -25,8 +26,13 @@ def start_jvm(arguments: list[str]) -> None:
         return
     with suppress(Exception):
         from bucketingest.spec.reading.load import load_file
-        from bucketingest.stream.spark.session import start_jvm_early
+        from bucketingest.stream.spark.conf import conf_of_run
+        from bucketingest.stream.spark.launch import launch
 
         resource = load_file(Path(arguments[1]), lambda _: None)
-        if not resource.spec.suspend:
-            start_jvm_early(resource)
+        if resource.spec.suspend:
+            return
+        launched = launch(conf_of_run(resource))
+        from bucketingest.stream.spark.session import start_jvm_early
+
+        start_jvm_early(resource, launched)

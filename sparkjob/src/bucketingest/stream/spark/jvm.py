@@ -16,8 +16,6 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.resources import files
-from pathlib import Path
 from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
@@ -26,14 +24,10 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
 from bucketingest.stream.errors import JvmFailed
+from bucketingest.stream.spark.launch import ARCHIVE_VARIABLE, Launched, jvm_settings, launch
 
 log = logging.getLogger("bucketingest.spark")
 
-ARCHIVE_VARIABLE: Final = "BUCKETINGEST_CLASS_ARCHIVE"
-"""Environment variable: a class archive, which the image has. Its class path is in a file beside it, FILE.classpath."""
-_OPTIONS: Final = "spark.driver.extraJavaOptions"
-_CLASS_PATH: Final = "spark.driver.extraClassPath"
-_LOG_CONFIGURATION: Final = "log4j2.configurationFile"
 _EXIT_SECONDS: Final = 10.0
 _END_SECONDS: Final = 2.0
 _KEPT_LINES: Final = 5
@@ -44,34 +38,68 @@ _ALSO_RAISED: Final = ("MicroBatchExecution", "TaskSetManager", "Executor", "Pyt
 _NOISE: Final = ("WARNING: Using incubator modules",)
 
 
-def start_jvm(conf: Mapping[str, str]) -> None:
+def start_jvm(conf: Mapping[str, str], launched: Launched | None = None) -> None:
     """Start the JVM that the next Spark session will use, unless there is one. Raises JvmFailed.
 
-    `conf`: Spark's settings; those that a JVM must have from its start (memory, jars) count here only.
+    `conf`: Spark's settings; those that a JVM must have from its start (memory, jars) count here only. `launched`: its
+    process, if it runs already.
     """
     if SparkContext._gateway is not None:
         return
-    settings = with_archive(conf, os.environ.get(ARCHIVE_VARIABLE, ""))
-    settings[_OPTIONS] = with_log_configuration(settings.get(_OPTIONS, ""))
-    spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    reading, writing = os.pipe()
-    output = _Output(reading)
-    try:
-        kwargs = {"start_new_session": True, "stdout": writing, "stderr": writing}
-        gateway = launch_gateway(spark_conf, kwargs)  # type: ignore[no-untyped-call]
-    except (PySparkRuntimeError, OSError) as error:
-        os.close(writing)
-        writing = -1
-        output.join(1.0)
-        said = " | ".join(output.last_lines) or str(error)
-        raise JvmFailed(f"Spark's JVM did not start: {said}; check spark.driver.memory and spark.conf") from error
-    finally:
-        if writing >= 0:
-            os.close(writing)
+    launched = launched or launch(conf)
+    gateway = _through_spark(conf) if launched is None else _connected(launched)
     SparkContext._ensure_initialized(gateway=gateway)
     # When the JVM is gone, PySpark's server for accumulators prints a traceback, which says nothing new.
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         server.handle_error = _quiet  # type: ignore[method-assign, assignment]
+
+
+def _through_spark(conf: Mapping[str, str]) -> Any:
+    """The gateway to a JVM that Spark's launcher started."""
+    spark_conf = SparkConf(loadDefaults=False).setAll(
+        list(jvm_settings(conf, os.environ.get(ARCHIVE_VARIABLE, "")).items())
+    )
+    reading, writing = os.pipe()
+    output = _Output(reading)
+    try:
+        kwargs = {"start_new_session": True, "stdout": writing, "stderr": writing}
+        return launch_gateway(spark_conf, kwargs)  # type: ignore[no-untyped-call]
+    except (PySparkRuntimeError, OSError) as error:
+        os.close(writing)
+        writing = -1
+        raise _failed(output, error) from error
+    finally:
+        if writing >= 0:
+            os.close(writing)
+
+
+def _connected(launched: Launched) -> Any:
+    """The gateway to a JVM that was started without Spark's launcher."""
+    output = _Output(launched.output)
+    try:
+        port, secret = launched.address()
+    except (OSError, TimeoutError) as error:
+        raise _failed(output, error) from error
+    gateway = _gateway_of(port, secret)
+    gateway.proc = launched.process
+    return gateway
+
+
+def _gateway_of(port: int, secret: str) -> Any:
+    """PySpark reads from the environment which JVM runs already. Processes that start later must not see it."""
+    found = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    os.environ.update(found)
+    try:
+        return launch_gateway()  # type: ignore[no-untyped-call]
+    finally:
+        for name in found:
+            del os.environ[name]
+
+
+def _failed(output: _Output, error: Exception) -> JvmFailed:
+    output.join(1.0)
+    said = " | ".join(output.last_lines) or str(error)
+    return JvmFailed(f"Spark's JVM did not start: {said}; check spark.driver.memory and spark.conf")
 
 
 def _quiet(server: Any, request: Any, client_address: Any) -> None:  # noqa: ARG001 - of socketserver
@@ -144,26 +172,6 @@ def _process() -> subprocess.Popen[bytes] | None:
     process = getattr(SparkContext._gateway, "proc", None)
     is_own = process is not None and os.getpgid(0) != process.pid
     return process if is_own else None
-
-
-def with_log_configuration(options: str) -> str:
-    """Options of a JVM with our configuration of its logger, unless they have one: errors only, as JSON lines. Pure."""
-    if "log4j" in options:  # the user's own
-        return options
-    location = Path(str(files("bucketingest.stream.spark") / "log4j2.properties")).as_uri()
-    return f"{options} -D{_LOG_CONFIGURATION}={location}".strip()
-
-
-def with_archive(conf: Mapping[str, str], archive: str) -> dict[str, str]:
-    """The settings of a JVM that starts with the class archive, if it is there and no other class path comes before its
-    own.
-    """
-    class_path = Path(f"{archive}.classpath")
-    if not archive or _CLASS_PATH in conf or not class_path.exists():
-        return dict(conf)
-    # With jars of another version the JVM starts without, and need not say so.
-    options = f"{conf.get(_OPTIONS, '')} -XX:SharedArchiveFile={archive} -Xlog:cds=off,cds+dynamic=off".strip()
-    return {**conf, _CLASS_PATH: class_path.read_text(encoding="utf-8"), _OPTIONS: options}
 
 
 class _Output(threading.Thread):
