@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.cluster.kube import Manifest, wait_for
+from support.cluster.kube import Manifest, condition, wait_for
 from support.operator.scene import STUCK, Scene, Start
 
 
@@ -30,6 +30,46 @@ def test_a_driver_that_a_quota_refuses_is_reported_and_starts_with_what_the_quot
     assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
     scene.apply(spark={"driver": {"cpuLimit": "1"}})
     wait_for(scene.pods, within=60, description="a driver", state=scene.state)
+
+
+def limits(scene: Scene, **limit: Manifest) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "sizes", "namespace": scene.namespace},
+        "spec": {"limits": [{"type": "Container", **limit}]},
+    }
+
+
+def test_a_limit_range_that_refuses_the_driver_is_reported_and_one_that_changes_its_pod_restarts_nothing(
+    scene: Scene, start: Start
+) -> None:
+    operator = start()
+    scene.kube.apply(limits(scene, max={"memory": "256Mi"}))
+    scene.apply()
+    found = scene.await_condition("Ready", "False", "CreationRefused")
+    assert "maximum memory usage per Container is 256Mi" in found["message"]
+    wait_for(lambda: "CreationRefused" in scene.events(), within=60, description="an event")
+    # a default that no driver can live with makes the pod invalid: other words, the same answer
+    scene.kube.apply(limits(scene, default={"cpu": "10m"}))
+    scene.apply(slo={"commitLatency": "90s"})
+    wait_for(
+        lambda: "must be less than or equal to cpu limit" in condition(scene.resource(), "Ready")["message"],
+        within=60,
+        description="the new reason",
+        state=scene.state,
+    )
+    scene.kube.apply(limits(scene, default={"cpu": "2"}, defaultRequest={"ephemeral-storage": "1Mi"}))
+    pod, job = scene.run(inflight=None)
+    with job:
+        scene.await_condition("Ready", "True")
+        (driver,) = scene.pods()
+        assert driver["spec"]["containers"][0]["resources"]["limits"]["cpu"] == "2"
+        operator.kill()  # the next one finds a pod that is not as it would make it
+        operator.start()
+        wait_for(lambda: operator.metric("bucketingest_attempt") == 1, within=60, description="it acts")
+        assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
+        assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
 
 
 def test_a_deletion_ends_although_the_rollback_job_is_refused(scene: Scene, start: Start) -> None:
