@@ -88,8 +88,10 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
 
             with job.signals.put_off():
                 jvm.result()
+                log.info("Spark's JVM runs", extra={"pipeline": resource.pipeline})
                 session = build_session(resource)
                 job.signals.install()
+            log.info("Spark has started", extra={"pipeline": resource.pipeline})
             warm_up(session)
             running = ingest_resource(
                 session,

@@ -116,6 +116,7 @@ def _warm_up(session: SparkSession) -> None:
         packed = map_in_arrow(session.range(0, slots, 1, slots), _nothing, SHUFFLE_DDL)
         shuffled = packed.repartitionById(slots, F.col("route")).sortWithinPartitions(*SHUFFLE_ORDER)
         map_in_arrow(shuffled, _nothing, STATUS_DDL).toArrow()
+        log.info("Python workers have started")
     except Exception as error:  # noqa: BLE001 - see above
         log.debug("no warm-up", extra={"reason": str(error)})
 

@@ -148,6 +148,14 @@ def test_the_jvm_has_the_method(module: str, jar: str, class_name: str, method: 
         assert constant(name) in content, depends(module)
 
 
+def test_a_jvm_can_be_started_without_pyspark_and_taken_over_by_it() -> None:
+    source = inspect.getsource(launch_gateway)
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "_PYSPARK_DRIVER_CONN_INFO_PATH"):
+        assert f'"{name}"' in source, depends("spark.jvm")
+    server = in_jar("spark-core", "org/apache/spark/api/python/PythonGatewayServer$")
+    assert constant("_PYSPARK_DRIVER_CONN_INFO_PATH") in server, depends("spark.launch")
+
+
 @pytest.mark.parametrize("name", sorted(conf.REQUIRED_CONF | conf._DEFAULT_CONF))
 def test_spark_knows_each_setting(name: str) -> None:
     """It ignores those that it does not know."""
