@@ -159,6 +159,9 @@ def _last_trouble(work: Pass, trial: Trial) -> str:
     for each in reversed(work.draft.attempts):
         if each.number >= trial.attempt and failure_of(each.outcome) is not None:
             return f"{each.outcome}: {each.message or ''}".strip()
+    executors = work.seen.executors
+    if executors.pending and not executors.running:  # a probation may be shorter than what health allows a start
+        return f"NoExecutors: Executors do not start. {executors.message}".rstrip()
     ready = work.draft.condition(READY)
     if ready is not None and ready.status != "True":
         return f"{ready.reason}: {ready.message}"

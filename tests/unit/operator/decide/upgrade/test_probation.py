@@ -18,6 +18,7 @@ from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.observation import (
     Contact,
     CreationRefusal,
+    Executors,
     Observation,
     PodReason,
     PodState,
@@ -112,6 +113,12 @@ def test_a_commit_of_a_driver_that_ended_between_two_looks_counts() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- when it gives way
+def test_executors_that_no_node_has_room_for_are_the_reason_also_in_a_short_probation() -> None:
+    waiting = Executors(pending=1, message="0/3 nodes are available: 3 Insufficient memory.")
+    plan = reconcile(on_trial(executors=waiting))
+    assert condition(plan, "Degraded").message.endswith(f"NoExecutors: Executors do not start. {waiting.message}")
+
+
 def test_without_a_commit_the_driver_is_stopped_and_the_last_spec_that_committed_runs_again() -> None:
     plan = reconcile(on_trial())
     assert DeleteDriver(2, NAMES.driver(2)) in plan.actions
