@@ -52,16 +52,16 @@ class Launched:
     output: int
     folder: Path
 
-    def address(self) -> tuple[int, str]:
+    def address(self, within: float = _START_SECONDS) -> tuple[int, str]:
         """Port and secret of its gateway, once it has one. Raises OSError if it ends before, or TimeoutError."""
-        file, deadline = self.folder / "address", time.monotonic() + _START_SECONDS
+        file, deadline = self.folder / "address", time.monotonic() + within
         try:
             while not file.exists():
                 if self.process.poll() is not None:
                     raise OSError(f"it ended with {self.process.returncode}")
                 if time.monotonic() > deadline:
                     self.process.kill()
-                    raise TimeoutError(f"it did not answer within {_START_SECONDS:g} s")
+                    raise TimeoutError(f"it did not answer within {within:g} s")
                 time.sleep(_POLL_SECONDS)
             content = file.read_bytes()
         finally:
