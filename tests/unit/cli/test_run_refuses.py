@@ -184,7 +184,10 @@ def test_why_spark_does_not_start_is_told_although_its_jvm_has_ended_by_then(
     monkeypatch.setattr("bucketingest.stream.spark.jvm.stop_jvm", lambda: setattr(SaidByTheJvm, "gone", True))
     ended = command("run", resource_file)
     assert SaidByTheJvm.gone
-    assert ended.err == "error: Spark did not start: org.apache.spark.SparkException: 450 MiB at least\n"
+    assert ended.err.splitlines()[1:] == [
+        "error: Spark did not start: org.apache.spark.SparkException: 450 MiB at least"
+    ]
+    assert "Spark's JVM runs" in ended.err, "it says how far the start came"
     assert ended.code == ExitCode.QUERY_FAILED
 
 
