@@ -152,20 +152,32 @@ def credentials(s3_server: S3Server) -> Manifest:
 @pytest.fixture(scope="session")
 def release(cluster: Cluster, kube: Kube, credentials: Manifest, values: Manifest) -> Iterator[Cluster]:
     """The installed chart, and a namespace with what its jobs need. If the cluster stays, everything is deleted."""
-    kube.apply(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        credentials,
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": CLAIM, "namespace": NAMESPACE},
-            "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
-        },
-    )
+    kube.apply(*_namespace(NAMESPACE), credentials)
     install(cluster, values)
     yield cluster
     if not isinstance(cluster, EmbeddedCluster):
         kube.kubectl("delete", "namespace", NAMESPACE)
+
+
+@pytest.fixture
+def without_keys(kube: Kube, cluster: Cluster, release: Cluster) -> Iterator[str]:
+    """A namespace whose jobs get no keys for the S3 server."""
+    assert release is cluster
+    name = "without-keys"
+    kube.apply(*_namespace(name))
+    yield name
+    kube.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def _namespace(name: str) -> tuple[Manifest, Manifest]:
+    """A namespace with the claim that all jobs mount."""
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": CLAIM, "namespace": name},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, claim
 
 
 @pytest.fixture(scope="session")
@@ -208,9 +220,9 @@ def on_s3(
     """Makes pipelines with tables in the bucket, which the S3 server keeps as a folder."""
     made: list[Pipeline] = []
 
-    def make(name: str) -> Pipeline:
+    def make(name: str, namespace: str = NAMESPACE) -> Pipeline:
         folder = s3_server.folder / "buckets" / BUCKET / name
-        pipeline = Pipeline(kube, kafka_broker, NAMESPACE, name, f"s3://{BUCKET}/{name}", folder)
+        pipeline = Pipeline(kube, kafka_broker, namespace, name, f"s3://{BUCKET}/{name}", folder)
         made.append(pipeline)
         return pipeline
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,8 @@ from devservers.certificates import Authority
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
 from support.cluster.faults import kill_first_process, stop_processes
-from support.cluster.kube import Kube, Manifest, outline
+from support.cluster.kube import Kube, Manifest, condition, outline
+from support.cluster.metadata_service import MetadataService
 from support.cluster.pipeline import UID_LABEL, Pipeline
 from support.cluster.strangers import FILE_IN_POD, secret_of, strangers
 
@@ -46,11 +48,14 @@ def test_a_pipeline_on_a_volume_is_for_itself_and_survives_what_happens_to_its_p
     assert env["BUCKETINGEST_ENDED_DRIVERS"] == lost["metadata"]["name"], "it need not wait for the lease"
     assert secret_of(orders.drivers()[-1]) != secret, "each attempt has its own"
 
-    # a user deletes the driver's pod
+    # a user deletes all that `kubectl get all` shows: pods and Services, no pipeline
     deleted = time.time()
-    orders.kube.delete_pod(orders.namespace, orders.drivers()[-1]["metadata"]["name"])
-    orders.wait("pod deleted -> attempt 3", lambda: orders.attempt() == 3)
-    orders.wait_for_commit(deleted + orders.took["pod deleted -> attempt 3"], "pod deleted")
+    said = orders.kube.kubectl("delete", "all", "--all", "--namespace", orders.namespace, "--wait=false")
+    assert "pod" in said
+    assert "service" in said
+    assert "bucketingest.bucketingest.dev" not in said
+    orders.wait("all deleted -> attempt 3", lambda: orders.attempt() == 3)
+    orders.wait_for_commit(deleted + orders.took["all deleted -> attempt 3"], "all deleted")
 
     # Spark replaces an executor: no new attempt
     killed = time.time()
@@ -138,6 +143,26 @@ def test_a_pipeline_on_s3_survives_expired_credentials_and_the_end_of_the_pods_t
     parcels.wait("last compaction in the status", lambda: "lastCompaction" in _services(parcels))
     assert parcels.attempt() == 2, "ingestion has not noticed"
     parcels.judge()
+
+
+def test_a_pipeline_waits_while_the_service_is_away_that_gives_its_machine_credentials(
+    without_keys: str, on_s3: NewPipeline, s3_server: S3Server, cluster: Cluster
+) -> None:
+    meters = on_s3("meters", without_keys)
+    meters.load(seed=9)
+    with MetadataService(cluster.host_ip, s3_server.access_key, s3_server.secret_key) as service:
+        env = [{"name": "AWS_METADATA_ENDPOINT", "value": service.endpoint}]
+        applied = time.time()
+        # One failure that counts would stall it.
+        meters.kube.apply(meters.manifest({"pod": {"env": env}, "restart": {"maxFailures": 1}}))
+        meters.wait_for_commit(applied, "apply")
+        service.is_away = True
+        meters.wait("metadata service away -> noticed", lambda: _outcome(meters) is not None)
+        assert _outcome(meters) == "StorageUnavailable", meters.state()
+        service.is_away, back = False, time.time()
+        meters.wait_for_commit(back, "metadata service back")
+        assert condition(meters.get(), "Stalled").get("status") == "False"
+        meters.judge()
 
 
 def test_a_pipeline_that_hangs_is_noticed_fenced_and_healed(on_volume: NewPipeline) -> None:
@@ -229,9 +254,10 @@ def test_what_was_committed_is_continued_by_the_resource_and_by_a_new_one(
     visits.wait_for_commit(time.time(), "attempt 2")
     assert _outcome(visits) == "DriverStopped", visits.state()
 
-    visits.change({"suspend": True})
+    visits.change({"suspend": True, "services": {"whileSuspended": True, "compaction": {"logFiles": 2}}})
     visits.wait("suspended", lambda: (visits.get() or {})["status"].get("phase") == "Suspended")
     assert not visits.executors()
+    table_services_run_while_it_is_suspended(visits)
     resumed = time.time()
     visits.change({"suspend": False})
     visits.wait_for_commit(resumed, "resumed")
@@ -241,6 +267,26 @@ def test_what_was_committed_is_continued_by_the_resource_and_by_a_new_one(
     visits.kube.apply(visits.manifest(with_certificates(visits, kafka_broker)))
     visits.wait_for_commit(again, "deleted and applied again")
     visits.judge()
+
+
+def table_services_run_while_it_is_suspended(pipeline: Pipeline) -> None:
+    """Once a day; for the operator the driver ended hours ago."""
+    before = compactions(pipeline)
+    last = len(((pipeline.get() or {})["status"])["attempts"]) - 1
+    hours_ago = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 7200))
+    ended = [{"op": "replace", "path": f"/status/attempts/{last}/endedAt", "value": hours_ago}]
+    where = ("bucketingest", pipeline.name, "--namespace", pipeline.namespace, "--subresource=status", "--type=json")
+    pipeline.kube.kubectl("patch", *where, "-p", json.dumps(ended))
+    done = "suspended -> table services done"
+    pipeline.wait(done, lambda: _services(pipeline).get("suspendedRun") in {"Done", "Failed", "Skipped"})
+    assert _services(pipeline)["suspendedRun"] == "Done", pipeline.state()
+    assert compactions(pipeline) > before
+    assert not pipeline.drivers() or all(each["status"]["phase"] == "Succeeded" for each in pipeline.drivers())
+
+
+def compactions(pipeline: Pipeline) -> int:
+    """How many are completed on the table's timeline."""
+    return len(list((pipeline.table / ".hoodie" / "timeline").glob("*.commit")))
 
 
 def test_the_second_resource_on_a_table_waits_and_names_the_first(on_volume: NewPipeline, kube: Kube) -> None:

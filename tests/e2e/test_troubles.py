@@ -58,23 +58,74 @@ def test_an_image_that_cannot_be_pulled_is_reported_and_a_right_one_starts_at_on
         clicks.kube.execute(clicks.namespace, pod["metadata"]["name"], ["python", "-c", MEMORY_EATERS])
     clicks.wait("out of memory noticed", lambda: "OutOfMemory" in outline(clicks.get()))
     clicks.wait_for_commit(taken + clicks.took["out of memory noticed"], "out of memory")
+
+    a_spec_with_a_mistake_leaves_the_driver_alone(clicks)
+    a_spec_that_never_commits_gives_way_to_the_last_that_did(clicks)
     clicks.judge()
+
+
+def a_spec_with_a_mistake_leaves_the_driver_alone(pipeline: Pipeline) -> None:
+    """A Job finds it before the driver is stopped."""
+    pipeline.wait_for_condition("Ready", "True")
+    attempt = pipeline.attempt()
+    pipeline.change({"transform": {"sql": "SELECT nothing FROM source"}, "upgrade": {"probation": "20s"}})
+    said = pipeline.wait_for_condition("Degraded", "True", "PreflightFailed")
+    assert "nothing" in said["message"]
+    assert pipeline.attempt() == attempt
+    found = time.time()
+    pipeline.wait_for_commit(found, "mistake found")
+    pipeline.change({"transform": {"sql": None}})
+    pipeline.wait_for_condition("Degraded", "False")
+    assert pipeline.attempt() == attempt
+
+
+def a_spec_that_never_commits_gives_way_to_the_last_that_did(pipeline: Pipeline) -> None:
+    """Its check passes, but no node has room for its executors."""
+    attempt = pipeline.attempt()
+    pipeline.change({"spark": {"executor": {"memory": "900Gi"}}})
+    pipeline.wait("spec changed -> its driver", lambda: pipeline.attempt() == attempt + 1)
+    said = pipeline.wait_for_condition("Degraded", "True", "SpecNotProven")
+    assert "NoExecutors" in said["message"]
+    gone_back = time.time()
+    pipeline.wait_for_commit(gone_back, "not proven")
+    assert pipeline.attempt() == attempt + 2
+    pipeline.change({"spark": {"executor": {"memory": "512Mi"}}})
+    pipeline.wait_for_condition("Degraded", "False")
+    assert pipeline.attempt() == attempt + 2, "it runs with this spec already"
 
 
 def test_a_spec_that_cannot_run_is_refused_or_stalls_with_advice(on_volume: NewPipeline) -> None:
     wrong = on_volume("wrong")
     with pytest.raises(AssertionError, match="exactly one of kafka, files, rate"):
         wrong.kube.apply(wrong.manifest({"source": {"rate": {"rowsPerSecond": 1}}}))
-    # the schema accepts it, but Spark does not
     wrong.load(seed=7)
-    wrong.kube.apply(wrong.manifest({"transform": {"sql": "SELECT nothing FROM source"}}))
-    said = wrong.wait_for_condition("Stalled", "True", "BadSpec")
-    assert "nothing" in said["message"]
-    assert wrong.attempt() == 1
+    try:
+        # the namespace has no room for its driver
+        limit_range(wrong, {"max": {"memory": "256Mi"}})
+        wrong.kube.apply(wrong.manifest({"transform": {"sql": "SELECT nothing FROM source"}}))
+        said = wrong.wait_for_condition("Ready", "False", "CreationRefused")
+        assert "maximum memory usage per Container is 256Mi" in said["message"]
+        # another rule has room, and changes its pods
+        limit_range(wrong, {"default": {"cpu": "2"}})
+        # the schema accepts the spec, but Spark does not
+        said = wrong.wait_for_condition("Stalled", "True", "BadSpec")
+        assert "nothing" in said["message"]
+        assert wrong.attempt() == 1
+        (driver,) = wrong.drivers()
+        assert driver["spec"]["containers"][0]["resources"]["limits"]["cpu"] == "2"
+    finally:
+        wrong.kube.kubectl("delete", "limitrange", "sizes", "--namespace", wrong.namespace)
     repaired = time.time()
     wrong.change({"transform": {"sql": None}})
     wrong.wait_for_commit(repaired, "spec repaired")
     wrong.judge()
+
+
+def limit_range(pipeline: Pipeline, limits: Manifest) -> None:
+    """One rule for each container of the namespace."""
+    metadata = {"name": "sizes", "namespace": pipeline.namespace}
+    spec = {"limits": [{"type": "Container", **limits}]}
+    pipeline.kube.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": spec})
 
 
 def test_nothing_is_lost_with_the_checkpoint_the_operator_or_an_upgrade(
