@@ -134,9 +134,9 @@ def _stages(pipeline: Pipeline) -> Iterator[tuple[str, float]]:
             yield stage, at
     for line in pipeline.kube.logs(pipeline.namespace, driver["metadata"]["name"], 2000).splitlines():
         said = json.loads(line) if line.startswith("{") else {}
-        stage = LOGGED.get(said.get("event", ""))
-        if stage is not None:
-            yield stage, datetime.fromisoformat(said["timestamp"]).timestamp()
+        meaning = LOGGED.get(said.get("event", ""))
+        if meaning is not None:
+            yield meaning, datetime.fromisoformat(said["timestamp"]).timestamp()
         if said.get("event") == "committed":
             return
 

@@ -6,7 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -114,7 +114,7 @@ def test_an_archive_of_an_older_release_is_used_by_sparks_launcher(image: dict[s
 
 
 @pytest.fixture
-def java(image: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def java(image: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program in the place of java."""
     program = tmp_path / "java" / "bin" / "java"
     program.parent.mkdir(parents=True)
