@@ -42,6 +42,11 @@ def later(time: str) -> str:
     return format_time(parse_time(time) + timedelta(milliseconds=1))
 
 
+def earlier(time: str) -> str:
+    """The instant time before."""
+    return format_time(parse_time(time) - timedelta(milliseconds=1))
+
+
 def next_time(table: TestTable, after: str = "") -> str:
     """A time after now, after every one on the timeline, and after `after`."""
     newest = max(table.timeline().newest_time or "", format_time(datetime.now(UTC)), after)

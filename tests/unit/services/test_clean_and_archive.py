@@ -13,7 +13,6 @@ from bucketingest.hudi.history.manifest import VERSION_PATH
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION
-from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.archive.horizon import HORIZONS
@@ -22,8 +21,10 @@ from bucketingest.services.clean_and_archive import Guarded, archive_old, archiv
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.compaction.propose import propose
+from bucketingest.services.errors import PlanOutdated
 from bucketingest.write.instants.journal import Journal
-from support.tables.other_writers import later, roll_back_completed, switch_on_metadata_table
+from support.tables.other_writers import earlier, later, roll_back_completed, switch_on_metadata_table
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
@@ -57,14 +58,16 @@ def test_a_compaction_that_comes_below_another_writers_archive_hides_nothing_for
     table.storage.delete_many([info.path for info in table.storage.list(HORIZONS)])  # as another writer's archival
     rows, history = snapshot(table.storage), archived_instants(table.storage)
     oldest = history[0].request_time
-    late = format_time(parse_time(oldest) - timedelta(milliseconds=1))
+    late = earlier(oldest)
     create_requested(table.storage, late, COMPACTION, b"")
     create_inflight(table.storage, late, COMPACTION)
     if completed:
         complete(table.storage, late, later(oldest), CommitMetadata().encode(), COMMIT)
     assert snapshot(table.storage) != rows
     Journal(table.storage, PIPELINE).mark_audited([late], ())
-    archive_old(guarded(table))
+    with pytest.raises(PlanOutdated, match="hides archived ones"):
+        propose(table.storage, ALL, utc_now())
+    clean(guarded(table), NOTHING)
     assert snapshot(table.storage) == rows
     assert len(archived_instants(table.storage)) == len(history) + completed
 

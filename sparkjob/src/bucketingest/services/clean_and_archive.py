@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Self
+from typing import Final, Self
 
 from bucketingest.hudi.history.manifest import load_manifest
 from bucketingest.hudi.history.writer import settle
@@ -39,6 +40,9 @@ log = logging.getLogger(__name__)
 
 _RUNS_MAX = 300
 """Archivals at once: each moves some instants, and holds the lock meanwhile."""
+
+
+_ONLY_WHAT_HIDES: Final = ArchiveRules(keep_min=sys.maxsize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ def clean(table: Guarded, retention: Retention) -> Cleaned:
 
 
 def remove_put_back(table: Guarded) -> None:
-    """Undo what a paused process did after its archival: first the number of an old manifest, by which all archived
+    """Undo what a paused process did after an archival: first the number of an old manifest, by which all archived
     since would be missing from the history; then what it put back onto the timeline. First of all: a compaction that is
     inflight again, without its plan, keeps everything else from its work.
     """
@@ -85,8 +89,11 @@ def remove_put_back(table: Guarded) -> None:
             table.check()
             settle(storage, table.check)
     timeline = Timeline.load(storage)
-    if horizon := max(read_horizon(storage), hidden_archived(storage, timeline)):
+    hidden = hidden_archived(storage, timeline)
+    if horizon := max(read_horizon(storage), hidden):
         put_back(storage, timeline, horizon)
+    if hidden:
+        _archive(table, _ONLY_WHAT_HIDES)
 
 
 def clean_options(table: Guarded) -> CleanOptions:
@@ -104,12 +111,15 @@ def archive_old(table: Guarded, rules: ArchiveRules | None = None) -> list[Archi
     rules = rules or ArchiveRules()
     results: list[ArchiveResult] = []
     while len(results) < _RUNS_MAX:
-        retired = _retired(table, rules)
-        held = replace(held_back(table.storage, table.clock()), retired=retired)
-        results.append(archive(table.storage, held, lock=table.lock, check=table.check, rules=rules, clock=table.clock))
+        results.append(_archive(table, rules))
         if not results[-1].instants:
             break
     return results
+
+
+def _archive(table: Guarded, rules: ArchiveRules) -> ArchiveResult:
+    held = replace(held_back(table.storage, table.clock()), retired=_retired(table, rules))
+    return archive(table.storage, held, lock=table.lock, check=table.check, rules=rules, clock=table.clock)
 
 
 def archive_plan(table: Guarded, rules: ArchiveRules | None = None) -> ArchiveChoice:

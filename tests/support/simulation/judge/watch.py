@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from bucketingest.hudi.timeline.instant import COMMIT
 from support.simulation.judge.file_content import entries_of
 from support.simulation.judge.files import DataFile, data_file
 from support.simulation.judge.instants import TIMELINE, plan_of_clean
@@ -96,6 +97,8 @@ class TableWatch:
         undone = file.instant in instants.rolled_back or file.instant in self._table.overtaken
         if completed is None or undone or file.group in instants.replaced or not instants.is_visible(file.instant):
             return
+        if not file.is_base and completed.action == COMMIT:
+            return  # of an instant that never completed: a compaction, which writes none, has taken its time
         if file.is_base and not any(file.path == each for each in _paths(completed.metadata)):
             return  # of a round that was not committed
         if file.is_base and self._has_twin(table, file, looked):

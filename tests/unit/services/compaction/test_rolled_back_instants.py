@@ -13,13 +13,13 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import BaseFileName, join
 from bucketingest.hudi.rollback.plan import RollbackMetadata, RollbackPlan, files_of_instant
 from bucketingest.hudi.table.file_view import list_data
-from bucketingest.hudi.timeline.instant import DELTA_COMMIT, PENDING_STATES, ROLLBACK, Instant
+from bucketingest.hudi.timeline.instant import COMPACTION, DELTA_COMMIT, PENDING_STATES, ROLLBACK, Instant
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.compaction.commit import ready_commit, wanted_decision
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End, round_token
 from bucketingest.services.compaction.work import Work
-from support.tables.other_writers import later, next_time
+from support.tables.other_writers import archive, earlier, later, next_time
 from support.tables.services.compactions import Written, commit_at, execute, finish, holder, roll_back, started
 from support.tables.services.snapshot import doubled_base_files, snapshot
 from support.tables.table_runs import offsets
@@ -100,6 +100,17 @@ def test_a_file_group_whose_log_file_was_rolled_back_keeps_its_slice(given: Writ
         carry_out(given, time, plan)
     given.unchanged()
     given.goes_on()
+
+
+def test_instants_that_a_late_request_hides_are_not_rolled_back(given: Written) -> None:
+    """Another writer archives them, and an older compaction appears: then they count as not complete."""
+    work = started(given.storage)
+    before = given.table.timeline()
+    archive(given.table)
+    create_requested(given.storage, earlier(before.instants[0].request_time), COMPACTION)
+    state = holder(given.storage).advance()
+    assert isinstance(state, Work)
+    assert state.round_number == work.round_number
 
 
 def test_a_base_file_that_another_writer_made_of_a_file_group_that_was_left_out_stays(given: Written) -> None:

@@ -12,6 +12,7 @@ from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.position import Position, Written, position_after
 from bucketingest.write.instants.source_range import SourceRange
+from support.tables.other_writers import archive, earlier, schedule_compaction
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 
@@ -124,3 +125,13 @@ def test_a_completed_file_that_vanished_is_noticed_while_running(table: TestTabl
     with pytest.raises(PositionLost):
         writer.run(offsets(3, 4), [row("k3")])
     assert writer.coordinator.start().position == offsets(1, 2)
+
+
+def test_archived_instants_that_a_late_request_hides_are_not_gone(table: TestTable) -> None:
+    """Readers take them for not committed until an archival takes the older compaction off."""
+    writer = table.attempt()
+    oldest = table.timeline().instants[0].request_time
+    archive(table)
+    schedule_compaction(table, time=earlier(oldest))
+    writer.run(offsets(3, 4), [row("k3")])
+    assert len(table.timeline().completed_commits) == 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from bucketingest.hudi.history.archived import is_archived
+from bucketingest.hudi.history.archived import archived_completion_times, is_archived
 from bucketingest.hudi.naming import LogFileName, parse_data_file_name
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation
 from bucketingest.hudi.rollback.rollback import rollbacks_of, rolled_back_since
@@ -85,7 +85,8 @@ def lost_groups(storage: Storage, timeline: Timeline, record: PlanRecord, opened
     late = frozenset(LogFileName.parse(name).instant for names in added.values() for name in names)
     merged = record.known | late
     completed = frozenset(instant.request_time for instant in timeline.completed_commits)
-    removed = frozenset(time for time in merged - completed if not timeline.is_archived(time))
+    removed = {time for time in merged - completed if not timeline.is_archived(time)}
+    removed -= archived_completion_times(storage, removed).keys()  # an older compaction that came late hides them
     lost = merged & (removed | rolled_back_since(storage, timeline, record.compaction))
     if not lost:
         return frozenset()

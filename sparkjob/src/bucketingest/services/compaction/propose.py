@@ -18,8 +18,10 @@ from bucketingest.hudi.table.table import HoodieTable, load_table
 from bucketingest.hudi.timeline.instant import CLEAN, CLUSTERING, COMPACTION, DELTA_COMMIT, LOG_COMPACTION, SAVEPOINT
 from bucketingest.hudi.timeline.instant_time import AHEAD_MAX, next_instant_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.archive.horizon import hidden_archived
 from bucketingest.services.compaction.choose import CompactionTriggers, Due, due_groups, plan_of
 from bucketingest.services.compaction.records import OURS, PlanRecord
+from bucketingest.services.errors import PlanOutdated
 from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
@@ -112,10 +114,16 @@ class TableNow:
     def load(cls, storage: Storage) -> Self | None:
         """Look at the whole table; None before its first commit.
 
-        Raises UnsupportedTable for a table that only Hudi can compact, and what reading a table raises.
+        Raises UnsupportedTable for a table that only Hudi can compact, PlanOutdated while committed rows are hidden,
+        and what reading a table raises.
         """
         table = load_table(storage)
         timeline = Timeline.load(storage)
+        if hidden := hidden_archived(storage, timeline):  # a base file without their rows would supersede these
+            raise PlanOutdated(
+                f"{storage.url}: an instant that came late hides archived ones up to {hidden} from readers; table "
+                "services wait for the next archival, which takes it off: `bucketingest archive`"
+            )
         schema = stored_schema(table, timeline)
         if schema is None:
             return None

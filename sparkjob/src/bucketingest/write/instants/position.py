@@ -86,7 +86,7 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
     written += (  # those archived before a compaction was found to leave them out, until their rows come again
         Written(time, tuple(entry.source_range for entry in ledgers), rolled_back=True)
         for time in sorted(overtaken - {each.request_time for each in written}, reverse=True)
-        if timeline.is_archived(time)
+        if (timeline.is_archived(time) or is_archived(storage, time))
         and newest <= journal.newest_when_overtaken(time)
         and (ledgers := journal.ledgers(time))
     )

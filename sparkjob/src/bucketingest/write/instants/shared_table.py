@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection
 
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.history.archived import archived_compactions, is_archived
+from bucketingest.hudi.history.archived import archived_compactions, archived_completion_times, is_archived
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.schema import AvroSchema
@@ -73,6 +73,7 @@ class SharedTable:
         """
         completed = frozenset(instant.request_time for instant in timeline.completed_commits)
         gone = {time for time in self._known - completed if not timeline.is_archived(time)}
+        gone -= archived_completion_times(self._storage, gone).keys()  # what hides them leaves with the next archival
         ignored = self._rollbacks | frozenset(self._own_rollbacks)
         if _times(timeline, ROLLBACK) - ignored:
             named = rollback_targets(self._storage, timeline, ignored)
