@@ -87,6 +87,10 @@ class Instants:
         found = self.completed.get(instant)
         return found is not None and not found.active and "" != self.first_active <= instant
 
+    def is_committed(self, instant: str) -> bool:
+        """Whether readers show its files, or will as soon as nothing hides it."""
+        return self.is_visible(instant) or self.is_hidden(instant)
+
     def completion_time(self, instant: str) -> str | None:
         """When a visible instant was completed; None: unknown."""
         found = self.completed.get(instant)

@@ -229,7 +229,7 @@ class TableWatch:
         instants = table.instants
         if base.instant in instants.completed:
             return  # by another writer, which may have cleaned the logs since
-        files = [file for file in table.files if file.group == base.group and instants.is_visible(file.instant)]
+        files = [file for file in table.files if file.group == base.group and instants.is_committed(file.instant)]
         older = [file for file in files if file.is_base and file.instant < base.instant]
         before = max(older, key=lambda file: file.instant, default=None)
         # A base file whose plan came later, without lock, may lack rows of logs that this compaction's plan names.
