@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from bucketingest.services.compaction.journal import ROOT
 from devcluster.cluster import Cluster
@@ -145,24 +147,30 @@ def test_a_pipeline_on_s3_survives_expired_credentials_and_the_end_of_the_pods_t
     parcels.judge()
 
 
+@pytest.fixture
+def metadata_service(s3_server: S3Server, cluster: Cluster) -> Iterator[MetadataService]:
+    with MetadataService(cluster.host_ip, s3_server.access_key, s3_server.secret_key) as service:
+        yield service
+
+
+# The service comes first: it must outlive the pipelines, whose removal rolls back what is open in the bucket.
 def test_a_pipeline_waits_while_the_service_is_away_that_gives_its_machine_credentials(
-    without_keys: str, on_s3: NewPipeline, s3_server: S3Server, cluster: Cluster
+    metadata_service: MetadataService, without_keys: str, on_s3: NewPipeline
 ) -> None:
     meters = on_s3("meters", without_keys)
     meters.load(seed=9)
-    with MetadataService(cluster.host_ip, s3_server.access_key, s3_server.secret_key) as service:
-        env = [{"name": "AWS_METADATA_ENDPOINT", "value": service.endpoint}]
-        applied = time.time()
-        # One failure that counts would stall it.
-        meters.kube.apply(meters.manifest({"pod": {"env": env}, "restart": {"maxFailures": 1}}))
-        meters.wait_for_commit(applied, "apply")
-        service.is_away = True
-        meters.wait("metadata service away -> noticed", lambda: _outcome(meters) is not None)
-        assert _outcome(meters) == "StorageUnavailable", meters.state()
-        service.is_away, back = False, time.time()
-        meters.wait_for_commit(back, "metadata service back")
-        assert condition(meters.get(), "Stalled").get("status") == "False"
-        meters.judge()
+    env = [{"name": "AWS_METADATA_ENDPOINT", "value": metadata_service.endpoint}]
+    applied = time.time()
+    # One failure that counts would stall it.
+    meters.kube.apply(meters.manifest({"pod": {"env": env}, "restart": {"maxFailures": 1}}))
+    meters.wait_for_commit(applied, "apply")
+    metadata_service.is_away = True
+    meters.wait("metadata service away -> noticed", lambda: _outcome(meters) is not None)
+    assert _outcome(meters) == "StorageUnavailable", meters.state()
+    metadata_service.is_away, back = False, time.time()
+    meters.wait_for_commit(back, "metadata service back")
+    assert condition(meters.get(), "Stalled").get("status") == "False"
+    meters.judge()
 
 
 def test_a_pipeline_that_hangs_is_noticed_fenced_and_healed(on_volume: NewPipeline) -> None:

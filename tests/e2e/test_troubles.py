@@ -66,8 +66,10 @@ def test_an_image_that_cannot_be_pulled_is_reported_and_a_right_one_starts_at_on
 
 def a_spec_with_a_mistake_leaves_the_driver_alone(pipeline: Pipeline) -> None:
     """A Job finds it before the driver is stopped."""
-    pipeline.wait_for_condition("Ready", "True")
     attempt = pipeline.attempt()
+    # Only a driver that has proven its spec is protected, and it is ready before it has committed.
+    pipeline.wait("spec proven", lambda: _proven_by(pipeline) == attempt)
+    pipeline.wait_for_condition("Ready", "True")
     pipeline.change({"transform": {"sql": "SELECT nothing FROM source"}, "upgrade": {"probation": "20s"}})
     said = pipeline.wait_for_condition("Degraded", "True", "PreflightFailed")
     assert "nothing" in said["message"]
@@ -77,6 +79,12 @@ def a_spec_with_a_mistake_leaves_the_driver_alone(pipeline: Pipeline) -> None:
     pipeline.change({"transform": {"sql": None}})
     pipeline.wait_for_condition("Degraded", "False")
     assert pipeline.attempt() == attempt
+
+
+def _proven_by(pipeline: Pipeline) -> int | None:
+    """Number of the newest attempt that the operator has seen commit."""
+    status = (pipeline.get() or {}).get("status") or {}
+    return (status.get("upgrade") or {}).get("attempt")
 
 
 def a_spec_that_never_commits_gives_way_to_the_last_that_did(pipeline: Pipeline) -> None:
