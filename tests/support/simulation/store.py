@@ -18,6 +18,7 @@ from support.simulation.judge.instants import HISTORY, TIMELINE, read_instants
 
 _COMPLETED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_\d{17}\.deltacommit")
 """Of rollbacks, two that finish the same one may both write its completed file unless they hold the table's lock."""
+_VERSION: Final = f"{HISTORY}_version_"
 _OVERTAKEN: Final = re.compile(r"\.hoodie/\.bucketingest/[^/]+/instants/(\d{17})/overtaken")
 _TAKEN_BACK: Final = re.compile(r"\.hoodie/\.bucketingest/[^/]+/instants/(\d{17})/(?:overtaken|aborted)")
 _DECISION: Final = re.compile(r"\.hoodie/\.bucketingest/.*/decision")
@@ -62,6 +63,8 @@ class Objects:
         """The greatest request time that they took off the timeline."""
         self.horizon = ""
         """The greatest request time of a commit that anybody took off the timeline, as it is in the history."""
+        self._history_version = 0
+        """The newest version that the history had: a late request may put an older one back, for a while."""
         self.put_back: set[str] = set()
         """Instants of which a request changed the timeline when newer ones had been archived, or at the end."""
         self.overtaken: set[str] = set()
@@ -132,7 +135,8 @@ class Objects:
         active = {
             path for path in self.contents if not (path.startswith(f"{TIMELINE}{instant}") and HISTORY not in path)
         }
-        without = read_instants({path: self.contents[path] for path in active})
+        version = str(self._history_version).encode()
+        without = read_instants({p: version if p == _VERSION else self.contents[p] for p in active})
         archived = self.first_active(instant) == instant and instant in without.completed
         if archived:
             self.horizon = max(self.horizon, instant)
@@ -147,6 +151,8 @@ class Objects:
         step, now = self._clock()
         if (match := _OVERTAKEN.fullmatch(path)) is not None:
             self.overtaken.add(match[1])
+        if path == _VERSION:
+            self._history_version = max(self._history_version, int(content))
         self._next_etag += 1
         self.objects[path] = StoredObject(content, now, str(self._next_etag), step)
 

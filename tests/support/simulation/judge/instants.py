@@ -18,7 +18,7 @@ TIMELINE: Final = ".hoodie/timeline/"
 HISTORY: Final = ".hoodie/timeline/history/"
 _LOG: Final = re.compile(r"_(\d{17})\.log\.")
 _NAME: Final = re.compile(r"(\d{17})(?:_(\d{17}))?\.([a-z]+)(?:\.(requested|inflight))?")
-_WRITES: Final = ("deltacommit", "commit", "compaction", "replacecommit", "inflight")
+WRITES: Final = ("deltacommit", "commit", "compaction", "replacecommit", "inflight")
 _NO_SCHEMA: Final = ("COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX")
 
 
@@ -122,7 +122,7 @@ class Instants:
 def read_instants(objects: Mapping[str, bytes]) -> Instants:
     """The instants that these objects (path -> content) stand for."""
     archived = _archived(objects)
-    writes_archived = [each for each in archived if each.action in _WRITES]
+    writes_archived = [each for each in archived if each.action in WRITES]
     pending, finished, writes = set(), set(), set()
     plans: dict[str, Mapping[str, Any]] = {}
     savepoints: dict[str, frozenset[str]] = {}
@@ -135,7 +135,7 @@ def read_instants(objects: Mapping[str, bytes]) -> Instants:
         if match is None:
             continue
         time, done, action, state = match.groups()
-        if action in _WRITES:
+        if action in WRITES:
             writes.add(time)
         if action == "rollback":
             if done:
@@ -149,7 +149,7 @@ def read_instants(objects: Mapping[str, bytes]) -> Instants:
             savepoints[path.removeprefix(TIMELINE)] = _kept(content)
         elif action == "compaction" and state == "requested":
             plans[time] = record(content)
-        elif action in _WRITES and done:
+        elif action in WRITES and done:
             writes_active.append(Instant(time, done, action, active=True, content=content))
         elif action == "deltacommit":
             pending.add(time)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from support.simulation.judge.instants import HISTORY, TIMELINE
+from support.simulation.judge.instants import HISTORY, TIMELINE, WRITES
 from support.simulation.judge.reader import Snapshot
 
 _OWN: Final = ".hoodie/.bucketingest/services/"
@@ -57,7 +57,7 @@ def _names(table: Snapshot, *, refuses_cleans: bool) -> Iterator[str]:
     if cleans and not refuses_cleans:
         yield f"cleans are still pending: {sorted(cleans)}"
     archived = {each.request_time for each in table.instants.completed.values() if not each.active}
-    again = sorted(match[1] for match in found if match[3] != "savepoint" and match[1] in archived)
+    again = sorted(match[1] for match in found if match[3] in WRITES and match[1] in archived)
     horizon = max(archived, default="")
     if again:
         yield f"archived up to {horizon}, and on the timeline again: {again}"

@@ -62,7 +62,7 @@ class TableWatch:
             if (file := data_file(path)) is not None:
                 self._report(by, self._needed(file, looked))
             elif " tidy " in by and (match := _COMPLETED.fullmatch(path)):
-                self._report(by, self._pins(match[1], looked))
+                self._report(by, self._pins(path, match[1], looked))
 
     def created(self, path: str) -> None:
         """Judge what is final: that a compaction may be carried out, and how a round ended."""
@@ -133,8 +133,8 @@ class TableWatch:
             if name.endswith(".clean.requested") and not self._table.creators.get(name, "").startswith(_OWN)
         )
 
-    def _pins(self, instant: str, looked: int) -> Iterator[str]:
-        """Why a completed instant must not leave the timeline."""
+    def _pins(self, completed: str, instant: str, looked: int) -> Iterator[str]:
+        """Why a completed instant, and its file `completed`, must not leave the timeline."""
         table = self._read()
         instants = table.instants
         active = {each.request_time: each for each in instants.completed.values() if each.active}
@@ -156,9 +156,13 @@ class TableWatch:
         if any(time[:17] <= instant and self._since(f"{TIMELINE}{time}") < looked for time in instants.savepoints):
             yield f"{instant} is archived, which is not older than a savepoint"
         if instant > self._table.archived_up_to:
-            for parts in table.groups.values():
-                for log in (log for part in parts for log in part.logs if log.instant == instant):
-                    yield f"{instant} is archived, and {log.path} is in a slice"
+            for group, parts in table.groups.items():
+                for part in parts:
+                    # A task that was cut off writes again what a clean has deleted. It is no part of what readers read.
+                    since = None if part == table.latest.get(group) else self._since(completed)
+                    for log in (each for each in part.logs if each.instant == instant):
+                        if since is None or self._since(log.path) < since:
+                            yield f"{instant} is archived, and {log.path} is in a slice"
 
     def _is_kept(self, instant: str, ranges: str) -> bool:
         """Whether the position as of this instant is stored beside the timeline."""

@@ -175,6 +175,23 @@ def test_a_completed_file_that_a_process_puts_back_is_taken_off_again(table: Tes
     assert len(table.visible_keys()) == 3
 
 
+def test_an_aborted_instant_that_requests_complete_and_begin_again_is_rolled_back(table: TestTable) -> None:
+    """Two requests that were on their way land after the instant was aborted and swept: its inflight file, and its
+    completed one.
+    """
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(0, 2), ROWS, die)
+    (mine,) = table.timeline().pending
+    content, journal = table.storage.get(path_of(mine)), Journal(table.storage, PIPELINE)
+    identity = WriterIdentity(PIPELINE, journal.claim_epoch("test"), table.dead_letters)
+    InstantExecutor(table.storage, journal, identity).abort(mine.request_time, "test")
+    create_inflight(table.storage, mine.request_time, content=content)
+    complete(table.storage, mine.request_time, later(mine.request_time), content)
+    table.attempt().run(offsets(0, 2), ROWS)
+    assert mine.request_time not in {each.request_time for each in table.timeline().writes}
+    assert table.visible_keys() == ["k0", "k1"]
+
+
 def test_log_files_of_an_instant_whose_time_a_compaction_takes_are_swept(table: TestTable) -> None:
     """Readers know a file's instant by its time alone. A scheduler without the table's lock may choose that time."""
     table.attempt().run(offsets(0, 2), ROWS)

@@ -21,7 +21,7 @@ from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, PENDING_STATES, Instant
 from bucketingest.hudi.timeline.overtaking import came_too_late, overtaken_by
-from bucketingest.hudi.timeline.timeline import Timeline, complete, path_of
+from bucketingest.hudi.timeline.timeline import Timeline, complete, completed_files, path_of
 from bucketingest.storage import Storage
 from bucketingest.write.errors import FencedOut, InstantAborted, PositionLost, WriteError
 from bucketingest.write.instants.commit_content import is_of_pipeline
@@ -209,8 +209,10 @@ class InstantExecutor:
             self._delete_late_logs(instant)
             return
         if found is not None and found.is_completed:  # by an attempt that was paused between its checks and this file
-            self._storage.delete(path_of(found))
-        elif found is not None or pending_rollback(self._storage, timeline, instant) is not None:
+            again = completed_files(self._storage, found.action, instant)
+            self._storage.delete_many([path_of(each) for each in again])
+            found = Timeline.load(self._storage).find(instant)
+        if found is not None or pending_rollback(self._storage, timeline, instant) is not None:
             self.undo(instant, "it was aborted before, and is on the timeline again or has a rollback to finish")
             return
         late = delete_late_files(self._storage, instant, superseded=True)
