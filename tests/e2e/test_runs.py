@@ -161,8 +161,9 @@ def test_a_pipeline_waits_while_the_service_is_away_that_gives_its_machine_crede
     meters.load(seed=9)
     env = [{"name": "AWS_METADATA_ENDPOINT", "value": metadata_service.endpoint}]
     applied = time.time()
-    # One failure that counts would stall it.
-    meters.kube.apply(meters.manifest({"pod": {"env": env}, "restart": {"maxFailures": 1}}))
+    # One failure that counts would stall it. Tasks try four times, which takes a minute: it must not count as stuck.
+    patient = {"maxInflightAge": "5m", "maxCommitLag": "5m"}
+    meters.kube.apply(meters.manifest({"pod": {"env": env}, "restart": {"maxFailures": 1}, "health": patient}))
     meters.wait_for_commit(applied, "apply")
     metadata_service.is_away = True
     meters.wait("metadata service away -> noticed", lambda: _outcome(meters) is not None)
