@@ -217,6 +217,12 @@ def test_a_root_leaves_so_much_room_for_paths_below_it(url: str, room: PathRoom)
         ("Error performing GET http://169.254.170.2/x in 2s - Server returned non-2xx status code: 503 Busy", 6),
         ("Error performing PUT http://169.254.169.254/latest/api/token - non-2xx status code: 429 Slow down", 6),
         ("Error performing GET http://169.254.170.2/x in 2s - Server returned non-2xx status code: 403 Forbidden", 7),
+        # at an address of their own, and that of EKS Pod Identity
+        ("Error performing PUT http://10.0.0.1:80/latest/api/token in 2s - non-2xx status code: 503 Busy", 6),
+        ("Error performing PUT http://10.0.0.1:80/latest/api/token in 2s - HTTP error: error sending request", 6),
+        ("Error performing PUT http://10.0.0.1:80/latest/api/token in 2s - non-2xx status code: 403 Forbidden", 7),
+        ("Error performing GET http://10.0.0.1/latest/meta-data/iam/security-credentials/ - status code: 404 No", 7),
+        ("Error performing GET http://[fd00:ec2::23]/v1/credentials in 2s - HTTP error: error sending request", 6),
         ("missing credentials", 7),
     ],
 )

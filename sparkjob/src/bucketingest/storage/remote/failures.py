@@ -40,8 +40,17 @@ _DENIED_CODES = {
 }
 _TRANSIENT_CODES = {"RequestTimeout", "SlowDown"}
 """S3 sends the first with status 400."""
-_PROVIDERS = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "token request", "credential provider")
-"""Addresses and words of services that give a machine its credentials."""
+_PROVIDERS = (
+    "169.254.169.254",
+    "169.254.170.2",
+    "[fd00:ec2::",
+    "metadata.google.internal",
+    "/latest/api/token",
+    "/latest/meta-data/iam/",
+    "token request",
+    "credential provider",
+)
+"""Addresses, paths and words of services that give a machine its credentials. AWS_METADATA_ENDPOINT moves AWS's."""
 _NO_CREDENTIALS = (*_PROVIDERS, "missing credentials")
 _DENIED_STATUSES = {401, 403}
 _TRANSIENT_STATUSES = {408, 409, 425, 429}
