@@ -219,3 +219,14 @@ def test_a_file_group_that_is_far_too_large_is_a_finding(
     assert ["table.index.partitionBuckets" in finding for finding in report_of(command, storage)["findings"][-1:]] == [
         True
     ]
+
+
+@pytest.mark.parametrize(("limit", "is_found"), [(1, True), (2, False)])
+def test_a_timeline_with_far_too_many_instants_is_a_finding(
+    command: Command, storage: Storage, monkeypatch: pytest.MonkeyPatch, limit: int, is_found: bool
+) -> None:
+    monkeypatch.setattr(findings, "_INSTANTS_MAX", limit)
+    for time in (OLD, YOUNG):
+        create_requested(storage, time)
+        complete(storage, time, str(int(time) + 1), CommitMetadata().encode())
+    assert any("services.clean.retain" in finding for finding in report_of(command, storage)["findings"]) is is_found

@@ -17,6 +17,10 @@ _LOG_FILES_MAX: Final = 50
 """Per file group on average: beyond it snapshot reads are slow."""
 _GROUP_BYTES_MAX: Final = 4 * 10**9
 """Base files of 0.5 to 1 GB are meant; this is far beyond."""
+_INSTANTS_MAX: Final = 10_000
+"""Completed ones on the active timeline, with three files each: a commit then takes seconds on an object store, which
+lists a thousand files in a request.
+"""
 _NAMED_MAX: Final = 3
 
 
@@ -41,6 +45,11 @@ def findings(report: TableReport, view: FileView, replaced: Collection[tuple[str
         found.append(
             f"{files.log_files / files.file_groups:.0f} log files per file group: snapshot reads merge all of them; "
             "compact it (services.mode: inline, or bucketingest compact), or commit less often"
+        )
+    if report.completed_instants > _INSTANTS_MAX:
+        found.append(
+            f"{report.completed_instants:,} instants are on the timeline, and each commit lists it several times: keep "
+            "superseded files for a shorter time (services.clean.retain), or commit less often (commit.interval)"
         )
     return tuple(found)
 
