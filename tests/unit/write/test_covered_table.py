@@ -13,13 +13,16 @@ import pytest
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.hudi.table.table import StateRules
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
+from bucketingest.index.state.store import forget_state
 from bucketingest.services.compaction.records import End
 from bucketingest.storage import Storage
 from bucketingest.write.covered_table import CoveredTable
 from support.tables.instants.abandoned import Killed, die, open_instant
-from support.tables.other_writers import replace_file_groups
+from support.tables.other_writers import archive, commit, replace_file_groups
 from support.tables.services.compactions import compact, execute, finish, started
 from support.tables.state.tables import (
     THEIRS,
@@ -141,6 +144,23 @@ def test_keys_stay_where_they_are_after_a_compaction(table: TestTable) -> None:
     fold(covered, table)
     before = group_of(covered, "a")
     assert compact(table.storage)
+    fold(covered, table)
+    assert group_of(covered, "a") == before is not None
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_keys_of_archived_instants_that_a_late_request_hides_stay_where_they_are(table: TestTable, knows: bool) -> None:
+    """Readers will see them again when it is off the timeline: a new group for such a key would double it."""
+    covered = CoveredTable(table.storage, StateRules(report_duplicates=False))
+    first = table.timeline().completed_commits[0].request_time
+    fold(covered, table)
+    before = group_of(covered, "a")
+    if not knows:
+        forget_state(table.storage)
+        covered = CoveredTable(table.storage, StateRules(report_duplicates=False))
+    archive(table)
+    commit(table, CommitMetadata())
+    create_requested(table.storage, str(int(first) - 1000))  # it was on its way for long
     fold(covered, table)
     assert group_of(covered, "a") == before is not None
 

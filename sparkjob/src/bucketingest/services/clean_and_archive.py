@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Self
 
+from bucketingest.hudi.history.archived import hidden_writes
 from bucketingest.hudi.history.manifest import load_manifest
 from bucketingest.hudi.history.writer import settle
 from bucketingest.hudi.lock.clocks import utc_now
@@ -22,7 +23,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveChoice, ArchiveRules, Held, choose, old_writes
 from bucketingest.services.archive.execute import ArchiveResult, archive, put_back
 from bucketingest.services.archive.facts import read_facts
-from bucketingest.services.archive.horizon import hidden_archived, read_horizon
+from bucketingest.services.archive.horizon import read_horizon
 from bucketingest.services.archive.idle import idle_pipelines, retire
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.decisions import StoredDecisions
@@ -89,7 +90,7 @@ def remove_put_back(table: Guarded) -> None:
             table.check()
             settle(storage, table.check)
     timeline = Timeline.load(storage)
-    hidden = hidden_archived(storage, timeline)
+    hidden = max(hidden_writes(storage, timeline), default="")
     if horizon := max(read_horizon(storage), hidden):
         put_back(storage, timeline, horizon)
     if hidden:
@@ -155,7 +156,7 @@ def held_back(storage: Storage, now: datetime) -> Held:
     kept = dict(_merging(storage, timeline, now))
     for pipeline in pipelines(storage):
         kept |= dict(_kept(Journal(storage, pipeline), timeline, rollbacks))
-    return Held(facts.last_earliest or None, kept, hidden=hidden_archived(storage, timeline))
+    return Held(facts.last_earliest or None, kept, hidden=max(hidden_writes(storage, timeline), default=""))
 
 
 def _kept(journal: Journal, timeline: Timeline, rollbacks: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from bucketingest.hudi.history.archived import hidden_writes, with_hidden
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.merge.merge_rules import MergeRules
 from bucketingest.hudi.plans.replaced import replaced_by
@@ -81,6 +82,8 @@ class CoveredTable:
         self._refused: Logs = {}
         """Log files with new keys, which must not be in any slice."""
         self._first_active: str | None = None
+        self._hidden: frozenset[str] = frozenset()
+        """Archived writes that readers do not see for now. Their keys are in the table: readers will see them again."""
         self._recent: deque[tuple[Counter[str], int]] = deque(maxlen=_PROFILED)
         self._rooms: dict[str, dict[str, int]] = {}
         """If new keys go into log files: bytes of file groups that are smaller than the target, by partition."""
@@ -93,9 +96,7 @@ class CoveredTable:
         """What the last commits with new keys say of the next one, and which file groups have room. `busy`: file groups
         that must take no new keys.
         """
-        rows: Counter[str] = Counter()
-        for by_partition, _ in self._recent:
-            rows.update(by_partition)
+        rows: Counter[str] = sum((by_partition for by_partition, _ in self._recent), Counter())
         expected = max((size for _, size in self._recent), default=0)
         rooms = {
             path: {file_id: size for file_id, size in sizes.items() if (path, file_id) not in busy}
@@ -121,6 +122,9 @@ class CoveredTable:
         new = [completed[name] for name in metadata if self.folded is None or name not in self.folded]
         of_new = [metadata[each.file_name] for each in new]
         partitions = None if self._is_unclear(timeline, new) else self._partitions(new, stats_of(of_new))
+        if partitions is None:
+            self._hidden = hidden_writes(self._storage, timeline)
+        timeline = replace(timeline, hidden=self._hidden)
         stats = stats_of(metadata.values())
         if partitions is not None:
             stats = [stat for stat in stats if (stat.partition_path or "") in partitions]
@@ -199,10 +203,8 @@ class CoveredTable:
     def _partitions(self, new: Iterable[Instant], stats: Iterable[WriteStat]) -> list[str]:
         """Where the instants wrote files or replaced file groups."""
         found = {stat.partition_path or "" for stat in stats} | self.loading.wanted
-        for instant in new:
-            if instant.action == REPLACE_COMMIT:
-                found |= {partition_path for partition_path, _ in replaced_by(self._storage, instant)}
-        return sorted(found)
+        replacing = (instant for instant in new if instant.action == REPLACE_COMMIT)
+        return sorted(found | {path for instant in replacing for path, _ in replaced_by(self._storage, instant)})
 
     def _metadata(self, instant: Instant) -> CommitMetadata:
         path = path_of(instant)
@@ -247,7 +249,7 @@ class CoveredTable:
                     self._cover_table(updates, new_logs, timeline, newer)
             except NotFound as error:
                 log.warning("a file vanished while it was read", extra={"reason": str(error), "attempt": attempt})
-                timeline, partitions = Timeline.load(self._storage), None
+                timeline, partitions = with_hidden(self._storage, Timeline.load(self._storage)), None
             else:
                 return
         raise WriteError(f"{self._storage.url}: files vanished {_ATTEMPTS} times while they were read")
@@ -265,8 +267,6 @@ class CoveredTable:
             return
         latest = {file_id: group.latest.size for file_id, group in groups.items() if group.latest is not None}
         self._rooms[path] = {file_id: size for file_id, size in latest.items() if size < self._rules.target_bytes}
-        if not self._rooms[path]:
-            del self._rooms[path]
 
     def _cover_partition(
         self, path: str, groups: Mapping[str, FileGroup], new_logs: Mapping[str, Sequence[str]], gone: MovedAway

@@ -15,6 +15,7 @@ import pyarrow as pa
 from bucketingest.hudi.bucket_rules.counts import BucketCounts
 from bucketingest.hudi.bucket_rules.hashing_config import TableRules, load_rules
 from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
+from bucketingest.hudi.history.archived import with_hidden
 from bucketingest.hudi.naming import deterministic_file_id
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import Lock
@@ -107,7 +108,7 @@ def open_table(
     check_table(table, definition, metadata_table=drop_metadata_table is not None)
     has_buckets = definition.state is None
     bucket_rules = load_rules(storage, definition.buckets) if has_buckets else TableRules(BucketCounts(1))
-    timeline = Timeline.load(storage)
+    timeline = with_hidden(storage, Timeline.load(storage))
     avro = _merged_schema(table, timeline, avro)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)

@@ -140,6 +140,9 @@ class TableWatch:
         active = {each.request_time: each for each in instants.completed.values() if each.active}
         if instant in instants.rolled_back or instant in self._table.overtaken or instant not in active:
             return
+        files = [path for path in self._table.objects if path.startswith(completed.partition("_")[0] + "_")]
+        if len(files) > 1:
+            return  # two writers completed it: one file goes, and the instant stays
         if (older := self._table.first_active(instant)) != instant:
             yield f"{instant} is archived before {older}: readers take all between for uncommitted"
         own = active[instant]

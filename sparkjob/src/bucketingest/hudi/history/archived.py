@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from bucketingest.hudi.history.manifest import (
 )
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import Storage
 
 _FILE_NAME = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet")
@@ -84,6 +85,25 @@ def archived_between(storage: Storage, first: str, last: str | None) -> list[Ins
     instants = (Instant(row["instantTime"], row["action"], State.COMPLETED, row["completionTime"]) for row in rows)
     found = {instant.key: instant for instant in instants}
     return [found[key] for key in sorted(found)]
+
+
+def hidden_writes(storage: Storage, timeline: Timeline) -> frozenset[str]:
+    """Request times of archived writes that readers take for not committed, because an older write is on the timeline:
+    a request that was on its way for long came after the archival. Empty if there are none.
+    """
+    first = timeline.first_active
+    if first is None or all(file.max_time <= first for file in history_files(storage)):
+        return frozenset()
+    active = {instant.request_time for instant in timeline.instants}
+    writes = {each.request_time for each in archived_between(storage, first, None) if each.action in WRITE_ACTIONS}
+    return frozenset(time for time in writes - active if time > first)
+
+
+def with_hidden(storage: Storage, timeline: Timeline) -> Timeline:
+    """The timeline for one who must know all rows of the table: readers see those of hidden writes again as soon as
+    the older write is off the timeline.
+    """
+    return replace(timeline, hidden=hidden_writes(storage, timeline))
 
 
 def archived_compactions(storage: Storage, first: str, since: str) -> set[str]:

@@ -28,6 +28,10 @@ class Timeline:
     """The active timeline at one moment, instants by ascending request time. Unknown files are left out."""
 
     instants: tuple[Instant, ...]
+    hidden: frozenset[str] = frozenset()
+    """Request times of archived writes that count as archived although an older write is on the timeline, see
+    `bucketingest.hudi.history.archived.with_hidden`. To readers, and as long as nobody asks for them, there are none.
+    """
 
     @classmethod
     def load(cls, storage: Storage) -> Self:
@@ -56,7 +60,8 @@ class Timeline:
                 if each.action in WRITE_ACTIONS and (each.completion_time or "") > completion_time
                 else each
                 for each in self.instants
-            )
+            ),
+            self.hidden,
         )
 
     @cached_property
@@ -118,6 +123,8 @@ class Timeline:
 
     def is_archived(self, request_time: str) -> bool:
         """Whether Hudi's readers treat the time as that of an archived, and so completed, instant."""
+        if request_time in self.hidden:
+            return True
         return self.first_active is not None and request_time < self.first_active
 
     def is_committed(self, request_time: str) -> bool:

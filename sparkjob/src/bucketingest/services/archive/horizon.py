@@ -8,11 +8,8 @@ import json
 from typing import Final
 
 from bucketingest.hudi.errors import InvalidTable, TimelineError
-from bucketingest.hudi.history.archived import archived_between, history_files
 from bucketingest.hudi.history.writer import Check
 from bucketingest.hudi.naming import OWN_DIRECTORY
-from bucketingest.hudi.timeline.instant import WRITE_ACTIONS
-from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import NotFound, Storage, created
 
 HORIZONS: Final = f"{OWN_DIRECTORY}/services/archive"
@@ -23,18 +20,6 @@ _TRIES_MAX: Final = 8
 def read_horizon(storage: Storage) -> str:
     """Greatest request time that was ever archived by us; "" if nothing was. Raises InvalidTable."""
     return max((_horizon(storage, number) for number in _numbers(storage)), default="")
-
-
-def hidden_archived(storage: Storage, timeline: Timeline) -> str:
-    """Greatest request time of an archived write that readers take for not committed, because an older write is on the
-    timeline: a request that was on its way for long came after another writer's archival. "" if there is none.
-    """
-    first = timeline.first_active
-    if first is None or all(file.max_time <= first for file in history_files(storage)):
-        return ""
-    active = {instant.request_time for instant in timeline.instants}
-    writes = (each.request_time for each in archived_between(storage, first, None) if each.action in WRITE_ACTIONS)
-    return max((time for time in writes if time > first and time not in active), default="")
 
 
 def raise_horizon(storage: Storage, horizon: str, check: Check) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, Self
 
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.history.archived import archived_completion_times, archived_times
+from bucketingest.hudi.history.archived import archived_completion_times, archived_times, hidden_writes
 from bucketingest.hudi.merge.merge_rules import merge_rules
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
@@ -18,7 +18,6 @@ from bucketingest.hudi.table.table import HoodieTable, load_table
 from bucketingest.hudi.timeline.instant import CLEAN, CLUSTERING, COMPACTION, DELTA_COMMIT, LOG_COMPACTION, SAVEPOINT
 from bucketingest.hudi.timeline.instant_time import AHEAD_MAX, next_instant_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.archive.horizon import hidden_archived
 from bucketingest.services.compaction.choose import CompactionTriggers, Due, due_groups, plan_of
 from bucketingest.services.compaction.records import OURS, PlanRecord
 from bucketingest.services.errors import PlanOutdated
@@ -119,9 +118,9 @@ class TableNow:
         """
         table = load_table(storage)
         timeline = Timeline.load(storage)
-        if hidden := hidden_archived(storage, timeline):  # a base file without their rows would supersede these
+        if hidden := hidden_writes(storage, timeline):  # a base file without their rows would supersede these
             raise PlanOutdated(
-                f"{storage.url}: an instant that came late hides archived ones up to {hidden} from readers; table "
+                f"{storage.url}: an instant that came late hides archived ones up to {max(hidden)} from readers; table "
                 "services wait for the next archival, which takes it off: `bucketingest archive`"
             )
         schema = stored_schema(table, timeline)

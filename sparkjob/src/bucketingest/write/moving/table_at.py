@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from bucketingest.hudi.history.archived import with_hidden
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice, load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
@@ -36,7 +37,7 @@ class TableAt:
 
     @cached_property
     def _timeline(self) -> Timeline:
-        return Timeline.load(self.storage).as_of(self.completion_time)
+        return with_hidden(self.storage, Timeline.load(self.storage)).as_of(self.completion_time)
 
     @cached_property
     def _named(self) -> dict[str, list[str]]:
