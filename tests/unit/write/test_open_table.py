@@ -12,12 +12,14 @@ from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import PROPERTIES_PATH, LogFileName
 from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.table.table import StateRules, load_table
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.index.errors import BucketOutOfRange, DuplicateFileGroup, InvalidKeyRule
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.journal import ROOT
 from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.plan import DELETE_COLUMN
+from support.tables.other_writers import archive, commit, foreign_commit
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import SCHEMA, definition, row
 
@@ -233,6 +235,18 @@ def test_files_of_an_instant_that_did_not_complete_are_not_in_the_index(storage:
     create_requested(storage, "20261121080000000")
     storage.create(log_file("00000003-a21b-4b6d-a4ef-90dafdb1c65e-0"), b"")
     assert opened(storage).index.known == {}
+
+
+def test_a_file_group_of_an_archived_instant_that_a_late_request_hides_is_in_the_index() -> None:
+    """Readers will see it again: a second file group for its bucket would double its rows."""
+    table = TestTable()
+    table.attempt()
+    file_id = foreign_commit(table, "eu", 3)
+    (first,) = table.timeline().completed_commits
+    archive(table)
+    commit(table, CommitMetadata())
+    create_requested(table.storage, str(int(first.request_time) - 1000))
+    assert opened(table.storage).index.known == {("eu", 3): file_id}
 
 
 def test_a_table_with_a_state_has_no_bucket_properties_and_keeps_its_index() -> None:
