@@ -10,6 +10,8 @@ import pytest
 
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.write.covered_table import CoveredTable
+from bucketingest.write.plan import DELETE_COLUMN
+from support.simulation.judge.model import Model, Written
 from support.simulation.runs import run_quietly
 
 AT_ONCE = 10
@@ -20,6 +22,18 @@ def found(*signs: str) -> bool:
     """Whether one of the first schedules is judged wrong for one of these reasons."""
     verdicts = (run_quietly(seed, state=True) for seed in range(SCHEDULES_MAX))
     return any(sign in violation for verdict in verdicts for violation in verdict.violations for sign in signs)
+
+
+@pytest.mark.parametrize(("forgets", "allowed"), [(True, [None, 1]), (False, [None])])
+def test_an_older_row_may_come_after_a_deletion_of_a_key_that_the_state_did_not_know(
+    forgets: bool, allowed: list[int | None]
+) -> None:
+    source = [
+        {"id": "a", "region": "us", "offset": offset, "at": offset, DELETE_COLUMN: offset == 2} for offset in range(3)
+    ]
+    written = [Written("1", 1, "first", 2, 3, stands=True), Written("2", 1, "renamed", 1, 2, stands=True)]
+    outcomes = Model.of(source, written, {}, forgets=forgets).outcomes()
+    assert [row and row["offset"] for row in outcomes["us", "a"]] == allowed
 
 
 @pytest.mark.parametrize("first", range(0, 40, AT_ONCE))

@@ -34,14 +34,20 @@ class Model:
 
     certain: list[Row] = field(default_factory=list)
     possible: list[Row] = field(default_factory=list)
+    late: list[Row] = field(default_factory=list)
+    """Rows that came after a newer deletion of their key, which an index with a state forgets if it had no such key."""
 
     @classmethod
-    def of(cls, source: Sequence[Row], written: Iterable[Written], assigned: Assigned) -> Model:
+    def of(
+        cls, source: Sequence[Row], written: Iterable[Written], assigned: Assigned, *, forgets: bool = False
+    ) -> Model:
         """What completed micro-batches, in the order in which they became visible, make of the source.
 
         Of a range that is named twice, the last one not rolled back counts. A row that none names is still expected.
+        `forgets`: a deletion of a key that is not in the table leaves nothing.
         """
         found = cls()
+        deleted: dict[Place, Row] = {}
         newest: dict[tuple[str, int], Row] = {}
         for part in written:
             for offset, row in zip(range(part.start, part.end), _rows(source, part, assigned), strict=True):
@@ -49,12 +55,22 @@ class Model:
                     if (before := newest.get((part.pipeline, offset))) is not None:
                         found.possible.append(before)
                     newest[part.pipeline, offset] = row
+                    found._note_order(row, deleted if forgets else {})
                 else:
                     found.possible.append(row)
         named = {offset for _, offset in newest}
         found.certain = [newest[at] for at in sorted(newest, key=lambda at: (at[1], at[0]))]
         found.certain += [_UNPLANNED.of(row, 0) for row in source if row["offset"] not in named]
         return found
+
+    def _note_order(self, row: Row, deleted: dict[Place, Row]) -> None:
+        place = (row["region"], row["id"])
+        known = deleted.get(place)
+        is_late = known is not None and (row["at"], row["offset"]) < (known["at"], known["offset"])
+        if row[DELETE_COLUMN] and not is_late:
+            deleted[place] = row
+        elif is_late:
+            self.late.append(row)
 
     def outcomes(self) -> Mapping[Place, list[Row | None]]:
         """What a reader may see at each place; None: no row."""
@@ -70,6 +86,8 @@ class Model:
                     allowed[place].append(None)
                 if known is None or (row["at"], row["offset"]) > (known["at"], known["offset"]):
                     allowed[place].append(_shown(row))
+        for row in self.late:
+            allowed[row["region"], row["id"]].append(_shown(row))
         return allowed
 
 

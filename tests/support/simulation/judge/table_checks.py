@@ -77,7 +77,7 @@ def check_end(ended: Ended) -> Iterator[str]:
     # What other writers leave, and roll back of each other, does not count.
     table = whole.without(ended.foreign_instants - (instants.completed.keys() - undone))
     written = _written(table, undone)
-    model = Model.of(ended.rows, written, ended.assigned)
+    model = Model.of(ended.rows, written, ended.assigned, forgets=ended.state)
     # A writer that pauses may put an instant older than archived ones onto the timeline, and so hide another's rows.
     for time, row in ended.foreign_rows.items():
         if _is_shown(whole, time, row):
