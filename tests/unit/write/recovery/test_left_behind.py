@@ -230,6 +230,60 @@ def test_a_completed_file_that_comes_again_after_it_was_taken_off_is_not_the_pos
     assert table.storage.exists(path)
 
 
+def test_a_completed_file_that_comes_again_behind_the_request_of_an_aborted_instant_is_not_the_position(
+    table: TestTable,
+) -> None:
+    """As the second oldest on the timeline it cannot be removed before the oldest, which is not in the history."""
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(0, 2), ROWS, die)
+    (mine,) = table.timeline().pending
+    request, journal = table.storage.get(path_of(mine)), Journal(table.storage, PIPELINE)
+    identity = WriterIdentity(PIPELINE, journal.claim_epoch("test"), table.dead_letters)
+    InstantExecutor(table.storage, journal, identity).abort(mine.request_time, "test")
+    attempt = table.attempt()
+    attempt.run(offsets(0, 2), ROWS)
+    attempt.run(offsets(2, 3), [row("k2")])
+    first, second = table.timeline().completed_commits
+    path = path_of(first)
+    content = table.storage.get(path)
+    keep_position(table.storage, PIPELINE, second.request_time, offsets(2, 3))
+    archive(table)
+    commit(table, CommitMetadata())
+    create_requested(table.storage, mine.request_time, content=request)
+    table.storage.create(path, content)
+    assert table.attempt().coordinator.position == offsets(2, 3)
+    assert not table.storage.exists(path)
+
+
+def test_an_instant_that_is_requested_after_newer_ones_were_archived_goes_at_once(table: TestTable) -> None:
+    """While it is the oldest, readers take the archived ones for not committed, and so does a compaction of theirs."""
+    table.attempt().run(offsets(0, 2), ROWS)
+
+    class Paused(PassingStorage):
+        """This process is paused before it requests its first instant, and others go on."""
+
+        first = ""
+
+        def create(self, path: str, content: bytes) -> None:
+            if path.endswith(".deltacommit.requested") and not self.first:
+                self.first = path
+                commit(table, CommitMetadata())
+                archive(table)
+                commit(table, CommitMetadata())
+            super().create(path, content)
+
+        def delete(self, path: str) -> None:
+            super().delete(path)
+            if path == self.first:
+                deleted.append(path)
+
+    deleted: list[str] = []
+    paused = Paused(table.storage)
+    table.attempt(paused).run(offsets(2, 3), [row("k2")])
+    assert deleted == [paused.first]
+    assert table.visible_keys() == ["k0", "k1", "k2"]
+
+
 def test_a_compaction_that_is_older_than_archived_instants_does_not_stop_the_start(table: TestTable) -> None:
     """Hudi's scheduler was paused between its choice of a time and its request, and takes no lock."""
     first = table.attempt()

@@ -109,7 +109,7 @@ class InstantWriter:
                 except InstantExists:  # another writer's of the same millisecond, or our own, whose answer was lost
                     if self._storage.get(path_of(Instant(instant, DELTA_COMMIT, State.REQUESTED))) != content:
                         continue  # the next start deletes our claim
-                if self._shares_its_time(instant):
+                if self._is_in_the_way(instant):
                     self._storage.delete(path_of(Instant(instant, DELTA_COMMIT, State.REQUESTED)))
                     heartbeat.stop(self._storage, instant)
                     continue
@@ -121,14 +121,16 @@ class InstantWriter:
             "without the table's lock; stop them"
         )
 
-    def _shares_its_time(self, instant: str) -> bool:
-        """Whether another action has the instant's time: a compaction that came while this process was paused between
-        its look and its request. Readers know a file's instant by its time alone: they would show the files at once.
+    def _is_in_the_way(self, instant: str) -> bool:
+        """Whether the instant, which was requested late because this process was paused, must go at once.
+
+        Another action may have its time: readers know a file's instant by its time alone and would show our files. Or
+        newer instants were archived meanwhile: readers, and another writer's compaction, would leave out their rows.
         """
-        return any(
-            each.request_time == instant and each.action != DELTA_COMMIT
-            for each in Timeline.load(self._storage).instants
-        )
+        timeline = Timeline.load(self._storage)
+        shared = any(each.request_time == instant and each.action != DELTA_COMMIT for each in timeline.instants)
+        is_oldest = instant == timeline.first_active
+        return shared or (is_oldest and instant < max(archived_times(self._storage), default=""))
 
     def _check_not_aborted(self, instant: str) -> None:
         """A newer attempt may have aborted the instant while this attempt put it on the timeline."""

@@ -59,6 +59,7 @@ def settle(
                 _recover(decide(found, Policy.RESUME), instant, writer.executor, commit, findings)
         elif "aborted" in objects:
             writer.executor.delete_late_files(request_time)
+    writer.executor.remove_reappeared()  # also what was put back behind an instant that was settled only now
     writer.executor.letters.discard_staged()
     read = read_position(storage, writer.refresh(), journal)
     if read.lost:
