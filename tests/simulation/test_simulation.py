@@ -28,7 +28,7 @@ def test_no_schedule_loses_doubles_or_leaves_anything(first: int) -> None:
 
 def test_changes_of_the_timeline_come_after_their_instants_were_archived() -> None:
     """Without being aimed at they hardly ever do."""
-    verdicts = [run_quietly(seed) for seed in (20, 165, 180, 255)]
+    verdicts = [run_quietly(seed) for seed in (0, 55, 105, 145, 168)]
     assert any(verdict.counts["lands below the archive"] for verdict in verdicts)
     assert [verdict.report for verdict in verdicts if verdict.violations] == []
 
