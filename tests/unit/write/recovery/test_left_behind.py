@@ -13,6 +13,7 @@ from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
+from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut, InstantAborted
 from bucketingest.write.instants.journal import Journal
@@ -264,13 +265,13 @@ def test_an_instant_that_is_requested_after_newer_ones_were_archived_goes_at_onc
 
         first = ""
 
-        def create(self, path: str, content: bytes) -> None:
+        def create(self, path: str, data: Data) -> None:
             if path.endswith(".deltacommit.requested") and not self.first:
                 self.first = path
                 commit(table, CommitMetadata())
                 archive(table)
                 commit(table, CommitMetadata())
-            super().create(path, content)
+            super().create(path, data)
 
         def delete(self, path: str) -> None:
             super().delete(path)
