@@ -135,9 +135,10 @@ class Objects:
         active = {
             path for path in self.contents if not (path.startswith(f"{TIMELINE}{instant}") and HISTORY not in path)
         }
-        version = str(self._history_version).encode()
-        without = read_instants({p: version if p == _VERSION else self.contents[p] for p in active})
-        archived = self.first_active(instant) == instant and instant in without.completed
+        now = {path: self.contents[path] for path in active}
+        newest = now | ({_VERSION: str(self._history_version).encode()} if _VERSION in now else {})
+        archived = any(instant in read_instants(history).completed for history in (now, newest))
+        archived = archived and self.first_active(instant) == instant
         if archived:
             self.horizon = max(self.horizon, instant)
         return marked or archived or instant in table.rolled_back

@@ -229,6 +229,9 @@ class View:
             if self._objects.watch is not None:
                 self._objects.watch.created(path)
             self._objects.creators[path] = self._actor.name
+            match = _ON_TIMELINE.match(path)
+            if match is not None and match[1] <= self._objects.horizon:  # by a paused process, or a delayed request
+                self._objects.put_back.add(match[1])
             if _DANGEROUS.search(path) or (self._aim and _DANGEROUS_TOO.search(path)):
                 self._world.dangerous(self._actor, path, very=bool(self._aim))
         self._world.note(self._actor.name, what, path)
