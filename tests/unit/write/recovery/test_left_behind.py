@@ -21,6 +21,7 @@ from bucketingest.write.instants.kept_position import keep_position
 from bucketingest.write.instants.records import AbortDecision, CommitDecision
 from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.execute import InstantExecutor
+from bucketingest.write.recovery.facts import FactReader
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
 from support.storage.passing_storage import PassingStorage
@@ -331,6 +332,21 @@ def test_rows_of_an_archived_instant_are_not_rolled_back_by_a_paused_attempt(tab
     commit(table, CommitMetadata())
     assert table.visible_keys() == ["k0", "k1"]
     assert table.timeline().find(done.request_time) is None, "it was put back"
+
+
+def test_an_attempt_that_was_fenced_out_does_not_close_what_a_newer_one_has_decided(table: TestTable) -> None:
+    """It is not complete yet: closed, it would stay pending for ever."""
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(0, 2), ROWS, die)
+    (mine,) = table.timeline().pending
+    journal = Journal(table.storage, PIPELINE)
+    older = WriterIdentity(PIPELINE, journal.claim_epoch("older"), table.dead_letters)
+    found = FactReader(table.storage, table.timeline()).facts(mine.request_time, PIPELINE)
+    journal.claim_epoch("newer")
+    journal.decide(mine.request_time, CommitDecision(later(mine.request_time), CommitMetadata().encode()))
+    with pytest.raises(FencedOut):
+        InstantExecutor(table.storage, journal, older).after_loss(found, "test")
+    assert not journal.is_done(mine.request_time)
 
 
 def test_what_an_archival_that_died_had_not_made_final_is_left_on_the_timeline(table: TestTable) -> None:

@@ -98,7 +98,11 @@ class InstantExecutor:
             self.abort(found.request_time, choice.reason)
 
     def after_loss(self, found: Facts, reason: str) -> None:
-        """Earlier rows must be ingested again: abort the instant if it is undecided, close it if it is decided."""
+        """Earlier rows must be ingested again: abort the instant if it is undecided, close it if it is decided.
+
+        Raises FencedOut: a newer attempt may have decided it, and not completed it.
+        """
+        self._journal.check_epoch(self._identity.epoch)
         if isinstance(self._journal.decision(found.request_time), CommitDecision):
             self.close(found.request_time, found.ledgers)
         else:
