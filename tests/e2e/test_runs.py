@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from bucketingest.services.compaction.journal import ROOT
 from devcluster.cluster import Cluster
@@ -16,8 +14,7 @@ from devservers.certificates import Authority
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
 from support.cluster.faults import kill_first_process, stop_processes
-from support.cluster.kube import Kube, Manifest, condition, outline
-from support.cluster.metadata_service import MetadataService
+from support.cluster.kube import Kube, Manifest, outline
 from support.cluster.pipeline import UID_LABEL, Pipeline
 from support.cluster.strangers import FILE_IN_POD, secret_of, strangers
 
@@ -128,8 +125,8 @@ def test_a_pipeline_on_s3_survives_expired_credentials_and_the_end_of_the_pods_t
     give_keys(parcels, s3_server, "parcels-2")
     denied = time.time()
     s3_server.remove_account("parcels-1")
-    parcels.wait("denied", lambda: _outcome(parcels) is not None)
-    assert _outcome(parcels) == "AccessDenied", parcels.state()
+    parcels.wait("denied", lambda: parcels.first_outcome() is not None)
+    assert parcels.first_outcome() == "AccessDenied", parcels.state()
     parcels.wait_for_commit(denied + 2, "credentials expired")
 
     # pods merge; both end before their work does, one without a chance to say so
@@ -147,33 +144,6 @@ def test_a_pipeline_on_s3_survives_expired_credentials_and_the_end_of_the_pods_t
     parcels.judge()
 
 
-@pytest.fixture
-def metadata_service(s3_server: S3Server, cluster: Cluster) -> Iterator[MetadataService]:
-    with MetadataService(cluster.host_ip, s3_server.access_key, s3_server.secret_key) as service:
-        yield service
-
-
-# The service comes first: it must outlive the pipelines, whose removal rolls back what is open in the bucket.
-def test_a_pipeline_waits_while_the_service_is_away_that_gives_its_machine_credentials(
-    metadata_service: MetadataService, without_keys: str, on_s3: NewPipeline
-) -> None:
-    meters = on_s3("meters", without_keys)
-    meters.load(seed=9)
-    env = [{"name": "AWS_METADATA_ENDPOINT", "value": metadata_service.endpoint}]
-    applied = time.time()
-    # One failure that counts would stall it. Tasks try four times, which takes a minute: it must not count as stuck.
-    patient = {"maxInflightAge": "5m", "maxCommitLag": "5m"}
-    meters.kube.apply(meters.manifest({"pod": {"env": env}, "restart": {"maxFailures": 1}, "health": patient}))
-    meters.wait_for_commit(applied, "apply")
-    metadata_service.is_away = True
-    meters.wait("metadata service away -> noticed", lambda: _outcome(meters) is not None)
-    assert _outcome(meters) == "StorageUnavailable", meters.state()
-    metadata_service.is_away, back = False, time.time()
-    meters.wait_for_commit(back, "metadata service back")
-    assert condition(meters.get(), "Stalled").get("status") == "False"
-    meters.judge()
-
-
 def test_a_pipeline_that_hangs_is_noticed_fenced_and_healed(on_volume: NewPipeline) -> None:
     readings = on_volume("readings")
     readings.load(seed=3)
@@ -185,7 +155,7 @@ def test_a_pipeline_that_hangs_is_noticed_fenced_and_healed(on_volume: NewPipeli
     # nothing ends, and nothing makes progress: the open instant grows old
     stopped = time.time()
     stop_processes(readings.executors()[-1])
-    readings.wait("stopped -> noticed (its limit: 10 s)", lambda: _outcome(readings) == "Stuck")
+    readings.wait("stopped -> noticed (its limit: 10 s)", lambda: readings.first_outcome() == "Stuck")
     readings.wait_for_commit(stopped + readings.took["stopped -> noticed (its limit: 10 s)"], "noticed")
     readings.judge()
 
@@ -238,13 +208,6 @@ def _services(pipeline: Pipeline) -> Manifest:
     return dict(((pipeline.get() or {}).get("status") or {}).get("services") or {})
 
 
-def _outcome(pipeline: Pipeline) -> str | None:
-    """Of the first attempt."""
-    attempts = ((pipeline.get() or {}).get("status") or {}).get("attempts") or [{}]
-    outcome = attempts[0].get("outcome")
-    return None if outcome is None else str(outcome)
-
-
 def test_what_was_committed_is_continued_by_the_resource_and_by_a_new_one(
     on_volume: NewPipeline, kafka_broker: KafkaBroker
 ) -> None:
@@ -261,7 +224,7 @@ def test_what_was_committed_is_continued_by_the_resource_and_by_a_new_one(
     give_certificate(visits, kafka_broker.authority, "visits-2")
     visits.wait("new certificate -> attempt 2", lambda: visits.attempt() == 2)
     visits.wait_for_commit(time.time(), "attempt 2")
-    assert _outcome(visits) == "DriverStopped", visits.state()
+    assert visits.first_outcome() == "DriverStopped", visits.state()
 
     visits.change({"suspend": True, "services": {"whileSuspended": True, "compaction": {"logFiles": 2}}})
     visits.wait("suspended", lambda: (visits.get() or {})["status"].get("phase") == "Suspended")

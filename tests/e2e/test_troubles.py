@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from devcluster.cluster import Cluster
 from devcluster.release import NAMESPACE as OPERATORS
 from devcluster.release import install
+from devservers.s3 import S3Server
 from support.cluster.faults import kill_first_process, offer_to_oom_killer
-from support.cluster.kube import Kube, Manifest, outline, wait_for
+from support.cluster.kube import Kube, Manifest, condition, outline, wait_for
+from support.cluster.metadata_service import MetadataService
 from support.cluster.pipeline import Pipeline
 
 NewPipeline = Callable[..., Pipeline]
@@ -169,3 +171,30 @@ def test_nothing_is_lost_with_the_checkpoint_the_operator_or_an_upgrade(
     trips.wait_for_commit(upgraded, "upgrade")
     assert trips.drivers()[-1]["metadata"]["uid"] == driver
     trips.judge()
+
+
+@pytest.fixture
+def metadata_service(s3_server: S3Server, cluster: Cluster) -> Iterator[MetadataService]:
+    with MetadataService(cluster.host_ip, s3_server.access_key, s3_server.secret_key) as service:
+        yield service
+
+
+# The service comes first: it must outlive the pipelines, whose removal rolls back what is open in the bucket.
+def test_a_pipeline_waits_while_the_service_is_away_that_gives_its_machine_credentials(
+    metadata_service: MetadataService, without_keys: str, on_s3: NewPipeline
+) -> None:
+    meters = on_s3("meters", without_keys)
+    meters.load(seed=9)
+    env = [{"name": "AWS_METADATA_ENDPOINT", "value": metadata_service.endpoint}]
+    applied = time.time()
+    # One failure that counts would stall it. Tasks try four times, which takes a minute: it must not count as stuck.
+    patient = {"maxInflightAge": "5m", "maxCommitLag": "5m"}
+    meters.kube.apply(meters.manifest({"pod": {"env": env}, "restart": {"maxFailures": 1}, "health": patient}))
+    meters.wait_for_commit(applied, "apply")
+    metadata_service.is_away = True
+    meters.wait("metadata service away -> noticed", lambda: meters.first_outcome() is not None)
+    assert meters.first_outcome() == "StorageUnavailable", meters.state()
+    metadata_service.is_away, back = False, time.time()
+    meters.wait_for_commit(back, "metadata service back")
+    assert condition(meters.get(), "Stalled").get("status") == "False"
+    meters.judge()

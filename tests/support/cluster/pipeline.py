@@ -124,6 +124,12 @@ class Pipeline:
         """Number of the newest attempt."""
         return int(((self.get() or {}).get("status") or {}).get("attempt") or 0)
 
+    def first_outcome(self) -> str | None:
+        """How the first attempt ended; None: it has not."""
+        attempts = ((self.get() or {}).get("status") or {}).get("attempts") or [{}]
+        outcome = attempts[0].get("outcome")
+        return None if outcome is None else str(outcome)
+
     def wait(self, what: str, true: Callable[[], Any], *, within: float = START_SECONDS) -> Any:
         """Wait for it, and note how long it took. Raises AssertionError with the state."""
         started = time.monotonic()
