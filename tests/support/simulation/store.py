@@ -137,8 +137,8 @@ class Objects:
         }
         now = {path: self.contents[path] for path in active}
         newest = now | ({_VERSION: str(self._history_version).encode()} if _VERSION in now else {})
-        archived = any(instant in read_instants(history).completed for history in (now, newest))
-        archived = archived and self.first_active(instant) == instant
+        in_history = any(instant in read_instants(each).completed for each in (now, newest))
+        archived = in_history and self.first_active(instant) == instant
         if archived:
             self.horizon = max(self.horizon, instant)
         return marked or archived or instant in table.rolled_back

@@ -122,8 +122,7 @@ class CoveredTable:
         new = [completed[name] for name in metadata if self.folded is None or name not in self.folded]
         of_new = [metadata[each.file_name] for each in new]
         partitions = None if self._is_unclear(timeline, new) else self._partitions(new, stats_of(of_new))
-        if partitions is None:
-            self._hidden = hidden_writes(self._storage, timeline)
+        self._hidden = hidden_writes(self._storage, timeline) if partitions is None else self._hidden
         timeline = replace(timeline, hidden=self._hidden)
         stats = stats_of(metadata.values())
         if partitions is not None:
@@ -267,6 +266,8 @@ class CoveredTable:
             return
         latest = {file_id: group.latest.size for file_id, group in groups.items() if group.latest is not None}
         self._rooms[path] = {file_id: size for file_id, size in latest.items() if size < self._rules.target_bytes}
+        if not self._rooms[path]:
+            del self._rooms[path]
 
     def _cover_partition(
         self, path: str, groups: Mapping[str, FileGroup], new_logs: Mapping[str, Sequence[str]], gone: MovedAway

@@ -140,7 +140,7 @@ class TableWatch:
         active = {each.request_time: each for each in instants.completed.values() if each.active}
         if instant in instants.rolled_back or instant in self._table.overtaken or instant not in active:
             return
-        files = [path for path in self._table.objects if path.startswith(completed.partition("_")[0] + "_")]
+        files = [path for path in self._table.objects if path.startswith(f"{TIMELINE}{instant}_")]
         if len(files) > 1:
             return  # two writers completed it: one file goes, and the instant stays
         if (older := self._table.first_active(instant)) != instant:

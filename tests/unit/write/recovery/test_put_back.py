@@ -19,22 +19,24 @@ from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.execute import InstantExecutor
 from bucketingest.write.recovery.facts import FactReader
-from support.storage.crashing_storage import Crash
 from support.storage.passing_storage import PassingStorage
+from support.tables.instants.abandoned import Killed, die
 from support.tables.other_writers import archive, commit, later, schedule_compaction
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
 
 ROWS = [row("k0"), row("k1", amount=1)]
-RENAMED = "shop/orders-2"
 
 
-def die() -> None:
-    raise Crash
-
-
-def is_completed_file(path: str) -> bool:
-    return path.endswith(".deltacommit") and "/timeline/" in path
+def aborted(table: TestTable) -> tuple[str, bytes]:
+    """Request time of an instant of the pipeline that was aborted, and what its pending files had."""
+    with pytest.raises(Killed):
+        table.attempt().run(offsets(0, 2), ROWS, die)
+    (mine,) = table.timeline().pending
+    content, journal = table.storage.get(path_of(mine)), Journal(table.storage, PIPELINE)
+    identity = WriterIdentity(PIPELINE, journal.claim_epoch("test"), table.dead_letters)
+    InstantExecutor(table.storage, journal, identity).abort(mine.request_time, "test")
+    return mine.request_time, content
 
 
 def test_an_archived_instant_that_a_process_puts_back_hides_nothing_for_long(table: TestTable) -> None:
@@ -73,23 +75,18 @@ def test_an_aborted_instant_that_requests_complete_and_begin_again_is_rolled_bac
     """Two requests that were on their way land after the instant was aborted and swept: its inflight file, and its
     completed one.
     """
-    with pytest.raises(Crash):
-        table.attempt().run(offsets(0, 2), ROWS, die)
-    (mine,) = table.timeline().pending
-    content, journal = table.storage.get(path_of(mine)), Journal(table.storage, PIPELINE)
-    identity = WriterIdentity(PIPELINE, journal.claim_epoch("test"), table.dead_letters)
-    InstantExecutor(table.storage, journal, identity).abort(mine.request_time, "test")
-    create_inflight(table.storage, mine.request_time, content=content)
-    complete(table.storage, mine.request_time, later(mine.request_time), content)
+    mine, content = aborted(table)
+    create_inflight(table.storage, mine, content=content)
+    complete(table.storage, mine, later(mine), content)
     table.attempt().run(offsets(0, 2), ROWS)
-    assert mine.request_time not in {each.request_time for each in table.timeline().writes}
+    assert mine not in {each.request_time for each in table.timeline().writes}
     assert table.visible_keys() == ["k0", "k1"]
 
 
 def test_log_files_of_an_instant_whose_time_a_compaction_takes_are_swept(table: TestTable) -> None:
     """Readers know a file's instant by its time alone. A scheduler without the table's lock may choose that time."""
     table.attempt().run(offsets(0, 2), ROWS)
-    with pytest.raises(Crash):
+    with pytest.raises(Killed):
         table.attempt().run(offsets(2, 3), [row("k9")], die)
     (mine,) = [instant.request_time for instant in table.timeline().pending]
     schedule_compaction(table, time=mine)
@@ -128,12 +125,7 @@ def test_a_completed_file_that_comes_again_behind_the_request_of_an_aborted_inst
     table: TestTable,
 ) -> None:
     """As the second oldest on the timeline it cannot be removed before the oldest, which is not in the history."""
-    with pytest.raises(Crash):
-        table.attempt().run(offsets(0, 2), ROWS, die)
-    (mine,) = table.timeline().pending
-    request, journal = table.storage.get(path_of(mine)), Journal(table.storage, PIPELINE)
-    identity = WriterIdentity(PIPELINE, journal.claim_epoch("test"), table.dead_letters)
-    InstantExecutor(table.storage, journal, identity).abort(mine.request_time, "test")
+    mine, request = aborted(table)
     attempt = table.attempt()
     attempt.run(offsets(0, 2), ROWS)
     attempt.run(offsets(2, 3), [row("k2")])
@@ -143,7 +135,7 @@ def test_a_completed_file_that_comes_again_behind_the_request_of_an_aborted_inst
     keep_position(table.storage, PIPELINE, second.request_time, offsets(2, 3))
     archive(table)
     commit(table, CommitMetadata())
-    create_requested(table.storage, mine.request_time, content=request)
+    create_requested(table.storage, mine, content=request)
     table.storage.create(path, content)
     assert table.attempt().coordinator.position == offsets(2, 3)
     assert not table.storage.exists(path)
@@ -228,7 +220,7 @@ def test_rows_of_an_archived_instant_are_not_rolled_back_by_a_paused_attempt(tab
 
 def test_an_attempt_that_was_fenced_out_does_not_close_what_a_newer_one_has_decided(table: TestTable) -> None:
     """It is not complete yet: closed, it would stay pending for ever."""
-    with pytest.raises(Crash):
+    with pytest.raises(Killed):
         table.attempt().run(offsets(0, 2), ROWS, die)
     (mine,) = table.timeline().pending
     journal = Journal(table.storage, PIPELINE)
@@ -268,7 +260,7 @@ def test_a_forgotten_instant_of_the_pipeline_is_rolled_back(table: TestTable) ->
 
 def test_an_instant_that_is_older_than_archived_ones_is_not_resumed(table: TestTable) -> None:
     """Its attempt was paused before it put its file onto the timeline: as the oldest it hides archived ones."""
-    with pytest.raises(Crash):
+    with pytest.raises(Killed):
         table.attempt().run(offsets(0, 2), ROWS, die)
     commit(table, CommitMetadata())
     archive(table)

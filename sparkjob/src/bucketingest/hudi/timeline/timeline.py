@@ -29,8 +29,8 @@ class Timeline:
 
     instants: tuple[Instant, ...]
     hidden: frozenset[str] = frozenset()
-    """Request times of archived writes that count as archived although an older write is on the timeline, see
-    `bucketingest.hudi.history.archived.with_hidden`. To readers, and as long as nobody asks for them, there are none.
+    """Request times of writes that count as archived although an older write is on the timeline. Empty: the timeline is
+    as readers see it. `bucketingest.hudi.history.archived.with_hidden` sets them.
     """
 
     @classmethod

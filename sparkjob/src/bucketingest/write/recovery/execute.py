@@ -102,8 +102,8 @@ class InstantExecutor:
 
         Raises FencedOut: a newer attempt may have decided it, and not completed it.
         """
-        self._journal.check_epoch(self._identity.epoch)
         if isinstance(self._journal.decision(found.request_time), CommitDecision):
+            self._journal.check_epoch(self._identity.epoch)
             self.close(found.request_time, found.ledgers)
         else:
             self.abort(found.request_time, reason)
