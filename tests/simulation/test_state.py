@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.write.covered_table import CoveredTable
+from bucketingest.write.covering.covered_table import CoveredTable
 from bucketingest.write.plan import DELETE_COLUMN
 from support.simulation.judge.model import Model, Written
 from support.simulation.runs import run_quietly

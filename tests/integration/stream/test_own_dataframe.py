@@ -19,7 +19,7 @@ from bucketingest.stream import Pipeline, ingest, ingest_resource
 from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.spark.conf import REQUIRED_CONF
-from bucketingest.write import lazy_loading
+from bucketingest.write.covering import lazy_loading
 from devservers.s3 import S3Server
 from support.jobs.stream_runs import WAIT_SECONDS_MAX, Lake, finish
 from support.oracle import hudi_rs

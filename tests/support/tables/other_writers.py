@@ -58,13 +58,15 @@ def schedule_compaction(table: TestTable, *, time: str | None = None, without: S
     time = time or next_time(table)
     operations: list[dict[str, Any]] = []
     for group in load_file_view(table.storage, table.timeline()).groups:
-        logs = [file for file in (group.latest.log_files if group.latest else ()) if file.instant not in without]
-        if logs:
+        latest = group.latest
+        logs = [file for file in (latest.log_files if latest else ()) if file.instant not in without]
+        if latest is not None and logs:
+            base = latest.base_file
             operations.append(
                 {
-                    "baseInstantTime": min(file.instant for file in logs),
+                    "baseInstantTime": base.instant if base is not None else min(file.instant for file in logs),
                     "deltaFilePaths": [str(file.name) for file in logs],
-                    "dataFilePath": None,
+                    "dataFilePath": str(base.name) if base is not None else None,
                     "fileId": group.file_id,
                     "partitionPath": group.partition_path,
                     "metrics": {},

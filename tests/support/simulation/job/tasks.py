@@ -19,7 +19,7 @@ import stamina
 from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state import store
 from bucketingest.storage import Storage, StorageError
-from bucketingest.write import lazy_loading
+from bucketingest.write.covering import lazy_loading
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows import bucket_writer, dead_letter_writer, shuffle

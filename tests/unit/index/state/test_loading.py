@@ -102,7 +102,7 @@ def test_only_given_files_of_a_file_group_are_read(partition: Partition) -> None
     partition.base("f1", 1, ["a"])
     partition.log("f1", 2, parquet("b"), deletes("c"))
     part = {"f1": replace(partition.slices["f1"], base_file=None)}
-    loaded = partition.load(file_ids=["f1"], read=part, deleted_keys=True)
+    loaded = partition.load(file_ids=["f1"], parts=part, deleted_keys=True)
     assert groups(loaded, "a", "b", "c") == [None, "f1", "f1"]
 
 

@@ -26,7 +26,7 @@ from bucketingest.services.regroup.inline import InlineMerges, MakeBaseFiles
 from bucketingest.services.regroup.journal import MergeJournal
 from bucketingest.services.regroup.records import MergeEnd
 from bucketingest.storage import Storage
-from bucketingest.write.covered_table import CoveredTable
+from bucketingest.write.covering.covered_table import CoveredTable
 from support.tables.services.regroupings import PAIRS, made, merge_groups, merge_holder, planned
 from support.tables.services.serving_job import Job
 from support.tables.services.snapshot import snapshot

@@ -17,7 +17,7 @@ from bucketingest.index.state.manifest import Manifest
 from bucketingest.index.state.store import StateStore
 from bucketingest.index.whole_table.identity import WHOLE_TABLE, group_of
 from bucketingest.storage import Storage
-from bucketingest.write.written_keys import logs_of_new_keys
+from bucketingest.write.covering.written_keys import logs_of_new_keys
 
 
 def index_state(storage: Storage, snapshot: TableSnapshot) -> IndexState | None:

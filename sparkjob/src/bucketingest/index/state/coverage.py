@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice
 
 _MODULUS = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class PendingInput:
+    """What a pending compaction of a file group reads and readers do not: its keys are back when it completes."""
+
+    compaction: str
+    """Its request time."""
+    files: FileSlice
+
+
+Pending = Mapping[str, Sequence[PendingInput]]
+"""By file id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +35,21 @@ class CoveredSlice:
     """How many log files."""
     log_names: int = 0
     """Sum of the hashes of their names: the same in whichever order they were added."""
+    pending: str = ""
+    """Compactions whose other input has its keys in the state, too, joined by "+"."""
 
     @classmethod
-    def of(cls, latest: FileSlice) -> Self:
-        """All files of this slice."""
+    def of(cls, latest: FileSlice, pending: Sequence[PendingInput] = ()) -> Self:
+        """All files of this slice, and the input of these compactions."""
         base = latest.base_file.instant if latest.base_file else ""
         names = [str(log.name) for log in latest.log_files]
-        return cls(base, len(names), sum(map(_hash, names)) % _MODULUS)
+        compactions = "+".join(each.compaction for each in pending)
+        return cls(base, len(names), sum(map(_hash, names)) % _MODULUS, compactions)
 
     def with_logs(self, names: Iterable[str]) -> CoveredSlice:
         """With these further log files."""
         added = [_hash(name) for name in names]
-        return CoveredSlice(self.base_instant, self.logs + len(added), (self.log_names + sum(added)) % _MODULUS)
+        return replace(self, logs=self.logs + len(added), log_names=(self.log_names + sum(added)) % _MODULUS)
 
 
 Covered = Mapping[str, CoveredSlice]
@@ -47,8 +63,8 @@ class Difference:
     added: tuple[str, ...] = ()
     """File ids with files that must be read; their other keys stay."""
     rewritten: tuple[str, ...] = ()
-    """File ids whose base file is another one, by a compaction or a writer that enlarged it, or that lost log files.
-    All their files must be read, as keys may have gone.
+    """File ids whose base file is another one, by a compaction or a writer that enlarged it, that lost log files, or
+    with other pending input. All their files must be read, as keys may have gone.
     """
     gone: tuple[str, ...] = ()
     """File ids that no longer exist: their keys must be forgotten."""
@@ -64,15 +80,19 @@ class Difference:
         return (*self.rewritten, *self.gone)
 
 
-def difference(covered: Covered, groups: Mapping[str, FileGroup]) -> Difference:
-    """What to load, each sorted. `groups`: the partition's file groups as readers see them: without replaced ones."""
+def difference(covered: Covered, groups: Mapping[str, FileGroup], pending: Pending | None = None) -> Difference:
+    """What to load, each sorted. `groups`: the partition's file groups as readers see them: without replaced ones.
+    `pending`: what compactions of them read besides.
+    """
     added, rewritten = [], []
     latest = {file_id: group.latest for file_id, group in groups.items() if group.latest is not None}
     for file_id, newest in sorted(latest.items()):
         known = covered.get(file_id)
         if known is None:
             added.append(file_id)
-        elif known.base_instant != (found := CoveredSlice.of(newest)).base_instant or found.logs < known.logs:
+            continue
+        found = CoveredSlice.of(newest, (pending or {}).get(file_id, ()))
+        if (known.base_instant, known.pending) != (found.base_instant, found.pending) or found.logs < known.logs:
             rewritten.append(file_id)
         elif known != found:
             added.append(file_id)

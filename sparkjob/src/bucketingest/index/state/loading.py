@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import pathlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -13,6 +15,7 @@ import pyarrow as pa
 
 from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.index.errors import DuplicateKeys, HashCollision
+from bucketingest.index.state.coverage import Pending
 from bucketingest.index.state.hashing import KeyHasher, KeyHashes
 from bucketingest.index.state.key_columns import keys_of_deletes, keys_of_rows
 from bucketingest.index.state.runs.entries import Conflicts, Entries, one_for_each_key
@@ -20,7 +23,10 @@ from bucketingest.index.state.runs.look_up import PartitionLookUp
 from bucketingest.index.state.runs.merging import NewFile, RunMerger
 from bucketingest.index.state.runs.run_file import Run, RunWriter
 from bucketingest.index.whole_table.contested import Contested, MovedAway, Resolver, newest_instant
+from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
+
+log = logging.getLogger(__name__)
 
 SAMPLE_MAX: Final = 10
 """So many duplicate keys are named, with their text."""
@@ -74,24 +80,30 @@ class Loader:
         known: PartitionLookUp | None = None,
         deleted_keys: bool = False,
         report_duplicates: bool = False,
-        read: Slices | None = None,
+        parts: Slices | None = None,
+        pending: Pending | None = None,
         gone: MovedAway | None = None,
     ) -> Loaded:
         """The keys of the partition's file groups.
 
-        file_ids: only these, default all of `slices`. read: of these groups only these files: their other keys are
+        file_ids: only these, default all of `slices`. parts: of these groups only these files: their other keys are
         known. known: the keys that were loaded before, for duplicates. deleted_keys: also keys that are only in delete
-        blocks belong to their file group. report_duplicates: they belong to the newer file group, else DuplicateKeys
-        is raised. gone: with a resolver, see `Contested.gone`.
+        blocks belong to their file group. pending: so do keys that only a compaction of it has. report_duplicates: they
+        belong to the newer file group, else DuplicateKeys is raised. gone: with a resolver, see `Contested.gone`.
         """
         wanted = set(slices if file_ids is None else file_ids)
         suspects: _Suspects | Contested = _Suspects() if self.resolver is None else Contested(gone or {})
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=".load-") as scratch:
             groups = tuple(sorted(wanted))
-            work = _Work(partition_path, generation, groups, slices, {**slices, **(read or {})}, pathlib.Path(scratch))
+            files = {file_id: [(parts or {}).get(file_id, slices[file_id])] for file_id in groups}
+            work = _Work(partition_path, generation, groups, slices, files, pathlib.Path(scratch))
             runs = self._merged(self._pieces(work, keys_of_rows, suspects, known), work, suspects)
-            if deleted_keys and (deletes := self._pieces(work, keys_of_deletes, None, known)):
-                runs = self._merged([*self._opened(runs), *deletes], work, None)
+            others = self._pieces(work, keys_of_deletes, None, known) if deleted_keys else []
+            if pending:
+                read = {file_id: [each.files for each in inputs] for file_id, inputs in pending.items()}
+                others += self._pieces(replace(work, read=read), _keys_if_there, None, known)
+            if others:
+                runs = self._merged([*self._opened(runs), *others], work, None)
             result = tuple((digest, file.replace(self.folder / digest)) for digest, file in runs)
         entries = sum(len(run) for run in self._opened(result))
         if isinstance(suspects, Contested):
@@ -124,7 +136,7 @@ class Loader:
         count = 0
         for file_id in work.newest_first():
             number = work.groups.index(file_id)
-            for keys in read(self.storage, work.read[file_id]):
+            for keys in chain.from_iterable(read(self.storage, files) for files in work.read.get(file_id, ())):
                 hashed = self.hasher.hash(keys)
                 if known is not None and suspects is not None:
                     suspects.add_known(known, hashed, file_id, work.slices)
@@ -189,8 +201,8 @@ class _Work:
     generation: int
     groups: tuple[str, ...]
     slices: Slices
-    read: Slices
-    """The files that are read: all, or those whose keys are not known."""
+    read: Mapping[str, Sequence[FileSlice]]
+    """The files that are read, by file id: all, or those whose keys are not known."""
     folder: pathlib.Path
     """For runs that are not finished."""
 
@@ -223,3 +235,11 @@ class _Suspects:
         count = _SUSPECTS_MAX - len(self.sample)
         for row, group in zip(rows[:count].tolist(), found[:count].tolist(), strict=True):
             self.sample.append((int(keys.hashes[row]), int(keys.checks[row]), known.groups[group], file_id))
+
+
+def _keys_if_there(storage: Storage, files: FileSlice) -> Iterator[pa.Array]:
+    """As `keys_of_rows`, of what a pending compaction reads: without its files it can only be rolled back."""
+    try:
+        yield from keys_of_rows(storage, files)
+    except NotFound as error:
+        log.warning("input of a pending compaction is gone", extra={"reason": str(error)})

@@ -51,7 +51,7 @@ class Manifest:
                 path: {
                     "generation": each.generation,
                     "covered": {
-                        file_id: [known.base_instant, known.logs, known.log_names]
+                        file_id: [known.base_instant, known.logs, known.log_names, *filter(None, [known.pending])]
                         for file_id, known in each.covered.items()
                     },
                 }

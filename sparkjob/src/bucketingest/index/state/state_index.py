@@ -10,7 +10,7 @@ from typing import Final, Self
 from bucketingest.hudi.merge.merge_rules import MergeRules
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice
 from bucketingest.index.errors import StateError
-from bucketingest.index.state.coverage import CoveredSlice, Difference, PartitionState, difference
+from bucketingest.index.state.coverage import CoveredSlice, Difference, PartitionState, Pending, difference
 from bucketingest.index.state.loading import Loaded, Loader
 from bucketingest.index.state.manifest import Manifest
 from bucketingest.index.state.removals import write_removals
@@ -90,19 +90,21 @@ class StateIndex:
         deleted_keys: bool = False,
         report_duplicates: bool = False,
         new_logs: Mapping[str, Collection[str]] | None = None,
+        pending: Pending | None = None,
         merge_rules: MergeRules | None = None,
         gone: MovedAway | None = None,
     ) -> Loaded:
         """Load what the state lacks of a partition; afterwards its look-ups know every key in these file groups.
 
         groups: those that readers see now, by file id. new_logs: names of log files, by file id, that instants made
-        since the state was loaded: if nothing else of a group is new, only these are read. merge_rules: if keys may
-        move from one group to another, how their rows are read. Others as for `Loader.load`,
-        which also says what is raised; the state is then as before, except that entries known to be wrong stay
-        forgotten.
+        since the state was loaded: if nothing else of a group is new, only these are read. pending: what compactions of
+        these groups read besides. merge_rules: if keys may move from one group to another, how their rows are read.
+        Others as for `Loader.load`, which also says what is raised; the state is then as before, except that entries
+        known to be wrong stay forgotten.
         """
+        pending = pending or {}
         known = self.manifest.partitions.get(partition_path)
-        found = difference(known.covered if known else {}, groups)
+        found = difference(known.covered if known else {}, groups, pending)
         slices = {file_id: group.latest for file_id, group in groups.items() if group.latest is not None}
         if known is not None and _is_mostly_new(known, found, slices):
             log.info("partition of the state loaded again", extra={"partition": partition_path, **_counts(found)})
@@ -115,6 +117,7 @@ class StateIndex:
         storage, hasher = self.store.storage, self.store.hasher
         resolver = None if merge_rules is None else Resolver(storage, hasher, merge_rules)
         loader = Loader(storage, hasher, self.store.table_id, self.local.folder, resolver=resolver)
+        parts = {} if known is None else _parts(known, found, slices, new_logs or {}, pending)
         loaded = loader.load(
             partition_path,
             generation,
@@ -123,7 +126,8 @@ class StateIndex:
             known=self.look_up(partition_path),
             deleted_keys=deleted_keys,
             report_duplicates=report_duplicates,
-            read={} if known is None else _parts(known, found, slices, new_logs or {}),
+            parts=parts,
+            pending={file_id: pending[file_id] for file_id in found.read if file_id in pending.keys() - parts.keys()},
             gone=gone,
         )
         self._loaded_keys += loaded.entries
@@ -145,7 +149,7 @@ class StateIndex:
             files += removals
         before = known.covered if known is not None else {}
         covered = {file_id: each for file_id, each in before.items() if file_id not in found.gone}
-        covered |= {file_id: CoveredSlice.of(slices[file_id]) for file_id in found.read}
+        covered |= {file_id: CoveredSlice.of(slices[file_id], pending.get(file_id, ())) for file_id in found.read}
         self.manifest = self.manifest.with_partition(partition_path, PartitionState(generation, covered))
         self._put_first([digest for digest, _ in files])
         return loaded
@@ -201,14 +205,19 @@ def _is_mostly_new(known: PartitionState, found: Difference, slices: Mapping[str
 
 
 def _parts(
-    known: PartitionState, found: Difference, slices: Mapping[str, FileSlice], new_logs: Mapping[str, Collection[str]]
+    known: PartitionState,
+    found: Difference,
+    slices: Mapping[str, FileSlice],
+    new_logs: Mapping[str, Collection[str]],
+    pending: Pending,
 ) -> dict[str, FileSlice]:
     """Of groups that only got log files, those alone: the keys of the others are known."""
     parts = {}
     for file_id in found.added:
         before, latest = known.covered.get(file_id), slices[file_id]
         logs = tuple(log for log in latest.log_files if str(log.name) in new_logs.get(file_id, ()))
-        if before is not None and before.with_logs(str(log.name) for log in logs) == CoveredSlice.of(latest):
+        now = CoveredSlice.of(latest, pending.get(file_id, ()))
+        if before is not None and before.with_logs(str(log.name) for log in logs) == now:
             parts[file_id] = replace(latest, base_file=None, log_files=logs)
     return parts
 

@@ -29,7 +29,7 @@ from bucketingest.index.errors import StateError
 from bucketingest.index.state.key_columns import keys_of_deletes, keys_of_rows
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.storage import created
-from bucketingest.write.covered_table import CoveredTable
+from bucketingest.write.covering.covered_table import CoveredTable
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import Intent, LedgerEntry
 from bucketingest.write.moving.commit_check import CommitCheck
@@ -137,7 +137,7 @@ class StateGroups:
         covered, store = self._covered, self._covered.index.store
         manifest = covered.index.manifest
         plan = AssignmentPlan.of(
-            covered.profile(self._busy),
+            covered.expectations.profile(self._busy),
             InsertRules(self._rules.inserts, self._rules.target_bytes, self._tasks),
             table=store.table_id.hex(),
             instant=instant,

@@ -12,17 +12,19 @@ import pytest
 
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileSlice
-from bucketingest.hudi.table.table import StateRules
+from bucketingest.hudi.table.table import InsertMode, StateRules
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.timeline import create_requested
+from bucketingest.hudi.timeline.instant import COMPACTION, Instant, State
+from bucketingest.hudi.timeline.timeline import create_requested, path_of
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
 from bucketingest.services.compaction.records import End
 from bucketingest.storage import Storage
-from bucketingest.write.covered_table import CoveredTable
+from bucketingest.write.coordinator_api import StartVerdict
+from bucketingest.write.covering.covered_table import CoveredTable
 from support.tables.instants.abandoned import Killed, die, open_instant
-from support.tables.other_writers import archive, commit, replace_file_groups
+from support.tables.other_writers import archive, commit, next_time, replace_file_groups, schedule_compaction
 from support.tables.services.compactions import compact, execute, finish, started
 from support.tables.state.tables import (
     THEIRS,
@@ -146,6 +148,58 @@ def test_keys_stay_where_they_are_after_a_compaction(table: TestTable) -> None:
     assert compact(table.storage)
     fold(covered, table)
     assert group_of(covered, "a") == before is not None
+
+
+@pytest.mark.parametrize("inserts", ["base", "log"])
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_deleted_key_that_a_pending_compaction_brings_back_stays_known(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, inserts: InsertMode, *, knows: bool
+) -> None:
+    """A scheduler without the lock plans it from an old look, as another compaction forgets the deletion. The rows of
+    the overtaken instant come again: a deletion that finds no key would be dropped.
+    """
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    table = state_table(inserts=inserts)
+    attempt = table.attempt()
+    attempt.run(offsets(0, 2), ROWS)
+    if inserts == "log":
+        assert compact(table.storage)
+    attempt.run(offsets(2, 3), [row("a", amount=2, at=2)])
+    deletion = [row("a", at=3, deleted=True)]
+    attempt.run(offsets(3, 4), deletion, schema=WITH_DELETES)
+    deleting = table.timeline().completed_commits[-1].request_time
+    covered = CoveredTable(table.storage, StateRules(report_duplicates=False, inserts=inserts))
+    fold(covered, table)
+    before = group_of(covered, "a")
+    path = path_of(Instant(schedule_compaction(table, without=[deleting]), COMPACTION, State.REQUESTED))
+    late = table.storage.get(path)
+    table.storage.delete(path)
+    assert compact(table.storage)
+    if knows:
+        fold(covered, table)
+        assert group_of(covered, "a") is None
+    else:
+        forget_state(table.storage)
+        covered = CoveredTable(table.storage, StateRules(report_duplicates=False, inserts=inserts))
+    compaction = next_time(table)
+    path = path_of(Instant(compaction, COMPACTION, State.REQUESTED))
+    table.storage.create(path, late)
+    fold(covered, table)
+    assert group_of(covered, "a") == before is not None
+
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    again.run(offsets(3, 4), deletion, schema=WITH_DELETES)
+    path_of_last = path_of(max(table.timeline().completed_commits, key=lambda each: each.completion_time or ""))
+    (stat,) = CommitMetadata.decode(table.storage.get(path_of_last), path_of_last).write_stats["eu"]
+    assert (stat.file_id, stat.num_deletes) == (before, 1)
+    fold(covered, table)
+    assert group_of(covered, "a") == before
+
+    table.storage.delete(path)  # its planner rolls it back
+    fold(covered, table)
+    if inserts == "base":
+        assert group_of(covered, "a") is None
 
 
 @pytest.mark.parametrize("knows", [True, False])

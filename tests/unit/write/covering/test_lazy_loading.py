@@ -14,10 +14,10 @@ import pytest
 from bucketingest.hudi.table.file_view import FileView
 from bucketingest.hudi.table.table import InsertMode, StateRules
 from bucketingest.index.errors import PartitionsNotLoaded
-from bucketingest.write import lazy_loading
-from bucketingest.write.covered_table import CoveredTable
+from bucketingest.write.covering import lazy_loading
+from bucketingest.write.covering.covered_table import CoveredTable
+from bucketingest.write.covering.lazy_loading import LazyLoading
 from bucketingest.write.errors import InstantAborted, PositionLost
-from bucketingest.write.lazy_loading import LazyLoading
 from support.tables.state.tables import ForgetfulStorage, amounts, check, groups_of_keys, insert_by_another, state_table
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row

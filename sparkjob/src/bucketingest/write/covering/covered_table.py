@@ -8,7 +8,6 @@ later, and a listing may leave out its newest files. An instant that has not com
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -25,21 +24,19 @@ from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, REPLACE_COM
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.index.assignment.planned_file_ids import local_runs
-from bucketingest.index.assignment.profile import PartitionProfile, WriteProfile
 from bucketingest.index.errors import StateDamaged, StateError
+from bucketingest.index.state.coverage import CoveredSlice
 from bucketingest.index.state.manifest import Manifest
 from bucketingest.index.state.state_index import StateIndex
 from bucketingest.index.state.store import StateStore, forget_state
 from bucketingest.index.whole_table.contested import MovedAway
 from bucketingest.index.whole_table.identity import WHOLE_TABLE, group_name, identity_of
 from bucketingest.storage import NotFound, Storage
-from bucketingest.write.errors import WriteError
-from bucketingest.write.lazy_loading import LazyLoading, recent_partitions
-from bucketingest.write.moving.moved_keys import keys_moved_away
-from bucketingest.write.table_groups import Group
-from bucketingest.write.written_keys import (
+from bucketingest.write.covering.expectations import Expectations
+from bucketingest.write.covering.lazy_loading import LazyLoading, recent_partitions
+from bucketingest.write.covering.pending_inputs import PendingInputs
+from bucketingest.write.covering.written_keys import (
     Logs,
-    inserts_of,
     logs_of,
     logs_of_known_keys,
     logs_of_new_keys,
@@ -47,13 +44,14 @@ from bucketingest.write.written_keys import (
     stats_of,
     without_known_keys,
 )
+from bucketingest.write.errors import WriteError
+from bucketingest.write.moving.moved_keys import keys_moved_away
+from bucketingest.write.table_groups import Group
 
 log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 5
 """How often files that vanish while they are read, because they were cleaned or rolled back, are listed again."""
-_PROFILED: Final = 3
-"""Commits whose inserts say how many new keys to expect."""
 _CLEAR: Final = frozenset({DELTA_COMMIT, COMMIT, REPLACE_COMMIT})
 """Actions whose completed files name every file group that they changed."""
 _READ_AGAIN: Final = 100
@@ -84,26 +82,12 @@ class CoveredTable:
         self._first_active: str | None = None
         self._hidden: frozenset[str] = frozenset()
         """Archived writes that readers do not see for now. Their keys are in the table: readers will see them again."""
-        self._recent: deque[tuple[Counter[str], int]] = deque(maxlen=_PROFILED)
-        self._rooms: dict[str, dict[str, int]] = {}
-        """If new keys go into log files: bytes of file groups that are smaller than the target, by partition."""
+        self.expectations = Expectations(rules)
+        self._pending = PendingInputs(storage)
         self._kept: Manifest | None = self.index.manifest
         self._manifests = 0
         self._repairs = 0
         self.loading = LazyLoading()
-
-    def profile(self, busy: Collection[Group] = frozenset()) -> WriteProfile:
-        """What the last commits with new keys say of the next one, and which file groups have room. `busy`: file groups
-        that must take no new keys.
-        """
-        rows: Counter[str] = sum((by_partition for by_partition, _ in self._recent), Counter())
-        expected = max((size for _, size in self._recent), default=0)
-        rooms = {
-            path: {file_id: size for file_id, size in sizes.items() if (path, file_id) not in busy}
-            for path, sizes in self._rooms.items()
-        }
-        paths = [path for path in rooms.keys() | rows.keys() if rows[path] or rooms[path]]
-        return WriteProfile({path: PartitionProfile(rows[path], rooms.get(path, {})) for path in paths}, expected)
 
     def fold_in(self, timeline: Timeline, replaced: Collection[Group]) -> None:
         """Load what the completed instants of the timeline changed; does nothing if it knows them all.
@@ -112,7 +96,10 @@ class CoveredTable:
         raises; and UnsupportedTable if new keys belong into base files, and are in log files.
         """
         completed = {instant.file_name: instant for instant in timeline.completed_commits}
-        if self.folded is not None and self.folded == completed.keys() and not self.loading.wanted:
+        self._pending.follow(timeline)
+        beside = self._pending.changed(self._covered_slice)
+        if self.folded is not None and self.folded == completed.keys() and not self.loading.wanted and not beside:
+            self._pending.covered()
             return
         known = self.folded or frozenset()
         if self.loading.wanted:  # of these partitions, too, a listing may leave out the newest files
@@ -121,7 +108,7 @@ class CoveredTable:
         metadata = {name: self._metadata(each) for name, each in completed.items() if name not in known}
         new = [completed[name] for name in metadata if self.folded is None or name not in self.folded]
         of_new = [metadata[each.file_name] for each in new]
-        partitions = None if self._is_unclear(timeline, new) else self._partitions(new, stats_of(of_new))
+        partitions = None if self._is_unclear(timeline, new) else self._partitions(new, stats_of(of_new), beside)
         self._hidden = hidden_writes(self._storage, timeline) if partitions is None else self._hidden
         timeline = replace(timeline, hidden=self._hidden)
         stats = stats_of(metadata.values())
@@ -135,9 +122,10 @@ class CoveredTable:
         recent = recent_partitions(list(metadata.values()))
         self._cover(timeline, partitions, stats, replaced, newer, recent=recent)
         self.loading.loaded()
+        self._pending.covered()
         self.folded, self._first_active = folded, timeline.first_active
         self.view = max((each.completion_time or "" for each in completed.values()), default="")
-        self._recent.extend(inserts_of(each) for each in of_new if any(inserts_of(each)))
+        self.expectations.note_commits(of_new)
 
     def keep(self) -> None:
         """Merge runs if there are many, and store the state for the next start."""
@@ -199,9 +187,9 @@ class CoveredTable:
         gone = self.folded - {instant.file_name for instant in timeline.completed_commits}
         return bool(gone) or any(instant.action not in _CLEAR for instant in new)
 
-    def _partitions(self, new: Iterable[Instant], stats: Iterable[WriteStat]) -> list[str]:
-        """Where the instants wrote files or replaced file groups."""
-        found = {stat.partition_path or "" for stat in stats} | self.loading.wanted
+    def _partitions(self, new: Iterable[Instant], stats: Iterable[WriteStat], beside: Collection[str]) -> list[str]:
+        """Where the instants wrote files or replaced file groups, and those `beside`."""
+        found = {stat.partition_path or "" for stat in stats}.union(self.loading.wanted, beside)
         replacing = (instant for instant in new if instant.action == REPLACE_COMMIT)
         return sorted(found | {path for instant in replacing for path, _ in replaced_by(self._storage, instant)})
 
@@ -242,8 +230,8 @@ class CoveredTable:
                         self._listed[path] = {id_: replace(of, slices=of.slices[-1:]) for id_, of in current.items()}
                     if self._rules.is_global or path in self.loading.left_out:
                         continue
-                    self._cover_partition(path, current, self._left(path, current, updates, new_logs, timeline), {})
-                    self._note_rooms(path, current)
+                    self._cover_partition(path, current, updates, new_logs, timeline)
+                    self.expectations.note_rooms(path, current)
                 if self._rules.is_global:
                     self._cover_table(updates, new_logs, timeline, newer)
             except NotFound as error:
@@ -258,28 +246,37 @@ class CoveredTable:
         table = {group_name(path, id_): group for path, groups in self._listed.items() for id_, group in groups.items()}
         known = WHOLE_TABLE in self.index.manifest.partitions
         gone = keys_moved_away(self._storage, self.index.store.hasher, newer) if known else {}
-        left = self._left(WHOLE_TABLE, table, updates, new_logs, timeline)
-        self._cover_partition(WHOLE_TABLE, table, left, gone)
+        self._cover_partition(WHOLE_TABLE, table, updates, new_logs, timeline, gone=gone)
 
-    def _note_rooms(self, path: str, groups: Mapping[str, FileGroup]) -> None:
-        if self._rules.inserts == "base":
-            return
-        latest = {file_id: group.latest.size for file_id, group in groups.items() if group.latest is not None}
-        self._rooms[path] = {file_id: size for file_id, size in latest.items() if size < self._rules.target_bytes}
-        if not self._rooms[path]:
-            del self._rooms[path]
+    def _covered_slice(self, group: Group) -> CoveredSlice | None:
+        path, name = (WHOLE_TABLE, group_name(*group)) if self._rules.is_global else group
+        known = self.index.manifest.partitions.get(path)
+        return None if known is None else known.covered.get(name)
 
     def _cover_partition(
-        self, path: str, groups: Mapping[str, FileGroup], new_logs: Mapping[str, Sequence[str]], gone: MovedAway
+        self,
+        path: str,
+        groups: Mapping[str, FileGroup],
+        updates: Logs,
+        new_logs: Logs,
+        timeline: Timeline,
+        *,
+        gone: MovedAway | None = None,
     ) -> None:
-        if not any(group.latest for group in groups.values()) and path not in self.index.manifest.partitions:
+        known = self.index.manifest.partitions.get(path)
+        if known is None and not any(group.latest for group in groups.values()):
             return
+        pending = self._pending.of(groups)
+        state, left = without_known_keys(known, groups, updates, new_logs, timeline, pending=pending)
+        if state is not None and state != known:
+            self.index.manifest = self.index.manifest.with_partition(path, state)
         loaded = self.index.cover(
             path,
             groups,
             deleted_keys=self._rules.inserts == "log",
             report_duplicates=self._rules.report_duplicates,
-            new_logs=new_logs,
+            new_logs=left,
+            pending=pending,
             merge_rules=self.merge_rules,
             gone=gone,
         )
@@ -288,13 +285,3 @@ class CoveredTable:
         if loaded.duplicates:
             extra = {"partition": path, "keys": loaded.duplicates, "sample": loaded.sample}
             log.error("keys are in two file groups; the newer one is written to", extra=extra)
-
-    def _left(
-        self, path: str, groups: Mapping[str, FileGroup], updates: Logs, new_logs: Logs, timeline: Timeline
-    ) -> Mapping[str, Sequence[str]]:
-        """New log files that must be read, by file id; the others are covered from now on."""
-        known = self.index.manifest.partitions.get(path)
-        state, left = without_known_keys(known, groups, updates, new_logs, timeline)
-        if state is not None and state != known:
-            self.index.manifest = self.index.manifest.with_partition(path, state)
-        return left

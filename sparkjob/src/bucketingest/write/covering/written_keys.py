@@ -12,7 +12,7 @@ from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.index.state.coverage import CoveredSlice, PartitionState
+from bucketingest.index.state.coverage import CoveredSlice, PartitionState, Pending
 from bucketingest.write.table_groups import Group
 
 Logs = Mapping[Group, Sequence[str]]
@@ -41,6 +41,8 @@ def without_known_keys(
     updates: Logs,
     new_logs: Logs,
     timeline: Timeline,
+    *,
+    pending: Pending,
 ) -> tuple[PartitionState | None, dict[str, Sequence[str]]]:
     """Log files without new keys are covered without being read; unless their instant began before the group's base
     file was complete: this may lack a deleted key that comes again in them. Returns the other new ones by file id.
@@ -57,7 +59,7 @@ def without_known_keys(
         noted = {str(each.name) for each in group.latest.log_files if each.instant > since}.intersection(names)
         others = {str(each.name) for each in group.latest.log_files}.intersection(left[name]) - noted
         after = before.with_logs(noted)
-        if after.with_logs(others) == CoveredSlice.of(group.latest):
+        if after.with_logs(others) == CoveredSlice.of(group.latest, pending.get(name, ())):
             covered[name], left[name] = after, tuple(others)
     return PartitionState(known.generation, covered), left
 
