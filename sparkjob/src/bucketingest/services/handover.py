@@ -6,18 +6,17 @@ row.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.hudi.plans.replaced import replaced_file_groups
-from bucketingest.hudi.table.file_view import FileSlice, Group, load_file_view
+from bucketingest.hudi.table.file_view import Group, load_file_view
 from bucketingest.hudi.timeline.instant import CLUSTERING, COMPACTION, LOG_COMPACTION, REPLACE_COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.index.state.key_columns import keys_of_rows
+from bucketingest.index.state.key_columns import keys_in_logs_only
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
@@ -85,7 +84,7 @@ def log_only_groups(storage: Storage) -> list[LogOnly]:
         place = (group.partition_path, group.file_id)
         if place in replaced or group.latest is None or not group.latest.log_files:
             continue
-        keys = _log_only_keys(storage, group.latest)
+        keys = keys_in_logs_only(storage, group.latest)
         if len(keys):
             found.append(LogOnly(*place, len(keys), str(pc.min(keys))))
     return found
@@ -112,16 +111,3 @@ def hand_over(storage: Storage, holder: CompactionHolder, clock: Callable[[], da
             return ended
         ended += compact_now(storage, holder, _EVERYTHING, clock, only={each.group for each in left})
     raise NotHandedOver(f"{storage.url}: after {_ROUNDS_MAX} compactions there are still {left[0]} in log files only")
-
-
-def _log_only_keys(storage: Storage, files: FileSlice) -> pa.Array:
-    logs = replace(files, base_file=None)
-    chunks = list(keys_of_rows(storage, logs))
-    if not chunks:
-        return pa.array([], pa.string())
-    keys = pc.unique(pa.chunked_array(chunks).cast(pa.string()))
-    for in_base in keys_of_rows(storage, replace(files, log_files=())) if files.base_file is not None else ():
-        keys = keys.filter(pc.invert(pc.is_in(keys, value_set=in_base.cast(pa.string()))))
-        if not len(keys):
-            break
-    return keys

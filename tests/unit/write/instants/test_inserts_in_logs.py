@@ -252,6 +252,17 @@ def test_a_table_may_change_between_the_modes(table: TestTable) -> None:
     check(table, BOTH | {"k0": 20, "k9": 10})
 
 
+def test_a_table_with_the_delete_of_a_key_that_it_never_had_may_change_to_base(table: TestTable) -> None:
+    """The key is new, and only in a log file, but no reader sees a row of it: a handover leaves it there."""
+    attempt = table.attempt()
+    attempt.run(offsets(0, 1), [row("k0", at=1)])
+    assert hand_over(table.storage, holder(table.storage), utc_now)
+    attempt.run(offsets(1, 3), [row("k0", amount=1, at=2), row("never", at=2, deleted=True)], schema=WITH_DELETES)
+    assert hand_over(table.storage, holder(table.storage), utc_now) == []
+    of_mode(table, "base").attempt().run(offsets(3, 5), [row("k0", amount=2, at=3), row("never", amount=1, at=3)])
+    check(table, {"k0": 2, "never": 1})
+
+
 def test_a_log_file_that_another_writer_deleted_does_not_come_back(table: TestTable) -> None:
     """Its rows came again in other file groups; a paused task of the instant that counts as complete puts it back."""
     table.attempt().run(offsets(0, 6), FIRST)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.errors import CorruptLog, InvalidTable
@@ -46,6 +48,21 @@ def keys_of_deletes(storage: Storage, files: FileSlice) -> Iterator[pa.Array]:
         for block in StoredLog.open(storage, log.path).blocks():
             if block.type is BlockType.DELETE:
                 yield pa.array([each.record_key for each in decode_block(block, source=source).deletes], pa.string())
+
+
+def keys_in_logs_only(storage: Storage, files: FileSlice) -> pa.Array:
+    """Keys of rows in log files that the base file lacks, also of rows that were deleted afterwards, each once. Holds
+    the log files' keys. Raises as `keys_of_rows`.
+    """
+    chunks = list(keys_of_rows(storage, replace(files, base_file=None)))
+    if not chunks:
+        return pa.array([], pa.string())
+    keys = pc.unique(pa.chunked_array(chunks).cast(pa.string()))
+    for in_base in keys_of_rows(storage, replace(files, log_files=())) if files.base_file is not None else ():
+        keys = keys.filter(pc.invert(pc.is_in(keys, value_set=in_base.cast(pa.string()))))
+        if not len(keys):
+            break
+    return keys
 
 
 def _of_base(storage: Storage, path: str) -> Iterator[pa.Array]:

@@ -33,6 +33,7 @@ from bucketingest.index.whole_table.contested import MovedAway
 from bucketingest.index.whole_table.identity import WHOLE_TABLE, group_name, identity_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.covering.expectations import Expectations
+from bucketingest.write.covering.keys_in_logs import refuse_keys_in_logs
 from bucketingest.write.covering.lazy_loading import LazyLoading, recent_partitions
 from bucketingest.write.covering.pending_inputs import PendingInputs
 from bucketingest.write.covering.written_keys import (
@@ -40,7 +41,6 @@ from bucketingest.write.covering.written_keys import (
     logs_of,
     logs_of_known_keys,
     logs_of_new_keys,
-    refuse_keys_in_logs,
     stats_of,
     without_known_keys,
 )
@@ -225,7 +225,7 @@ class CoveredTable:
                 for path in sorted(paths | set(partitions or ())):
                     groups = view.partitions.get(path, {})
                     current = {file_id: each for file_id, each in groups.items() if (path, file_id) not in replaced}
-                    refuse_keys_in_logs(self._storage.url, current, self._refused)
+                    refuse_keys_in_logs(self._storage, current, self._refused)
                     if self._rules.is_global:
                         self._listed[path] = {id_: replace(of, slices=of.slices[-1:]) for id_, of in current.items()}
                     if self._rules.is_global or path in self.loading.left_out:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import LogFileName
 from bucketingest.hudi.table.file_view import FileGroup
 from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX
@@ -62,19 +61,6 @@ def without_known_keys(
         if after.with_logs(others) == CoveredSlice.of(group.latest, pending.get(name, ())):
             covered[name], left[name] = after, tuple(others)
     return PartitionState(known.generation, covered), left
-
-
-def refuse_keys_in_logs(url: str, groups: Mapping[str, FileGroup], refused: Logs) -> None:
-    """Raise UnsupportedTable if one of these log files with new keys is still read."""
-    for group in groups.values():
-        names = refused.get((group.partition_path, group.file_id), ())
-        latest = group.latest.log_files if group.latest is not None and names else ()
-        if found := next((log for log in latest if str(log.name) in names), None):
-            reason = (
-                f"new keys are in log files, such as {found.path}, and spec.table.index.inserts is base, so that "
-                "Hudi's BLOOM and SIMPLE indexes find every key: run `bucketingest handover` first, or take log"
-            )
-            raise UnsupportedTable(url, [reason])
 
 
 def stats_of(commits: Iterable[CommitMetadata]) -> list[WriteStat]:
