@@ -36,6 +36,14 @@ def test_an_older_row_may_come_after_a_deletion_of_a_key_that_the_state_did_not_
     assert [row and row["offset"] for row in outcomes["us", "a"]] == allowed
 
 
+def test_a_row_without_a_key_never_comes_after_a_deletion() -> None:
+    source = [
+        {"id": None, "region": "us", "offset": offset, "at": 2 - offset, DELETE_COLUMN: True} for offset in (0, 1)
+    ]
+    outcomes = Model.of(source, [Written("1", 1, "first", 0, 2, stands=True)], {}, forgets=True).outcomes()
+    assert outcomes == {}
+
+
 @pytest.mark.parametrize("first", range(0, 40, AT_ONCE))
 def test_no_schedule_loses_doubles_or_misplaces_a_key(first: int) -> None:
     verdicts = [run_quietly(seed, state=True) for seed in range(first, first + AT_ONCE)]

@@ -67,6 +67,8 @@ class Model:
         place = (row["region"], row["id"])
         known = deleted.get(place)
         is_late = known is not None and (row["at"], row["offset"]) < (known["at"], known["offset"])
+        if row["id"] is None:
+            return  # it is rejected
         if row[DELETE_COLUMN] and not is_late:
             deleted[place] = row
         elif is_late:
