@@ -102,8 +102,11 @@ def check_end(ended: Ended) -> Iterator[str]:
 
 
 def _is_shown(table: Snapshot, instant: str, row: Row) -> bool:
-    """Whether another writer's row may be there: its instant completed, and its partition was not deleted."""
-    return instant in table.instants.completed and row["region"] not in table.instants.replaced_ever
+    """Whether another writer's row may be there: its instant completed, and its partition was not deleted. If it died
+    before it requested the instant, a compaction may have taken the time.
+    """
+    found = table.instants.completed.get(instant)
+    return found is not None and found.action == "deltacommit" and row["region"] not in table.instants.replaced_ever
 
 
 def _written(table: Snapshot, undone: AbstractSet[str]) -> list[Written]:

@@ -14,7 +14,7 @@ from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.hudi.table.table import InsertMode, StateRules
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import COMPACTION, Instant, State
+from bucketingest.hudi.timeline.instant import COMPACTION, SAVEPOINT, Instant, State
 from bucketingest.hudi.timeline.timeline import create_requested, path_of
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
@@ -215,6 +215,26 @@ def test_keys_of_archived_instants_that_a_late_request_hides_stay_where_they_are
     archive(table)
     commit(table, CommitMetadata())
     create_requested(table.storage, str(int(first) - 1000))  # it was on its way for long
+    fold(covered, table)
+    assert group_of(covered, "a") == before is not None
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_keys_of_archived_instants_stay_known_while_every_write_on_the_timeline_has_a_savepoint(
+    table: TestTable, knows: bool
+) -> None:
+    """Readers do not tell then what was archived. They see it again with the next commit."""
+    covered = CoveredTable(table.storage, StateRules(report_duplicates=False))
+    fold(covered, table)
+    before = group_of(covered, "a")
+    if not knows:
+        forget_state(table.storage)
+        covered = CoveredTable(table.storage, StateRules(report_duplicates=False))
+    archive(table)
+    kept = commit(table, CommitMetadata())
+    saved = Instant(kept, SAVEPOINT, State.COMPLETED, next_time(table))
+    table.storage.create(path_of(saved), b"")
+    assert table.timeline().first_active is None
     fold(covered, table)
     assert group_of(covered, "a") == before is not None
 

@@ -88,11 +88,15 @@ def archived_between(storage: Storage, first: str, last: str | None) -> list[Ins
 
 
 def hidden_writes(storage: Storage, timeline: Timeline) -> frozenset[str]:
-    """Request times of archived writes that readers take for not committed, because an older write is on the timeline:
-    a request that was on its way for long came after the archival. Empty if there are none.
+    """Request times of archived writes that readers take for not committed. Empty if there are none.
+
+    Either an older write is on the timeline: a request that was on its way for long came after the archival. Or no
+    write is there but those that savepoints keep, from which readers do not tell what was archived: all are hidden.
     """
-    first = timeline.first_active
-    if first is None or all(file.max_time <= first for file in history_files(storage)):
+    if not timeline.instants:  # a new table
+        return frozenset()
+    first = timeline.first_active or ""
+    if all(file.max_time <= first for file in history_files(storage)):
         return frozenset()
     active = {instant.request_time for instant in timeline.instants}
     writes = {each.request_time for each in archived_between(storage, first, None) if each.action in WRITE_ACTIONS}

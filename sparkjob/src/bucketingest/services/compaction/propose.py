@@ -120,8 +120,9 @@ class TableNow:
         timeline = Timeline.load(storage)
         if hidden := hidden_writes(storage, timeline):  # a base file without their rows would supersede these
             raise PlanOutdated(
-                f"{storage.url}: an instant that came late hides archived ones up to {max(hidden)} from readers; table "
-                "services wait for the next archival, which takes it off: `bucketingest archive`"
+                f"{storage.url}: readers do not see what was archived up to {max(hidden)}; table services wait. Either "
+                "an instant that came late hides archived ones: the next archival removes it (`bucketingest archive`). "
+                "Or every commit on the timeline has a savepoint: the next commit ends it"
             )
         schema = stored_schema(table, timeline)
         if schema is None:
