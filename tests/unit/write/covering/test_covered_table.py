@@ -202,8 +202,11 @@ def test_a_deleted_key_that_a_pending_compaction_brings_back_stays_known(
         assert group_of(covered, "a") is None
 
 
+@pytest.mark.parametrize("late", ["itself", "older"])
 @pytest.mark.parametrize("knows", [True, False])
-def test_keys_of_archived_instants_that_a_late_request_hides_stay_where_they_are(table: TestTable, knows: bool) -> None:
+def test_keys_of_archived_instants_that_a_late_request_hides_stay_where_they_are(
+    table: TestTable, knows: bool, late: str
+) -> None:
     """Readers will see them again when it is off the timeline: a new group for such a key would double it."""
     covered = CoveredTable(table.storage, StateRules(report_duplicates=False))
     first = table.timeline().completed_commits[0].request_time
@@ -214,7 +217,7 @@ def test_keys_of_archived_instants_that_a_late_request_hides_stay_where_they_are
         covered = CoveredTable(table.storage, StateRules(report_duplicates=False))
     archive(table)
     commit(table, CommitMetadata())
-    create_requested(table.storage, str(int(first) - 1000))  # it was on its way for long
+    create_requested(table.storage, first if late == "itself" else str(int(first) - 1000))  # it was on its way for long
     fold(covered, table)
     assert group_of(covered, "a") == before is not None
 

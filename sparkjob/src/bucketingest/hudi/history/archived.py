@@ -90,17 +90,18 @@ def archived_between(storage: Storage, first: str, last: str | None) -> list[Ins
 def hidden_writes(storage: Storage, timeline: Timeline) -> frozenset[str]:
     """Request times of archived writes that readers take for not committed. Empty if there are none.
 
-    Either an older write is on the timeline: a request that was on its way for long came after the archival. Or no
-    write is there but those that savepoints keep, from which readers do not tell what was archived: all are hidden.
+    Either an older write is on the timeline, or one of them is there as pending: a request that was on its way for long
+    came after the archival. Or no write is there but those that savepoints keep, from which readers do not tell what
+    was archived: all are hidden.
     """
     if not timeline.instants:  # a new table
         return frozenset()
     first = timeline.first_active or ""
-    if all(file.max_time <= first for file in history_files(storage)):
+    if all(file.max_time < first for file in history_files(storage)):
         return frozenset()
-    active = {instant.request_time for instant in timeline.instants}
+    completed = {instant.request_time for instant in timeline.completed}
     writes = {each.request_time for each in archived_between(storage, first, None) if each.action in WRITE_ACTIONS}
-    return frozenset(time for time in writes - active if time > first)
+    return frozenset(time for time in writes - completed if time >= first)
 
 
 def with_hidden(storage: Storage, timeline: Timeline) -> Timeline:
