@@ -25,7 +25,7 @@ class PendingInputs:
     _operations: dict[str, Mapping[Group, CompactionOperation]] = field(default_factory=dict)
     """By compaction."""
     _changed: dict[Group, list[tuple[str, CompactionOperation]]] = field(default_factory=dict)
-    """Of compactions that appeared or ended since `looked`, each with its compaction."""
+    """Of compactions that appeared or ended since the state had the keys of all, each with its compaction."""
 
     def follow(self, timeline: Timeline) -> None:
         """Read the plans of new ones. Raises InvalidTable for one that cannot be read."""
