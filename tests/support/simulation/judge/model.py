@@ -64,11 +64,11 @@ class Model:
         return found
 
     def _note_order(self, row: Row, deleted: dict[Place, Row]) -> None:
+        if row["id"] is None:
+            return  # it is rejected
         place = (row["region"], row["id"])
         known = deleted.get(place)
         is_late = known is not None and (row["at"], row["offset"]) < (known["at"], known["offset"])
-        if row["id"] is None:
-            return  # it is rejected
         if row[DELETE_COLUMN] and not is_late:
             deleted[place] = row
         elif is_late:

@@ -228,7 +228,7 @@ class TableWatch:
             return
         alive = self._world.now() - beat.modified < timedelta(minutes=1)
         time, instants = path.removeprefix(_HEARTBEATS), self._read().instants
-        # A scheduler without lock may give a compaction the time of an open instant of ours, which beats for itself.
+        # A scheduler without lock may give a compaction the time of our open instant, which has its own heartbeat.
         if alive and time in instants.compactions and time not in instants.pending:
             yield f"{path} is overwritten, and another writer's executor is at work"
 

@@ -90,9 +90,8 @@ def archived_between(storage: Storage, first: str, last: str | None) -> list[Ins
 def hidden_writes(storage: Storage, timeline: Timeline) -> frozenset[str]:
     """Request times of archived writes that readers take for not committed. Empty if there are none.
 
-    Either an older write is on the timeline, or one of them is there as pending: a request that was on its way for long
-    came after the archival. Or no write is there but those that savepoints keep, from which readers do not tell what
-    was archived: all are hidden.
+    A request that came after the archival hides them: its instant is the oldest on the timeline, and may be one of
+    them. Or each write on the timeline has a savepoint: then readers cannot tell what was archived, and all are hidden.
     """
     if not timeline.instants:  # a new table
         return frozenset()

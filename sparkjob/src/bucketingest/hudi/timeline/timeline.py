@@ -29,8 +29,8 @@ class Timeline:
 
     instants: tuple[Instant, ...]
     hidden: frozenset[str] = frozenset()
-    """Request times of writes that count as archived although an older write is on the timeline. Empty: the timeline is
-    as readers see it. `bucketingest.hudi.history.archived.with_hidden` sets them.
+    """Request times of archived writes that readers do not see for now, and that count as archived here. Empty: the
+    timeline is as readers see it. `bucketingest.hudi.history.archived.with_hidden` sets them.
     """
 
     @classmethod

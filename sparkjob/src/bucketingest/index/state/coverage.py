@@ -30,13 +30,13 @@ class CoveredSlice:
     """The files of a file group's newest slice whose keys are in the state: names alone identify them."""
 
     base_instant: str = ""
-    """Of the base file; "" if there is none."""
+    """Of the base file; "" without one."""
     logs: int = 0
     """How many log files."""
     log_names: int = 0
     """Sum of the hashes of their names: the same in whichever order they were added."""
     pending: str = ""
-    """Compactions whose other input has its keys in the state, too, joined by "+"."""
+    """Request times, joined by "+", of pending compactions that read other files, whose keys the state has, too."""
 
     @classmethod
     def of(cls, latest: FileSlice, pending: Sequence[PendingInput] = ()) -> Self:

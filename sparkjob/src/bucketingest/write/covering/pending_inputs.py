@@ -4,7 +4,7 @@ while another compaction of the file group completes: its rows are back when it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bucketingest.hudi.naming import BaseFileName, LogFileName, join
@@ -12,7 +12,7 @@ from bucketingest.hudi.plans.compaction_plan import CompactionOperation, read_co
 from bucketingest.hudi.table.file_view import DataFile, FileGroup, FileSlice
 from bucketingest.hudi.timeline.instant import COMPACTION
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.index.state.coverage import CoveredSlice, PendingInput
+from bucketingest.index.state.coverage import CoveredSlice, Pending, PendingInput
 from bucketingest.storage import Storage
 from bucketingest.write.table_groups import Group
 
@@ -52,7 +52,7 @@ class PendingInputs:
         """The state has the keys of all."""
         self._changed.clear()
 
-    def of(self, groups: Mapping[str, FileGroup]) -> dict[str, Sequence[PendingInput]]:
+    def of(self, groups: Mapping[str, FileGroup]) -> Pending:
         """For each of these file groups what readers of its latest slice do not see."""
         found: dict[str, list[PendingInput]] = {}
         for compaction, operations in sorted(self._operations.items()):
@@ -61,7 +61,7 @@ class PendingInputs:
                 base = latest.base_file.instant if latest is not None and latest.base_file is not None else ""
                 if operation is not None and _is_beside(compaction, operation, base):
                     found.setdefault(name, []).append(PendingInput(compaction, _files(operation)))
-        return dict(found)
+        return found
 
     def _note(self, compaction: str) -> None:
         for group, operation in self._operations[compaction].items():
