@@ -9,7 +9,7 @@ from typing import Final
 
 import matplotlib as mpl
 
-from bench.results_format import Case, Measured
+from bench.results_format import Case, Machine, Measured
 
 mpl.use("agg")  # before pyplot: there may be no display
 from matplotlib import pyplot as plt
@@ -30,7 +30,7 @@ def write_report(cases: Sequence[Case], markdown: Path, plot: Path) -> None:
 
 
 def _markdown(cases: Sequence[Case], plot_name: str) -> str:
-    machine = max(cases, key=lambda case: case.measured_at).machine
+    newest = max(cases, key=lambda case: case.measured_at).machine
     lines = [
         "# Benchmark results",
         "",
@@ -42,8 +42,8 @@ def _markdown(cases: Sequence[Case], plot_name: str) -> str:
         "| --- | --- | --- | --- | --- |",
         *(_row(case) for case in cases),
         "",
-        f"Machine: {machine.cpu}, {machine.cores} cores, {machine.memory_bytes / 1024**3:.0f} GiB, {machine.kernel}. "
-        + ", ".join(f"{name} {version}" for name, version in sorted(machine.versions.items()))
+        "Each case names its machine: only its two sides may be compared with each other. Versions of the newest: "
+        + ", ".join(f"{name} {version}" for name, version in sorted(newest.versions.items()))
         + ".",
         "",
     ]
@@ -53,8 +53,13 @@ def _markdown(cases: Sequence[Case], plot_name: str) -> str:
         if case.load_average:
             loads = ", ".join(f"{load:.1f}" for load in case.load_average)
             lines.append(f"* load average of the machine before each repetition: {loads}")
+        lines.append(f"* machine: {_machine(case.machine)}")
         lines += [f"* measured {case.measured_at}, runs in order: {_runs(case.ours)}; {_runs(case.peer)}", ""]
     return "\n".join(lines)
+
+
+def _machine(machine: Machine) -> str:
+    return f"{machine.cpu}, {machine.cores} cores, {machine.memory_bytes / 1024**3:.0f} GiB, {machine.kernel}"
 
 
 def _row(case: Case) -> str:
