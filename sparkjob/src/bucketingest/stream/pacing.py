@@ -1,5 +1,5 @@
-"""When the next micro-batch of an instant starts. Each one makes a file in every file group that it has rows for, and none
-of them is visible before the commit: so as few as the commit's time, the task's rows and the view of the source allow.
+"""When the next micro-batch of an instant starts: each one makes a file in every file group that it has rows for, and
+none of them is visible before the commit, so there are as few as its time and the view of the source allow.
 """
 
 from __future__ import annotations
