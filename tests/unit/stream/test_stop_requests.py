@@ -40,17 +40,17 @@ def test_in_a_pause_the_other_thread_may_commit_and_the_stop_ends_it() -> None:
 
     class Pausing(Pace):
         def pause(self, _: SourceRange, *, gives_way: Callable[[], bool], waits: Callable[[], None]) -> None:
-            held.append(function.busy.locked())
+            held.append(caller.busy.locked())
             waits()
             held.append(gives_way())
-            function.stop_requested.set()
+            caller.stop_requested.set()
             held.append(gives_way())
 
     pace = Pausing(UNUSED, UNUSED)
-    function = MicroBatchFunction(UNUSED, UNUSED, UNUSED, coordinator, ProgressBoard(), tasks=1, pace=pace)
+    caller = MicroBatchFunction(UNUSED, UNUSED, UNUSED, coordinator, ProgressBoard(), tasks=1, pace=pace)
     source_range = SourceRange("kafka", None, "{}", "query", 1)
-    function.begin(cast(Any, SimpleNamespace(range_of=lambda _: source_range)), lambda: None)
+    caller.begin(cast(Any, SimpleNamespace(range_of=lambda _: source_range)), lambda: None)
 
-    function(UNUSED, 1)
+    caller(UNUSED, 1)
 
     assert held == [False, False, True]

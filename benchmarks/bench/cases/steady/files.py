@@ -98,11 +98,11 @@ def instant_files_case(name: str, options: Options) -> Case:
         ticks = producing.send(count, pause=_TICK_SECONDS)
         for side in sides:
             wait_for(side.job, side.folder, ticks[-PARTITIONS:])
-        results = [
+        ours, fixed = (
             _result(side, ticks, cpu_seconds(side.job.pid) - earlier)
             for side, earlier in zip(sides, before, strict=True)
-        ]
-    case = _case(name, *results, load)
+        )
+    case = _case(name, ours, fixed, load)
     shutil.rmtree(folder)
     options.say("  " + "; ".join(case.notes))
     return case
