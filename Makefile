@@ -141,6 +141,11 @@ bench: $(READY) $(CLASS_ARCHIVE) java connectors kafka-broker kafka-spark-3.5 or
 	PYTHONPATH=benchmarks:tools:tests $(BIN)/python -m bench $(if $(CASES),--cases $(CASES)) $(if $(ROWS),--rows $(ROWS)) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(NAME),--name $(NAME)) $(BENCH_ARGS)
 
+.PHONY: bench-profile
+bench-profile: $(READY) $(CLASS_ARCHIVE) java connectors kafka-broker ## a flame graph of our Python workers in one case (CASE=kafka-json NAME=quick; root)
+	PYTHONPATH=benchmarks:tools:tests $(BIN)/python -m bench.profile $(if $(CASE),--case $(CASE)) $(if $(ROWS),--rows $(ROWS)) \
+	  $(if $(NAME),--name $(NAME))
+
 .PHONY: bench-operator
 bench-operator: $(READY) ## the operator with 1,000 resources against a real API server (RESOURCES=100 NAME=quick)
 	PYTHONPATH=benchmarks:tools $(BIN)/python -m operator_bench $(if $(RESOURCES),--resources $(RESOURCES)) \

@@ -11,7 +11,6 @@ from typing import Final, Literal, Protocol
 
 from bench.cases.commit import commit_file_groups_cases, commit_rows_case
 from bench.cases.comparison import Options, Pair, alternate, upsert_pair
-from bench.cases.freshness import freshness_case
 from bench.cases.index_state.figures import state_cases
 from bench.cases.index_state.restart import state_restart_cases
 from bench.cases.index_state.upsert import (
@@ -31,6 +30,8 @@ from bench.cases.services.flat import services_day_cases, services_flat_cases
 from bench.cases.services.lock import services_lock_cases
 from bench.cases.services.scale import services_scale_cases
 from bench.cases.services.tidy import services_tidy_cases
+from bench.cases.steady.files import instant_files_case
+from bench.cases.steady.freshness import freshness_case
 from bench.data import NUMBERS, ORDERS, TEXTS, Dataset
 from bench.messages import Encoding
 from bench.results_format import Case
@@ -183,6 +184,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
         Several("commit-file-groups", commit_file_groups_cases),
         One("restart", restart_case),
         One("freshness", freshness_case),
+        One("instant-files", instant_files_case),
         Several("scaling", scaling_cases),
         Several("compaction", partial(compaction_cases, peer=HUDI)),
         Several("compaction-memory", compaction_memory_cases),

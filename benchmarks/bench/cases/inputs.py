@@ -20,7 +20,9 @@ TOPIC_PARTITIONS: Final = 4
 
 @contextlib.contextmanager
 def in_kafka(dataset: Dataset, sources: Sources, encoding: Encoding, options: Options) -> Iterator[Sources]:
-    """The inputs (warm-up, measured, wake-up) as messages in topics of their own broker."""
+    """The inputs (warm-up, measured, wake-up) as messages in topics of their own broker; the first load too, where the
+    messages' columns have other types than the files'.
+    """
     folder = options.scratch / "kafka"
     shutil.rmtree(folder, ignore_errors=True)
     with KafkaBroker(folder, heap="1g") as broker:
@@ -31,7 +33,7 @@ def in_kafka(dataset: Dataset, sources: Sources, encoding: Encoding, options: Op
             return Source("kafka", bootstrap=broker.bootstrap_servers, topic=name, encoding=encoding)
 
         yield Sources(
-            sources.load,
+            topic("load", sources.load) if encoding == "protobuf" else sources.load,
             topic("warm-up", sources.warm_up),
             topic("rows", sources.measured),
             topic("wake-up", sources.wake_up),

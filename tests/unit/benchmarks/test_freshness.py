@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from bench.cases.comparison import WrongResult
-from bench.cases.freshness import Visible, latencies
-from bench.cases.steady_producer import Tick
+from bench.cases.steady.job import Visible, latencies
+from bench.cases.steady.producer import Tick
 
 
 def test_a_message_is_visible_with_the_first_commit_that_reaches_beyond_it() -> None:

@@ -48,8 +48,9 @@ class LagReport(_Report):
     )
     seconds: float | None = Field(
         description=(
-            "Since input that is not committed was first seen by this process; the input itself may be older by a "
-            "trigger's time, and by what it waited before the process started. Null before the first look."
+            "Since input that is not committed was first seen by this process; the input itself may be older by the "
+            "time between two micro-batches, and by what it waited before the process started. Null before the first "
+            "look."
         )
     )
 

@@ -22,6 +22,7 @@ from bucketingest.stream.micro_batch import (
     write_refused,
     write_undecodable,
 )
+from bucketingest.stream.pacing import Pace
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.source.messages import MessageDecoder
@@ -65,10 +66,12 @@ class MicroBatchFunction:
         registered: RegisteredMessages | None = None,
         files: FileReader | None = None,
         topics: TopicReading | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._decoder = decoder
         self._files = files
         self._topics = topics
+        self._pace = pace
         self._registered = registered
         self._services = services
         self._pipeline = pipeline
@@ -91,6 +94,8 @@ class MicroBatchFunction:
         """A query starts. `note_beginning`: stores where the source began, once that is known."""
         self._positions, self._note_beginning = positions, note_beginning
         self.failure = None
+        if self._pace is not None:
+            self._pace.begin()
         self.ending.clear()
 
     @property
@@ -150,7 +155,9 @@ class MicroBatchFunction:
         return None if self._services is None else self._services.pid
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        """Write and commit one micro-batch."""
+        """Write one micro-batch, commit the instant if it is due, and hold Spark back until the next one may start."""
+        if self._pace is not None:
+            self._pace.batch_started()
         # The thread that stops an idle query holds the lock and waits, in Spark, for this call: do not wait for it.
         while not self.busy.acquire(timeout=_LOCK_POLL_SECONDS):
             if self.gives_way:
@@ -161,13 +168,16 @@ class MicroBatchFunction:
             assert self._positions is not None, "a query is started after begin"
             try:
                 self.keep_beginning()
-                self._run(rows, self._positions.range_of(batch_id))
+                source_range = self._positions.range_of(batch_id)
+                self._run(rows, source_range)
                 self.serve_table()
             except BaseException as error:
                 self.failure = error
                 raise
         finally:
             self.busy.release()
+        if self._pace is not None:  # without the lock: the other thread commits, serves the table or stops the query
+            self._pace.pause(source_range, gives_way=lambda: self.gives_way, waits=self.board.pausing)
 
     def _run(self, rows: DataFrame, source_range: SourceRange) -> None:
         for rounds_left in reversed(range(_ROUNDS_MAX)):

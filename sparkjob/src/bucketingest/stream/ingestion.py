@@ -34,6 +34,7 @@ from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import TableBeginning
 from bucketingest.stream.checkpoint.checkpoint import SourceKind
 from bucketingest.stream.foreach_batch import MicroBatchFunction
+from bucketingest.stream.pacing import Pace
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.running import RunningIngest
@@ -158,6 +159,7 @@ def _start(
             registered=registered,
             files=shape.file_reader(rows),
             topics=None if reading is None or reading.client is None else TopicReading(reading.client),
+            pace=None if once else Pace.of(pipeline, lambda: coordinator.due),
         )
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
         starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)

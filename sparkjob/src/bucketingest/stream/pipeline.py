@@ -53,6 +53,8 @@ class Pipeline:
     """Base path of the dead-letter table; None: a row that cannot be written fails the query."""
     trigger: timedelta | Literal["once"] = timedelta(seconds=2)
     """Time between starts of micro-batches; zero: as fast as it can; once: all available input, then stop."""
+    offsets_max: int | None = None
+    """Kafka: most offsets of a micro-batch; None: another source, or it is not known."""
     commit_interval: timedelta | None = None
     """Time after which an instant is committed; None: each micro-batch is an instant of its own."""
     max_files: int = 100_000
@@ -121,6 +123,7 @@ class Pipeline:
             write_tasks=table.write_tasks,
             dead_letters_url=resource.dead_letter_path,
             trigger=_trigger(spec),
+            offsets_max=None if spec.source.kafka is None else spec.source.kafka.max_offsets_per_trigger,
             lock=LockSettings(table.lock.provider, table.lock.wait_timeout, table.lock.lease_validity),
             lease_validity=table.lock.lease_validity,
             lease_wait=table.lock.held_timeout if table.lock.on_held == "wait" else timedelta(0),

@@ -90,6 +90,14 @@ class InstantCoordinator:
         """Request time of the open instant."""
         return None if self._open is None else self._open.request_time
 
+    @property
+    def due(self) -> float | None:
+        """When the open instant is to be committed, by the settings' `forward` clock; None if none is open, or each
+        micro-batch is an instant.
+        """
+        instant, interval = self._open, self._settings.commit_interval
+        return None if instant is None or interval is None else instant.opened + interval.total_seconds()
+
     def start(self) -> Start:
         """Finish what earlier attempts left open, and return where reading the source continues."""
         has_state = self._writer.groups.state is not None

@@ -28,7 +28,9 @@ class Commit(SpecModel):
     trigger: Annotated[timedelta | Literal["once"], TriggerText("1h")] = Field(
         default=timedelta(seconds=2),
         description=(
-            "Time between starts of micro-batches, up to 1h. 0s: as fast as it can. once: ingest all input, then stop."
+            "Time between starts of micro-batches, up to 1h. 0s: as fast as it can. once: ingest all input, then stop. "
+            "In mode interval micro-batches from Kafka start later, as long as the commit is in time: fewer of them "
+            "make fewer files."
         ),
     )
     max_files: Whole = Field(

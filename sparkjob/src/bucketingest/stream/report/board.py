@@ -8,29 +8,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.state import ServicesState
 from bucketingest.stream.report.lag import Lag, source_end
-from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, latency
+from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, ProgressObserver, latency
 from bucketingest.stream.report.rate import Rate
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.instants.source_range import SourceRange, kafka_offsets
 from bucketingest.write.rows.write_status import WriteStatus
 
 _BATCHES: Final = ("micro-batches", 0)
-
-
-class ProgressObserver(Protocol):
-    """Receives each duration, for histograms. Called with the board's lock held: must return immediately."""
-
-    def batch_took(self, seconds: float) -> None:
-        """A micro-batch was written, and committed if that was due."""
-
-    def commit_took(self, latency_seconds: float, commit_seconds: float) -> None:
-        """An instant was completed: time since its request, and time of the commit itself."""
 
 
 class ProgressBoard:
@@ -138,6 +128,11 @@ class ProgressBoard:
             if outcome.commit is not None:
                 self._commit(now, outcome.commit)
             self._made_progress(now)
+
+    def pausing(self) -> None:
+        """The next micro-batch is not due yet."""
+        with self._lock:
+            self._made_progress(self._forward())
 
     def committing(self) -> None:
         """A commit starts between micro-batches."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.state import ServicesState
@@ -115,6 +115,16 @@ class Progress:
     """Instants that were rolled back after their micro-batch started, and written again."""
     position_losses: int = 0
     """How often the table was rolled back behind this process, which then started again from it."""
+
+
+class ProgressObserver(Protocol):
+    """Receives each duration, for histograms. Called with the board's lock held: must return immediately."""
+
+    def batch_took(self, seconds: float) -> None:
+        """A micro-batch was written, and committed if that was due."""
+
+    def commit_took(self, latency_seconds: float, commit_seconds: float) -> None:
+        """An instant was completed: time since its request, and time of the commit itself."""
 
 
 def latency(commit: Commit) -> float:

@@ -44,7 +44,7 @@ class SteadyProducer:
                 "linger.ms": 5,
                 "enable.idempotence": True,
                 "delivery.report.only.error": True,
-                "log_level": 3,
+                "log_level": 2,
             }
         )
 

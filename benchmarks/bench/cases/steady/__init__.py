@@ -1,0 +1,1 @@
+"""What a pipeline does with messages that come at a steady rate."""
