@@ -39,9 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def without_commands(graph: str) -> str:
-    """py-spy's graph without the command lines of the processes, and with a title of its own: they say where the machine
-    keeps its files.
-    """
+    """py-spy's graph with a title of its own, and without the commands of the processes: they name its folders."""
     named = re.sub(r"process (\d+):&quot;[^<]*?(?:&quot;(?= \()|(?=<))", _named, graph)
     return re.sub(r'(y="24\.00">)[^<]*', r"\1bucketingest's Python workers", named, count=1)
 
