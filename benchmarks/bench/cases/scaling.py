@@ -35,7 +35,7 @@ class Variant:
 
 VARIANTS: Final = (
     Variant("1-task", TASKS_AT_LEAST, master="local[1]"),
-    Variant("2-executors", TASKS_AT_LEAST, master="local-cluster[2,1,4096]"),
+    Variant("2-executors", TASKS_AT_LEAST, master="local-cluster[2,1,6144]"),
     Variant("64-buckets", BUCKETS_AT_LEAST, buckets=64),
     Variant("512-buckets", BUCKETS_AT_LEAST, buckets=512),
     Variant("4096-buckets", BUCKETS_AT_LEAST, buckets=4096, partitions=1),

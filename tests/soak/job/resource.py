@@ -6,11 +6,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
 import yaml
 
 from devservers.locations import require
 from soak.traffic import DDL, TOPIC
+from support.jobs.spark_home import make_spark_home
 
 PIPELINE = "soak"
 BUCKETS = 2
@@ -84,7 +84,11 @@ def write_resource(places: Places, attempt: int, bootstrap_servers: str, *, inte
             },
             "services": {"mode": "inline", "compaction": {"logFiles": LOG_FILES}},
             "checkpoint": {"path": str(places.checkpoints)},
-            "spark": {"driver": {"memory": "512Mi"}, "conf": _CONF},
+            "spark": {
+                "driver": {"memory": "512Mi"},
+                "executor": {"memory": f"{_EXECUTOR_MIB}Mi"},
+                "conf": _CONF,
+            },
         },
     }
     file = places.resource(attempt)
@@ -106,14 +110,9 @@ def cluster_environment(places: Places) -> dict[str, str]:
 
     Raises MissingDependencyError if the Kafka source's jars are not there.
     """
-    package = Path(pyspark.__file__).parent
-    places.spark_home.mkdir()
-    for name in ("bin", "jars"):
-        (places.spark_home / name).symlink_to(package / name)
     return {
         "MASTER": f"local-cluster[{EXECUTORS},1,{_EXECUTOR_MIB}]",
-        "SPARK_EXECUTOR_MEMORY": f"{_EXECUTOR_MIB}m",
-        "SPARK_HOME": str(places.spark_home),
+        "SPARK_HOME": str(make_spark_home(places.spark_home)),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "BUCKETINGEST_JARS": str(require("connectors")),

@@ -67,6 +67,14 @@ def test_without_a_master_all_runs_on_this_machine_with_the_larger_heap() -> Non
     assert conf["spark.jars"] == "/jars/a.jar"
 
 
+@pytest.mark.parametrize("master", ["spark://host:7077", "local-cluster[2,1,4096]"])
+def test_an_executor_starts_with_the_heap_that_it_may_have(master: str) -> None:
+    conf = settings.session_conf(resource(), master, [])
+
+    assert conf["spark.executor.memory"] == "4096m"
+    assert "-Xms4096m " in conf["spark.executor.extraJavaOptions"]
+
+
 def test_the_heap_of_a_driver_with_executors_is_what_its_pod_is_sized_for() -> None:
     assert settings.session_conf(resource(), CLUSTER, [])["spark.driver.memory"] == "1024m"
 
