@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from bench.sides.memory import available_memory, take_free_memory
 from bench.sides.process_tree import cpu_seconds, process_tree
 
 _END_SECONDS_MAX: Final = 30.0
@@ -81,7 +82,11 @@ class Side:
         return self._receive()
 
     def measure(self, **request: Any) -> Run:
-        """The same, with its cost."""
+        """The same, with its cost; it pays neither for what others have not written to the disk yet, nor for memory
+        that the machine's host took back.
+        """
+        os.sync()
+        take_free_memory(available_memory())
         before = cpu_seconds(self.pid)
         answer = self.ask(**request)
         return Run(float(answer["seconds"]), cpu_seconds(self.pid) - before, answer)
