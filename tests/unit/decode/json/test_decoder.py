@@ -150,6 +150,18 @@ def test_a_decimal_with_more_digits_than_its_column_is_refused_among_others(numb
     assert [each.number for each in inside.decode(messages).refused] == [0]
 
 
+@pytest.mark.parametrize("zone", ["ZZ", "ZZZZ", ".5ZZ", "+01:00Z", "-00:30ZZ"])
+def test_a_time_with_more_than_one_zone_is_refused_among_others(zone: str) -> None:
+    times = JsonDecoder(pa.schema([("at", pa.timestamp("us", "UTC"))]))
+    good = [
+        b'{"at": "2026-01-01T00:00:00Z"}',
+        b'{"at": "2026-01-01T00:00:00.5"}',
+        b'{"at": "2026-01-01T01:00:00+01:00"}',
+    ]
+    messages = pa.array([*good, f'{{"at": "2026-01-01T00:00:00{zone}"}}'.encode(), *good], pa.binary())
+    assert [each.number for each in times.decode(messages).refused] == [3]
+
+
 def test_a_decimal_that_overflows_when_it_is_shifted_is_refused_among_others() -> None:
     decoder = JsonDecoder(pa.schema([("wide", pa.decimal128(38, 18))]))
     good = [b'{"wide":"12345678901234567890.5"}', b'{"wide":-0.000000000000000001}', b'{"wide":null}']

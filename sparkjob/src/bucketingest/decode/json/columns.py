@@ -128,7 +128,8 @@ def _timestamps(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Mask | 
         & text.is_at(good, 4, b"-")
     )
     in_utc = good.copy()
-    in_utc[good] = text.is_last(good, b"Z")
+    in_utc[good] = text.is_at_end(good, 1, b"Z")
+    good[in_utc] = ~text.is_at_end(in_utc, 2, b"Z")  # all of them would be trimmed
     plain = text.lengths - in_utc <= len(_STAMP) + _FRACTION_MAX
     bare = good & ~in_utc
     if bare.any():
@@ -189,9 +190,9 @@ class _Text:
         """Of these rows, which have one of the allowed bytes at the position."""
         return self._is(self._starts[rows] + position, allowed)
 
-    def is_last(self, rows: Mask, allowed: bytes) -> Mask:
-        """Of these rows, which end with one of the allowed bytes."""
-        return self._is(self._ends[rows] - 1, allowed)
+    def is_at_end(self, rows: Mask, position: int, allowed: bytes) -> Mask:
+        """The same for a position that is counted from the end: 1 is the last byte."""
+        return self._is(self._ends[rows] - position, allowed)
 
     def _is(self, at: npt.NDArray[np.int32], allowed: bytes) -> Mask:
         found = self._bytes[at]
