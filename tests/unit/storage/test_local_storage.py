@@ -129,6 +129,22 @@ def test_content_is_flushed_before_its_name_appears_and_the_directories_after(
     assert {("root", False), ("new", False)} <= set(events[:content])  # where the new directories' names are
 
 
+def test_an_empty_object_is_a_name_flushed_with_its_directory_only(
+    storage: Storage, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.create("markers/first", b"")
+    flushed: list[pathlib.Path] = []
+    opened = pathlib.Path("/proc/self/fd")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append((opened / str(descriptor)).readlink()))
+
+    storage.create("markers/second", [b"", b""])
+    assert flushed == [root / "markers"]
+    with pytest.raises(AlreadyExists):
+        storage.create("markers/second", b"")
+    assert storage.get("markers/second") == b""
+    assert {path.name for path in (root / "markers").iterdir()} == {"first", "second"}
+
+
 def test_a_deletion_is_flushed_once_per_directory(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in ("a/1", "a/2", "b/1"):
         storage.create(path, b"")

@@ -71,6 +71,9 @@ def publish(directory: int, name: str, buffers: list[memoryview], *, replace: bo
 
     Raises FileExistsError when the name is taken and not ``replace``, and OSError. Nothing is left behind then.
     """
+    if not replace and not any(buffer.nbytes for buffer in buffers):
+        _publish_empty(directory, name, durable=durable)
+        return
     descriptor, staged = _open_staged(directory)
     try:
         _write_all(descriptor, buffers)
@@ -92,6 +95,13 @@ def publish(directory: int, name: str, buffers: list[memoryview], *, replace: bo
         if staged is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(staged, dir_fd=directory)
+
+
+def _publish_empty(directory: int, name: str, *, durable: bool) -> None:
+    """The same for a file without content, as each marker is: its name alone is all that can be there, or lost."""
+    os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _FILE_MODE, dir_fd=directory))
+    if durable:
+        os.fsync(directory)
 
 
 def read_all(path: str) -> bytes:
