@@ -37,8 +37,9 @@ _NO_LINKS = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 class LocalStorage:
     """Objects as plain files below one directory, which is made by the first write.
 
-    Create-if-absent is a hard link: atomic between threads, processes and, on NFS, machines. With ``durable`` (the
-    default) content and name are flushed to the disk before a write returns, and deletions before a delete does.
+    Create-if-absent is a hard link, for an empty file an exclusive open: atomic between threads, processes and, on NFS,
+    machines. With ``durable`` (the default) content and name are flushed to the disk before a write returns, and
+    deletions before a delete does.
     """
 
     def __init__(self, root: str, *, durable: bool = True) -> None:
