@@ -31,14 +31,18 @@ class Variant:
     master: str = MASTER
     buckets: int = BUCKETS
     partitions: int = ORDERS.partitions
+    rows_times: int = 1
+    """How many times the rows of other variants, for its base too: who needs many file groups has many rows."""
 
 
 VARIANTS: Final = (
     Variant("1-task", TASKS_AT_LEAST, master="local[1]"),
     Variant("2-executors", TASKS_AT_LEAST, master="local-cluster[2,1,6144]"),
     Variant("64-buckets", BUCKETS_AT_LEAST, buckets=64),
-    Variant("512-buckets", BUCKETS_AT_LEAST, buckets=512),
-    Variant("4096-buckets", BUCKETS_AT_LEAST, buckets=4096, partitions=1),
+    Variant("512-buckets", BUCKETS_AT_LEAST, buckets=512, rows_times=4),
+    Variant("4096-buckets", BUCKETS_AT_LEAST, buckets=4096, partitions=1, rows_times=8),
+    Variant("512-buckets-small-files", None, buckets=512),
+    Variant("4096-buckets-small-files", None, buckets=4096, partitions=1),
     Variant("1-partition", None, partitions=1),
     Variant("100-partitions", None, partitions=100),
     Variant("1000-partitions", None, partitions=1000),
@@ -49,7 +53,7 @@ def scaling_cases(name: str, options: Options) -> Iterator[Case]:
     """One case for each variant, in turns with the base."""
     for variant in VARIANTS:
         options.say(f"  {variant.name}")
-        yield _measured(f"{name}-{variant.name}", variant, options)
+        yield _measured(f"{name}-{variant.name}", variant, replace(options, rows=options.rows * variant.rows_times))
 
 
 def _measured(name: str, variant: Variant, options: Options) -> Case:
