@@ -32,11 +32,12 @@ class Variant:
     buckets: int = BUCKETS
     partitions: int = ORDERS.partitions
     rows_times: int = 1
-    """How many times the rows of other variants, for its base too: who needs many file groups has many rows."""
+    """The case has so many times the rows of the others, on both sides: a table of many file groups gets many rows."""
 
 
 VARIANTS: Final = (
     Variant("1-task", TASKS_AT_LEAST, master="local[1]"),
+    # As much memory for each as the executors of `Target.resource` have.
     Variant("2-executors", TASKS_AT_LEAST, master="local-cluster[2,1,6144]"),
     Variant("64-buckets", BUCKETS_AT_LEAST, buckets=64),
     Variant("512-buckets", BUCKETS_AT_LEAST, buckets=512),

@@ -136,7 +136,7 @@ def start_ours(scratch: Path, *, core: int | None = None, master: str = MASTER) 
     settings.write_text(json.dumps({"resource": Target(scratch, dataset).resource(source, 0)}))
     tasks = master if core is None else "local[1]"
     environment = clean_environment(PYTHONPATH=_OUR_PATH, MASTER=tasks, SPARK_LOCAL_DIRS=str(scratch / "spark-ours"))
-    if master.startswith("local-cluster"):
+    if tasks.startswith("local-cluster"):
         environment["SPARK_HOME"] = str(make_spark_home(scratch / "spark-home"))
     command = [sys.executable, "-m", "bench.sides.ours", str(settings)]
     return Side(command if core is None else [*command, str(core)], environment)

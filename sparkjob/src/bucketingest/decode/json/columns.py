@@ -129,7 +129,7 @@ def _timestamps(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Mask | 
     )
     in_utc = good.copy()
     in_utc[good] = text.is_at_end(good, 1, b"Z")
-    good[in_utc] = ~text.is_at_end(in_utc, 2, b"Z")  # all of them would be trimmed
+    good[in_utc] = ~text.is_at_end(in_utc, 2, b"Z")  # `_local` trims every Z, Spark allows one
     plain = text.lengths - in_utc <= len(_STAMP) + _FRACTION_MAX
     bare = good & ~in_utc
     if bare.any():

@@ -98,7 +98,7 @@ def publish(directory: int, name: str, buffers: list[memoryview], *, replace: bo
 
 
 def _publish_empty(directory: int, name: str, *, durable: bool) -> None:
-    """The same for a file without content, as each marker is: its name alone is all that can be there, or lost."""
+    """The same for an empty file, such as a marker: no content can be missing, so an exclusive open is one step."""
     os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _FILE_MODE, dir_fd=directory))
     if durable:
         os.fsync(directory)

@@ -75,7 +75,8 @@ def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) ->
         # Executors start while the driver reads the table. The number of write tasks does not depend on how many run.
         conf["spark.scheduler.minRegisteredResourcesRatio"] = "0"
         conf["spark.default.parallelism"] = str(spark.executor.instances * max(1, spark.executor.cores // 1000))
-    else:  # as the operator's spark-defaults.conf says: an executor starts with this heap, and may have it
+    else:
+        # On Kubernetes the operator sets it. Spark's default of 1 GiB may be less than the -Xms below: no JVM starts so.
         conf["spark.executor.memory"] = f"{spark.executor.memory // _MIB}m"
     if is_local:  # what no network carries is not worth the time of compressing it
         conf["spark.shuffle.compress"] = "false"
