@@ -10,10 +10,11 @@ from bench.sides.memory import available_memory, take_free_memory
 
 MIB = 1024**2
 TOUCH = """
-import resource, sys
+import os, sys
 from bench.sides.memory import take_free_memory
+from bench.sides.process_tree import peak_rss_bytes
 take_free_memory(int(sys.argv[1]))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peak_rss_bytes(os.getpid()))
 """
 
 
@@ -27,7 +28,7 @@ def peak_of_process_that_touches(available: int) -> int:
     ended = subprocess.run(
         command, check=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     )
-    return int(ended.stdout) * 1024
+    return int(ended.stdout)
 
 
 def test_a_quarter_of_the_memory_is_touched() -> None:

@@ -76,7 +76,7 @@ def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) ->
         conf["spark.scheduler.minRegisteredResourcesRatio"] = "0"
         conf["spark.default.parallelism"] = str(spark.executor.instances * max(1, spark.executor.cores // 1000))
     else:
-        # On Kubernetes the operator sets it. Spark's default of 1 GiB may be less than the -Xms below: no JVM starts so.
+        # On Kubernetes the operator sets it. With Spark's default, 1 GiB, a larger -Xms stops every executor.
         conf["spark.executor.memory"] = f"{spark.executor.memory // _MIB}m"
     if is_local:  # what no network carries is not worth the time of compressing it
         conf["spark.shuffle.compress"] = "false"
