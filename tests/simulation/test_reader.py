@@ -26,7 +26,7 @@ def test_both_readers_see_the_same_rows_and_deletions(log_block: Literal["parque
     clock = lambda: (world.steps, world.now())  # noqa: E731 - short, and used twice
     table, letters = (Objects(url, clock, world.violation) for url in ("sim://table", "sim://letters"))
     routes = Routes()
-    around = Surroundings(world, table, [letters], draw_rows(random.Random(2), 60))
+    around = Surroundings(world, table, [letters], draw_rows(random.Random(2), 300))
     limits = Limits((10, 20), 2, 2, 0, 0.0, timedelta(0), None, locks=False)
     with installed(routes):
         world.spawn("process", Process("process", around, routes, limits, JobSpec(log_block=log_block)).live)

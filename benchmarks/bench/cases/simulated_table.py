@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from bucketingest.hudi.naming import LogFileName, join
-from bucketingest.hudi.rollback.markers import marker_path
+from bucketingest.hudi.rollback.markers import list_markers
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.storage import Storage, open_storage
@@ -24,6 +24,8 @@ from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.rows.write_status import WriteStatus
 
 ROWS_PER_FILE_GROUP: Final = 10_000
+_FILES_MARKED: Final = 1000
+"""By one object, as many as a shuffle batch has messages at most."""
 _COLUMNS: Final = pa.schema([("id", pa.string()), ("day", pa.string()), ("updated_at", pa.timestamp("us", "UTC"))])
 
 
@@ -91,8 +93,9 @@ class SimulatedTable:
             tasks_began = time.perf_counter()
             self.last = assignment
             statuses = self._statuses(assignment, count)
-            names = [marker_path(assignment.instant_time, each.partition_path, each.file_name) for each in statuses]
-            empty_files([self.path / name for name in names])
+            names = [join(each.partition_path, each.file_name) for each in statuses]
+            for start in range(0, len(names), _FILES_MARKED):
+                list_markers(self._opened.storage, assignment.instant_time, names[start : start + _FILES_MARKED])
             tasks_ended = time.perf_counter()
             return statuses
 

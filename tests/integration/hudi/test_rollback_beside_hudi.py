@@ -11,7 +11,7 @@ import pytest
 
 from bucketingest.cli.main import call
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
-from bucketingest.hudi.rollback.markers import create_marker, marked_files
+from bucketingest.hudi.rollback.markers import create_marker, list_markers, marked_files
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
@@ -82,7 +82,7 @@ def test_hudis_eager_writer_rolls_back_every_micro_batch_of_an_open_instant(hudi
     versions = {LogFileName.parse(file.rpartition("/")[2]).version for file in marked_files(storage, instant)}
     assert versions == {1, 2}
     # A crash between a marker and its file: Hudi must not stumble over it.
-    create_marker(storage, instant, "eu", str(LogFileName(deterministic_file_id(3), instant, 3)))
+    list_markers(storage, instant, [f"eu/{LogFileName(deterministic_file_id(3), instant, 3)}"])
 
     theirs = rows("x", "y", at=4, value="theirs")
     hudi.upsert(tmp_path, theirs, HUDI)

@@ -19,7 +19,7 @@ def test_a_simulated_commit_names_a_file_in_each_file_group(tmp_path: Path) -> N
     metadata = CommitMetadata.decode(storage.get(path_of(instant)), "here")
     assert len(set(metadata.files)) == 1001
     assert len(metadata.write_stats) == 2
-    assert not list((table.path / ".hoodie" / ".temp").rglob("*.marker.*"))
+    assert not list((table.path / ".hoodie" / ".temp").iterdir())
 
 
 def test_the_files_of_the_last_commit_are_committed_file_groups_to_a_new_attempt(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.naming import parse_data_file_name
-from bucketingest.hudi.rollback.markers import delete_markers, marked_files
+from bucketingest.hudi.rollback.markers import delete_markers, marker_directory
 from bucketingest.hudi.rollback.plan import RollbackFile, RollbackMetadata, RollbackPlan
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, ROLLBACK, Instant, State
@@ -112,7 +112,7 @@ class HudiWriter:
 
     def _plan(self, storage: View, instant: str) -> tuple[str, RollbackPlan]:
         files = []
-        for path in sorted(marked_files(storage, instant)):
+        for path in sorted(_marked_files(storage, instant)):
             partition_path, _, name = path.rpartition("/")
             parsed = parse_data_file_name(name)
             files.append(RollbackFile(partition_path, parsed.file_id if parsed else "", path))
@@ -120,3 +120,16 @@ class HudiWriter:
         rollback_time = self._visit.next_time(storage)
         create_requested(storage, rollback_time, ROLLBACK, plan.encode(storage.absolute))
         return rollback_time, plan
+
+
+def _marked_files(storage: View, instant: str) -> set[str]:
+    """As Hudi 1.2.0 reads markers: from lists if the type file is there, or a file that is no direct marker; else only
+    the direct ones.
+    """
+    prefix = f"{marker_directory(instant)}/"
+    names = [info.path.removeprefix(prefix) for info in storage.list(marker_directory(instant))]
+    if all(".marker." in name for name in names):
+        return {name.rpartition(".marker.")[0] for name in names}
+    lists = [name for name in names if name.startswith("MARKERS") and name != "MARKERS.type"]
+    lines = [line for name in lists for line in storage.get(prefix + name).decode().splitlines()]
+    return {line.rpartition(".marker.")[0] for line in lines}

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
-from bucketingest.hudi.rollback.markers import create_marker
+from bucketingest.hudi.rollback.markers import create_marker, delete_markers, marked_files, marker_directory
 from bucketingest.write.errors import ConflictingAttempt, PositionLost
 from bucketingest.write.instants.source_range import SourceRange
 from support.storage.crashing_storage import Crash
+from support.storage.flaky_storage import FlakyStorage
 from support.tables.table_runs import Rows, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -143,3 +144,38 @@ def test_rows_that_differ_each_time_are_never_resumed_by_another_attempt(table: 
         table.attempt(repeatable=False).run(offsets(0, 3), EU, die)
     (open_instant,) = table.timeline().pending
     assert table.attempt(repeatable=False).run(offsets(0, 3), EU).instant_time != open_instant.request_time
+
+
+def test_an_instant_that_an_older_version_began_has_one_kind_of_markers_when_hudi_looks(table: TestTable) -> None:
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(0, 3), EU, die)
+    (instant,) = table.timeline().pending
+    files = marked_files(table.storage, instant.request_time)
+    delete_markers(table.storage, instant.request_time)
+    for file in files:
+        partition, _, name = file.rpartition("/")
+        create_marker(table.storage, instant.request_time, partition, name)
+
+    lists: list[bytes] = []
+
+    def look() -> None:
+        listed = table.storage.list(f"{marker_directory(instant.request_time)}")
+        lists.extend(table.storage.get(info.path) for info in listed if "/MARKERS" in info.path)
+
+    assert table.attempt().run(offsets(0, 3), EU, look).instant_time == instant.request_time
+    lines = {line for content in lists for line in content.decode().splitlines()}
+    assert {"TIMELINE_SERVER_BASED"} | {f"{file}.marker.CREATE" for file in files} == lines
+    assert table.leftovers() == []
+
+
+def test_hudi_is_told_of_lists_before_the_instant_is_inflight_and_after_it_is_ours(table: TestTable) -> None:
+    changed: list[str] = []
+
+    def watch(path: str) -> bool:
+        changed.append(path.rpartition("/")[2])
+        return False
+
+    table.attempt(FlakyStorage(table.storage, watch)).run(offsets(0, 3), EU)
+    (instant,) = table.timeline().completed_commits
+    requested, inflight = (f"{instant.request_time}.deltacommit.{state}" for state in ("requested", "inflight"))
+    assert changed.index(requested) < changed.index("MARKERS.type") < changed.index(inflight)

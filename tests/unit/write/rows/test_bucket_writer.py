@@ -16,7 +16,7 @@ from bucketingest.storage import StorageUnavailable, open_storage
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.adoption import CHUNK_BYTES
-from bucketingest.write.rows.bucket_writer import write_task
+from bucketingest.write.rows.bucket_writer import BucketWriter, write_task
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
@@ -73,14 +73,32 @@ def test_every_file_is_marked_for_hudis_rollback_before_it_is_published() -> Non
     assert len(statuses) == 8
     for status in statuses:
         file = join(status.partition_path, status.file_name)
-        assert changed.index(f".hoodie/.temp/{INSTANT}/{file}.marker.CREATE") < changed.index(file)
+        (marked,) = (path for path, data in objects(plan).items() if f"{file}.marker.CREATE\n".encode() in data)
+        assert changed.index(marked) < changed.index(file)
+    files = {join(status.partition_path, status.file_name) for status in statuses}
+    assert marked_files(open_storage(plan.table_url), INSTANT) == files
+
+
+def test_the_file_groups_of_a_shuffle_batch_have_one_marker_object() -> None:
+    plan = write_plan(tasks=1)
+    batches = share_of(0, packed([[batch([each]) for each in ROWS]], plan))
+    halves = [half for whole in batches for half in (whole.slice(0, 3), whole.slice(3))]
+    with BucketWriter(plan, open_storage(plan.table_url), task=0) as writer:
+        for half in halves:
+            writer.write(half)
+        statuses = writer.close()
+    markers = [path for path in objects(plan) if path.startswith(f".hoodie/.temp/{INSTANT}/")]
+    assert len(statuses) == 8
+    assert 0 < len(markers) <= len(halves)
     files = {join(status.partition_path, status.file_name) for status in statuses}
     assert marked_files(open_storage(plan.table_url), INSTANT) == files
 
 
 def test_a_file_whose_marker_cannot_be_written_is_not_published() -> None:
     plan = write_plan(tasks=1)
-    storage = FlakyStorage(open_storage(plan.table_url), lambda path: path.endswith(".marker.CREATE"))
+    storage = FlakyStorage(
+        open_storage(plan.table_url), lambda path: path.startswith(f".hoodie/.temp/{INSTANT}/MARKERS")
+    )
     with pytest.raises(StorageUnavailable):
         write(ROWS, plan, storage)
     assert not [path for path in objects(plan) if ".log." in path]

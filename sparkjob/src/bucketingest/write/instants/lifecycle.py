@@ -12,7 +12,7 @@ from typing import Final
 from bucketingest.hudi.errors import InstantExists
 from bucketingest.hudi.history.archived import archived_times
 from bucketingest.hudi.naming import join, version_of
-from bucketingest.hudi.rollback.markers import marked_files
+from bucketingest.hudi.rollback.markers import marked_files, start_marker_lists
 from bucketingest.hudi.rollback.rollback import pending_rollback, rollbacks_of
 from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.hudi.timeline import heartbeat
@@ -53,6 +53,8 @@ class InstantWriter:
         self._work = work
         self.after = ""
         """A time at or before which no new instant may be, in addition to those on the timeline and in the journal."""
+        self._marked = ""
+        """The instant whose markers are known to be in lists."""
         self.executor = InstantExecutor(opened.storage, journal, identity)
         state = opened.definition.state
         self.groups: TableGroups = (
@@ -113,6 +115,7 @@ class InstantWriter:
                     self._storage.delete(path_of(Instant(instant, DELTA_COMMIT, State.REQUESTED)))
                     heartbeat.stop(self._storage, instant)
                     continue
+                self._start_markers(instant)  # not before: until here another writer's instant could have this time
                 create_inflight(self._storage, instant, content=content)
             self._check_not_aborted(instant)
             return instant
@@ -156,6 +159,7 @@ class InstantWriter:
         if started is None and not self.groups.goes_on(instant, sequence):
             return False
         heartbeat.beat(self._storage, instant)
+        self._start_markers(instant)
         if started is None:
             planned = self._intent(source_range, self.groups.plan(instant, sequence))
             self._journal.put_intent(instant, sequence, planned)
@@ -163,6 +167,11 @@ class InstantWriter:
             content = pending_metadata(self._opened, self._identity.pipeline, self._identity.epoch)
             create_inflight(self._storage, instant, content=content)
         return True
+
+    def _start_markers(self, instant: str) -> None:
+        if instant != self._marked:
+            start_marker_lists(self._storage, instant)
+            self._marked = instant
 
     def check_files(self, instant: str, sequence: int, statuses: Sequence[WriteStatus]) -> None:
         """Raise ConflictingAttempt if a micro-batch that ran more than once has files that its last run did not write:

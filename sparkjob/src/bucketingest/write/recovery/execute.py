@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bucketingest.hudi.errors import RollbackError
 from bucketingest.hudi.history.archived import archived_contents, archived_times, is_archived, is_settled
-from bucketingest.hudi.naming import LogFileName, join, parse_data_file_name, split
+from bucketingest.hudi.naming import LogFileName, parse_data_file_name, split
 from bucketingest.hudi.rollback.late_files import delete_late_files
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import (
@@ -195,7 +195,7 @@ class InstantExecutor:
         """The instant is complete: delete its heartbeat and markers, publish its dead letters."""
         heartbeat.stop(self._storage, instant)
         statuses = [status for entry in entries for status in entry.statuses]
-        delete_markers(self._storage, instant, [join(s.partition_path, s.file_name) for s in statuses if s.file_id])
+        delete_markers(self._storage, instant)
         if not self._settles:
             return
         if any(status.rejected for status in statuses) and not self.letters.publish(instant, entries):

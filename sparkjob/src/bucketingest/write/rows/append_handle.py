@@ -34,6 +34,11 @@ _BLOCKS: Final[Mapping[BlockChoice, Callable[..., list[Buffer]]]] = {
 }
 
 
+def log_file_name(plan: WritePlan, file_id: str) -> LogFileName:
+    """The name of a file group's log file in the plan's micro-batch."""
+    return LogFileName(file_id, plan.instant_time, plan.sequence)
+
+
 class AppendHandle:
     """Appends rows to one file group. Not shared between threads.
 
@@ -45,7 +50,7 @@ class AppendHandle:
         """`first_row`: number of the handle's first row within its task, for the commit sequence number."""
         self.place = place
         self.partition_path = place.partition_path
-        self.file_name = LogFileName(place.file_id, plan.instant_time, plan.sequence)
+        self.file_name = log_file_name(plan, place.file_id)
         self.rows_received = self.upserts = self.deletes = self.dropped = self.blocks = self.size_bytes = 0
         self.new_rows = 0
         self._plan = plan

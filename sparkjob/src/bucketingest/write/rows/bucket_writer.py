@@ -1,5 +1,8 @@
 """Receives the rows of a write task's file groups, feeds the handles, and publishes each file group's one object, its
 marker first: other writers' rollback finds files to delete by markers alone.
+
+The log files of all file groups in a shuffle batch are marked by one object. With an object for each, a small log file
+would cost twice as much to store, and again to take its marker away.
 """
 
 from __future__ import annotations
@@ -14,14 +17,14 @@ import pyarrow as pa
 
 from bucketingest.hudi.log.format import Buffer
 from bucketingest.hudi.naming import join
-from bucketingest.hudi.rollback.markers import create_marker
+from bucketingest.hudi.rollback.markers import list_markers
 from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.placing import INSERTS, Place
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.adoption import create_or_adopt
-from bucketingest.write.rows.append_handle import AppendHandle
+from bucketingest.write.rows.append_handle import AppendHandle, log_file_name
 from bucketingest.write.rows.base_handle import BaseHandle
 from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter
 from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA
@@ -62,9 +65,10 @@ class BucketWriter:
         self._next_row = 0
         self._counts = {UNDECODED: 0, MOVED: 0, OLDER: 0}
         self._pool = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="publish")
-        self._markers = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="mark")
+        self._markers = ThreadPoolExecutor(1, thread_name_prefix="mark")
         self._publishing: list[tuple[Future[WriteStatus], int]] = []
-        self._marker: Future[None] | None = None
+        self._marking: dict[Place, Future[None]] = {}
+        """The log files to come of the current shuffle batch, and the open one."""
         self._scratch_files: list[pathlib.Path] = []
 
     def __enter__(self) -> Self:
@@ -86,6 +90,7 @@ class BucketWriter:
         file_ids = batch.column("file_id").to_pylist()
         counts = batch.column("row_count").to_pylist()
         new_counts = batch.column("new_count").to_pylist()
+        self._mark(dict.fromkeys(zip(paths, buckets, file_ids, strict=True)))
         messages = zip(paths, buckets, file_ids, counts, new_counts, batch.column("message"), strict=True)
         for path, bucket, file_id, count, new_count, message in messages:
             if bucket in self._counts:
@@ -126,19 +131,33 @@ class BucketWriter:
         if handle is not None and handle.place == place:
             return handle
         self._finish_handle()
-        is_new = place.bucket == INSERTS and isinstance(self._plan.file_ids, PlannedFileIds)
-        handle = (BaseHandle if is_new else AppendHandle)(self._plan, place, first_row=self._next_row)
+        kind = BaseHandle if self._makes_base_file(place.bucket) else AppendHandle
+        handle = kind(self._plan, place, first_row=self._next_row)
         self._budget.join(handle)
         self._handle = handle
-        if not is_new:  # a base file may have no row, and then no marker
-            self._mark(handle)
         return handle
 
-    def _mark(self, handle: AppendHandle | BaseHandle) -> None:
-        # Now, so that it is there when the handle's rows are encoded; publishing waits for it.
-        self._marker = self._markers.submit(
-            create_marker, self._storage, self._plan.instant_time, handle.partition_path, str(handle.file_name)
-        )
+    def _makes_base_file(self, bucket: int) -> bool:
+        return bucket == INSERTS and isinstance(self._plan.file_ids, PlannedFileIds)
+
+    def _mark(self, groups: Iterable[tuple[str, int, str]]) -> None:
+        """Mark the log files of these (partition path, bucket, file id).
+
+        Now, so that the markers are there when rows are encoded; publishing waits for them. A base file may get no row
+        and no object, so it is marked when there is one.
+        """
+        open_place = None if self._handle is None else self._handle.place
+        places = [
+            place
+            for path, bucket, file_id in groups
+            if bucket not in self._counts and bucket != DEAD_LETTERS and not self._makes_base_file(bucket)
+            if (place := Place(self._task, path, bucket, file_id)) != open_place
+        ]
+        if places:
+            names = [log_file_name(self._plan, place.file_id) for place in places]
+            files = [join(place.partition_path, str(name)) for place, name in zip(places, names, strict=True)]
+            marking = self._markers.submit(list_markers, self._storage, self._plan.instant_time, files)
+            self._marking.update(dict.fromkeys(places, marking))
 
     def _finish_handle(self) -> None:
         handle = self._handle
@@ -155,21 +174,23 @@ class BucketWriter:
         if isinstance(content, pathlib.Path):
             self._scratch_files.append(content)
             in_memory = 0
-        if isinstance(handle, BaseHandle):
-            self._mark(handle)
-        marker = self._marker
-        assert marker is not None, "no object without a marker"
+        marking = self._marking.pop(handle.place, None)
         self._budget.charge_blocks(in_memory, self._await_one)
         if handle.partition_path not in self._partitions:
             ensure_partition_metadata(self._storage, handle.partition_path, self._plan.instant_time)
             self._partitions.add(handle.partition_path)
-        self._publishing.append((self._pool.submit(self._publish, handle, content, marker), in_memory))
+        self._publishing.append((self._pool.submit(self._publish, handle, content, marking), in_memory))
 
     def _publish(
-        self, handle: AppendHandle | BaseHandle, content: list[Buffer] | pathlib.Path, marker: Future[None]
+        self, handle: AppendHandle | BaseHandle, content: list[Buffer] | pathlib.Path, marking: Future[None] | None
     ) -> WriteStatus:
-        marker.result()
-        adopted = create_or_adopt(self._storage, join(handle.partition_path, str(handle.file_name)), content)
+        path = join(handle.partition_path, str(handle.file_name))
+        if marking is None:
+            assert isinstance(handle, BaseHandle), "no log file without a marker"
+            list_markers(self._storage, self._plan.instant_time, [path])
+        else:
+            marking.result()
+        adopted = create_or_adopt(self._storage, path, content)
         return self._status(handle, adopted)
 
     def _status(self, handle: AppendHandle | BaseHandle, adopted: int | None, *, has_file: bool = True) -> WriteStatus:
