@@ -6,6 +6,7 @@ import contextlib
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from bench.cases.comparison import Options, Pair, Sources, alternate, check_rows
@@ -51,14 +52,19 @@ VARIANTS: Final = (
 
 def scaling_cases(name: str, options: Options) -> Iterator[Case]:
     """One case for each variant, in turns with the base."""
+    folders = {variant.name: options.scratch / f"{name}-{variant.name}" for variant in VARIANTS}
+    for folder in folders.values():
+        shutil.rmtree(folder, ignore_errors=True)
     for variant in VARIANTS:
         options.say(f"  {variant.name}")
-        yield _measured(f"{name}-{variant.name}", variant, replace(options, rows=options.rows * variant.rows_times))
+        rows = options.rows * variant.rows_times
+        yield _measured(f"{name}-{variant.name}", variant, folders[variant.name], replace(options, rows=rows))
+    # Not before: thousands of files that were just deleted make ext4 search for each new one's inode, for minutes.
+    for folder in folders.values():
+        shutil.rmtree(folder)
 
 
-def _measured(name: str, variant: Variant, options: Options) -> Case:
-    folder = options.scratch / name
-    shutil.rmtree(folder, ignore_errors=True)
+def _measured(name: str, variant: Variant, folder: Path, options: Options) -> Case:
     with contextlib.ExitStack() as running:
 
         def started(side: str, kind: Variant) -> Callable[[int], Run]:
@@ -73,7 +79,6 @@ def _measured(name: str, variant: Variant, options: Options) -> Case:
 
         ran: dict[str, str] = {}
         pair = alternate(options, started("variant", variant), started("base", Variant("base", None)))
-    shutil.rmtree(folder)
     return _case(name, variant, options, pair, ran)
 
 

@@ -112,13 +112,20 @@ class RecordKeyRule:
             missing = pc.and_(missing, other)
         if broken is not None:
             missing = pc.or_(missing, broken)
-        record_key = texts[0] if self.form is KeyForm.SIMPLE else self._composite(texts)
+        record_key = self._record_key(texts)
         return KeyColumns(
             record_key=record_key,
             hash_keys=self._hash_keys(record_key, texts),
             exceptions=self._exceptions(record_key, texts),
             missing=missing if pc.any(missing).as_py() else None,
         )
+
+    def record_keys(self, batch: pa.RecordBatch) -> pa.Array:
+        """pa.StringArray[n] of n rows of which `columns` has found that none lacks a key: nothing is looked at again."""
+        return self._record_key([column_text(batch.column(name)) for name in self.fields])
+
+    def _record_key(self, texts: Sequence[pa.Array]) -> pa.Array:
+        return texts[0] if self.form is KeyForm.SIMPLE else self._composite(texts)
 
     def _composite(self, texts: Sequence[pa.Array]) -> pa.Array:
         parts: list[pa.Array | str] = []

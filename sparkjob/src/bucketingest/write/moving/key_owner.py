@@ -141,7 +141,7 @@ class _Owner:
         partitions: dict[str, int] = {}
         home = partitions.setdefault(section.partition_path, 0) if section.bucket == UPDATES else None
         for rows in self._rows.batches():
-            keys.append(rules.record_key.columns(rows).record_key)
+            keys.append(rules.record_key.record_keys(rows))
             paths = rules.partition_path.paths(rows, self.plan.room).paths
             codes = [partitions.setdefault(path, len(partitions)) for path in paths.dictionary.to_pylist()]
             numbers.append(np.array(codes, np.int64)[paths.indices.to_numpy(zero_copy_only=False)])

@@ -105,10 +105,10 @@ class AppendHandle:
     def _encode(self) -> None:
         if not self._rows:
             return
-        (rows,) = pa.Table.from_batches(self._rows, schema=self._plan.schema).combine_chunks().to_batches()
+        rows = pa.concat_batches(self._rows)
         self._rows.clear()
         self._buffered_bytes = 0
-        keys = self._plan.rules.record_key.columns(rows).record_key
+        keys = self._plan.rules.record_key.record_keys(rows)
         ordering = self._ordering(rows)
         survivors = surviving_rows(keys, ordering)
         if survivors is not None:

@@ -162,7 +162,7 @@ class BaseHandle:
         return pa.Table.from_arrays([*meta, *rows.columns], names=[*META_COLUMNS[:4], *rows.schema.names])
 
     def _keys(self, rows: pa.RecordBatch) -> pa.Array:
-        return self._plan.rules.record_key.columns(rows).record_key
+        return self._plan.rules.record_key.record_keys(rows)
 
 
 def _constant(text: str, count: int) -> pa.DictionaryArray:
