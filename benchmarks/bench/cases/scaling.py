@@ -44,6 +44,7 @@ VARIANTS: Final = (
     Variant("512-buckets", BUCKETS_AT_LEAST, buckets=512),
     Variant("512-buckets-4-times-the-rows", BUCKETS_AT_LEAST, buckets=512, rows_times=4),
     Variant("4096-buckets", BUCKETS_AT_LEAST, buckets=4096, partitions=1),
+    Variant("4096-buckets-4-times-the-rows", BUCKETS_AT_LEAST, buckets=4096, partitions=1, rows_times=4),
     Variant("1-partition", None, partitions=1),
     Variant("100-partitions", None, partitions=100),
     Variant("1000-partitions", None, partitions=1000),

@@ -121,7 +121,7 @@ class RecordKeyRule:
         )
 
     def record_keys(self, batch: pa.RecordBatch) -> pa.Array:
-        """pa.StringArray[n] of n rows of which `columns` has found that none lacks a key: nothing is looked at again."""
+        """pa.StringArray[n] of n rows in which `columns` found no missing key: nothing is looked at again."""
         return self._record_key([column_text(batch.column(name)) for name in self.fields])
 
     def _record_key(self, texts: Sequence[pa.Array]) -> pa.Array:

@@ -108,7 +108,7 @@ def test_other_codecs_can_be_chosen(compression: str, level: int | None) -> None
     assert file.metadata.row_group(0).column(0).compression == expected
 
 
-@pytest.mark.parametrize(("rows", "codec"), [(100, "SNAPPY"), (10_000, "ZSTD")])
+@pytest.mark.parametrize(("rows", "codec"), [(100, "SNAPPY"), (20_000, "ZSTD")])
 def test_few_rows_are_compressed_by_what_begins_fast(rows: int, codec: str) -> None:
     table = with_meta(pa.table({"n": range(rows)}))
     content = written_and_read(parquet_data_block(table, instant_time=INSTANT, avro_schema_json=header_schema(table)))

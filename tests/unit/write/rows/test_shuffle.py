@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import pickle
+import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -15,20 +17,30 @@ from hypothesis import strategies as st
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows import chunks
+from bucketingest.write.rows.chunks import MESSAGE_BYTES, chunks_of
 from bucketingest.write.rows.shuffle import (
     DEAD_LETTERS,
-    MESSAGE_BYTES,
     SHUFFLE_DDL,
     SHUFFLE_ORDER,
     SHUFFLE_SCHEMA,
+    message_buffers,
     pack,
     unpack,
 )
 from support.tables.write_plans import SCHEMA, WITH_DELETES, batch, definition, packed, row, share_of, write_plan
 
 Place = tuple[str, int]
-TINY = 8 * 400
+TINY = 3 * 400
 """A budget whose chunk share holds a few rows only."""
+
+
+class Endless(chunks.ChunkSize):
+    """All rows are one chunk."""
+
+    def __init__(self) -> None:
+        super().__init__(2**40)
+        self.bytes = self.bytes_max
 
 
 def arrived(sent: pa.Table, plan: WritePlan) -> dict[Place, list[dict[str, Any]]]:
@@ -218,3 +230,48 @@ def test_the_engines_words_for_the_columns_are_those_of_arrow() -> None:
     columns = [column.split(" ") for column in SHUFFLE_DDL.split(", ")]
     assert pa.schema([(name, words[kind]) for name, kind in columns]) == SHUFFLE_SCHEMA
     assert set(SHUFFLE_ORDER) < set(SHUFFLE_SCHEMA.names)
+
+
+def test_messages_are_found_in_any_part_of_a_batch() -> None:
+    messages = [b"one", b"", b"three", b"four"]
+    columns = [pa.nulls(4, kind) for kind in SHUFFLE_SCHEMA.types[:-1]]
+    whole = pa.RecordBatch.from_arrays([*columns, pa.array(messages)], schema=SHUFFLE_SCHEMA)
+    for part, wanted in ((whole, messages), (whole.slice(1, 2), messages[1:3]), (whole.slice(4), [])):
+        assert [buffer.to_pybytes() for buffer in message_buffers(part)] == wanted
+
+
+def test_a_chunk_is_let_go_before_the_next_one_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed_before: list[weakref.ref[pa.RecordBatch]] = []
+
+    def chunks_watched(*_: object) -> Iterator[pa.RecordBatch]:
+        for number in range(3):
+            assert not any(chunk() for chunk in packed_before)
+            chunk = batch([row(f"k{number}")])
+            packed_before.append(weakref.ref(chunk))
+            yield chunk
+            del chunk
+
+    monkeypatch.setattr("bucketingest.write.rows.shuffle.chunks_of", chunks_watched)
+    assert sum(sent.num_rows for sent in pack([], write_plan(), 0)) == 3
+    assert len(packed_before) == 3
+
+
+def test_a_chunk_has_the_rows_of_its_batches_in_their_order_and_in_the_stored_types() -> None:
+    plan = write_plan(memory_bytes=64 * 1024**2)
+    wide = SCHEMA.set(2, pa.field("amount", pa.int16())).append(pa.field("more", pa.int8()))
+    batches = [batch([row(f"k{n}", amount=n) | {"more": 1}], wide) for n in range(5)]
+    nothing = batch([], SCHEMA)
+    (chunk,) = chunks_of([nothing, *batches[:3], nothing, *batches[3:]], plan, Endless())
+    assert chunk.schema == plan.schema
+    assert chunk.column("amount").to_pylist() == list(range(5))
+    assert not list(chunks_of([nothing], plan, Endless()))
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 700])
+def test_a_chunk_of_many_pieces_is_the_same(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "_CHUNK_BYTES_MIN", piece_bytes)
+    plan = write_plan()
+    rows = batch([row(None if n % 7 == 0 else f"k{n}", amount=n) for n in range(60)])
+    halves = [part for start in range(0, 60, 12) for part in (rows.slice(start, 5), rows.slice(start + 5, 7))]
+    (chunk,) = chunks_of(halves, plan, Endless())
+    assert chunk == rows.cast(plan.schema)

@@ -24,8 +24,8 @@ _AVRO_BYTES_MAX: Final = 64 * 1024
 """Hudi's Spark reader opens an Avro block of less Arrow data than this three times as fast: a Parquet block takes it
 20 ms before the first row.
 """
-_SNAPPY_BYTES_MAX: Final = 512 * 1024
-"""Less Arrow data than this is packed by snappy, in 0.25 to 0.5 ms of a core instead of 0.5 to 0.8 (500 to 2,000 rows
+_SNAPPY_BYTES_MAX: Final = 1024**2
+"""Less Arrow data than this is packed by snappy, in 0.25 to 0.8 ms of a core instead of 0.5 to 1.2 (500 to 4,000 rows
 of 16 columns), and takes half as many bytes again: zstd's beginning of each page costs more than the rest of it.
 """
 

@@ -22,7 +22,7 @@ REQUIRED_CONF: Final = {
     "spark.sql.session.timeZone": "UTC",
     # A limit in bytes makes Spark sum up a batch's size again for each row it adds: a third of the JVM's time. A limit
     # in rows costs nothing, and this low it also bounds the memory of batches of long rows, and of the shuffle's
-    # messages: 1,000 of them are 32 MiB (write.shuffle.MESSAGE_BYTES).
+    # messages: 1,000 of them are 32 MiB (write.rows.chunks.MESSAGE_BYTES).
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     # The shuffle's partition count is the number of write tasks; nothing may merge or split them.

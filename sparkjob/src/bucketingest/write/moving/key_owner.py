@@ -30,15 +30,15 @@ from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.moving.moves import Settled, older_than_current, settle
 from bucketingest.write.moving.table_at import TableAt
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
+from bucketingest.write.rows.chunks import ChunkSize, chunks_of
 from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
 from bucketingest.write.rows.shuffle import (
     MOVED,
     OLDER,
-    ChunkSize,
     Messages,
-    chunks_of,
     counted,
     grouped,
+    message_buffers,
     rows_per_message,
     unpack,
 )
@@ -91,7 +91,7 @@ class _Owner:
         """Take messages; yields those for the write tasks."""
         names = ("partition_path", "bucket", "file_id")
         places = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
-        for number, (place, message) in enumerate(zip(places, batch.column("message"), strict=True)):
+        for number, (place, buffer) in enumerate(zip(places, message_buffers(batch), strict=True)):
             section = _Section(*place)
             if section.bucket not in (UPDATES, INSERTS):  # dead letters and counts
                 yield batch.slice(number, 1)
@@ -99,7 +99,6 @@ class _Owner:
             if section != self._section:
                 yield from self._settle()
                 self._section = section
-            buffer = message.as_buffer()
             self._rows.append(unpack(buffer, self.plan.schema), buffer.size)
             self._budget.enforce()
 

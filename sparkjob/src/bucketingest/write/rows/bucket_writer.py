@@ -29,7 +29,15 @@ from bucketingest.write.rows.base_handle import BaseHandle
 from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter
 from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA
 from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
-from bucketingest.write.rows.shuffle import DEAD_LETTERS, MOVED, OLDER, SHUFFLE_SCHEMA, UNDECODED, unpack
+from bucketingest.write.rows.shuffle import (
+    DEAD_LETTERS,
+    MOVED,
+    OLDER,
+    SHUFFLE_SCHEMA,
+    UNDECODED,
+    message_buffers,
+    unpack,
+)
 from bucketingest.write.rows.write_status import WriteStatus, statuses_to_arrow
 
 PUBLISHERS: Final = 4
@@ -91,13 +99,12 @@ class BucketWriter:
         counts = batch.column("row_count").to_pylist()
         new_counts = batch.column("new_count").to_pylist()
         self._mark(dict.fromkeys(zip(paths, buckets, file_ids, strict=True)))
-        messages = zip(paths, buckets, file_ids, counts, new_counts, batch.column("message"), strict=True)
-        for path, bucket, file_id, count, new_count, message in messages:
+        messages = zip(paths, buckets, file_ids, counts, new_counts, message_buffers(batch), strict=True)
+        for path, bucket, file_id, count, new_count, buffer in messages:
             if bucket in self._counts:
                 self._counts[bucket] += count
                 continue
             schema = DEAD_LETTER_SCHEMA if bucket == DEAD_LETTERS else self._plan.schema
-            buffer = message.as_buffer()
             rows = unpack(buffer, schema)
             assert rows.num_rows == count, f"{count} rows were sent, {rows.num_rows} arrived"
             if bucket == DEAD_LETTERS:

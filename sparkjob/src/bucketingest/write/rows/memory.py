@@ -84,11 +84,13 @@ class MemoryBudget:
 
     def enforce(self) -> None:
         """Flush the largest buffer repeatedly until the rows are within their share."""
-        self._note(self.buffered_bytes)
-        while self.buffered_bytes > self.rows_limit_bytes:
+        held = self.buffered_bytes
+        self._note(held)
+        while held > self.rows_limit_bytes:
             largest = max(self._holders, key=lambda holder: holder.buffered_bytes)
             largest.flush()
             assert largest.buffered_bytes == 0, "a flushed handle must hold no rows"
+            held = self.buffered_bytes
 
     def charge_blocks(self, size_bytes: int, wait_for_one: Callable[[], int]) -> None:
         """Account for blocks handed to the storage; first wait until they fit.

@@ -1,15 +1,14 @@
 """The stage before the shuffle: rows become Arrow messages of one file group each, because Spark moves a few large
 values several times faster than many rows.
 
-A chunk is small, unless that would make many small messages; at most it is as many rows as its share of the memory
-budget holds. Its rows are sorted by file group (a stable sort:
-arrival order within a group stays) and each group's part is serialised as Arrow IPC messages. The write task gets the
-messages sorted by (partition path, bucket, file id, map task, number), so the order of rows, and so every byte it
-writes, is the same in each attempt.
+The rows of a chunk are sorted by file group (a stable sort: arrival order within a group stays) and each group's part
+is serialised as Arrow IPC messages. The write task gets the messages sorted by (partition path, bucket, file id, map
+task, number), so the order of rows, and so every byte it writes, is the same in each attempt.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Self
 
@@ -23,6 +22,7 @@ from bucketingest.index.placing import BucketPlacing, OwnerPlacing, Place, Placi
 from bucketingest.storage import NotFound, open_storage
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.chunks import MESSAGE_BYTES, ChunkSize, chunks_of, in_order
 from bucketingest.write.rows.dead_letters import dead_letters
 from bucketingest.write.rows.memory import keep_no_large_blocks
 
@@ -57,22 +57,6 @@ OLDER: Final = -4
 moved to another partition, and how many rows were older than that of their key in another partition.
 """
 
-CHUNK_SHARE: Final = 1 / 8
-"""Share of the budget that a chunk's rows take: sorting and serialising copy them, and Spark holds the batch before."""
-
-_CHUNK_BYTES_MAX: Final = 64 * 1024**2
-_CHUNK_BYTES_MIN: Final = 4 * 1024**2
-"""A small chunk's copies are made in memory that the last chunk's used, in the processor's cache. For a large one the
-system gives new pages each time, which takes as long as the work itself.
-"""
-_MESSAGES_OF_PLACE: Final = 4
-"""A chunk grows until it has so many full messages for a file group, on average."""
-
-MESSAGE_BYTES: Final = 32 * 1024
-"""Bytes of rows above which a file group's part of a chunk goes into several messages. Spark hands messages to the
-write task by number, not by size (see the session's settings), so their size bounds its memory.
-"""
-
 _BATCH_BYTES: Final = 4 * 1024**2
 """Bytes of messages in one batch. A buffer for a whole chunk's messages would double the chunk's memory."""
 
@@ -87,7 +71,9 @@ def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> I
     messages = Messages.of(plan, map_task)
     placing = _placing(plan)
     for chunk in chunks_of(batches, plan, size):
-        yield from _pack_chunk(chunk, plan, placing, messages, size)
+        owned = [chunk]
+        del chunk  # its columns go one by one while they are sorted, and no next one is collected beside it
+        yield from _pack_chunk(owned, plan, placing, messages, size)
     if messages:
         yield messages.take()
     # The same worker process may run a write task next, which has a budget of its own.
@@ -105,61 +91,25 @@ def counted(bucket: int, count: int, plan: WritePlan, map_task: int) -> pa.Recor
     )
 
 
-class ChunkSize:
-    """How many bytes the next chunk has. Only the rows before decide it, so it is the same in each attempt."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self.bytes = min(bytes_max, _CHUNK_BYTES_MIN)
-
-    @classmethod
-    def of(cls, plan: WritePlan) -> Self:
-        """Within the plan's memory."""
-        return cls(min(int(plan.memory_bytes * CHUNK_SHARE), _CHUNK_BYTES_MAX))
-
-    def fit(self, places: int) -> None:
-        """A chunk had rows for so many file groups."""
-        self.bytes = min(self.bytes_max, max(_CHUNK_BYTES_MIN, places * _MESSAGES_OF_PLACE * MESSAGE_BYTES))
-
-
-def chunks_of(batches: Iterable[pa.RecordBatch], plan: WritePlan, size: ChunkSize) -> Iterator[pa.RecordBatch]:
-    """The rows as batches of about a chunk's bytes; a chunk's source batches are not kept while it is packed."""
-    pending: list[pa.RecordBatch] = []
-    pending_bytes = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        pending.append(batch)
-        pending_bytes += batch.nbytes
-        if pending_bytes >= size.bytes:
-            yield _joined(pending, plan.schema)
-            pending_bytes = 0
-    if pending:
-        yield _joined(pending, plan.schema)
-
-
 def rows_per_message(rows: pa.RecordBatch) -> int:
     """So many rows like these have the bytes of a message."""
     return max(1, MESSAGE_BYTES * rows.num_rows // max(1, rows.nbytes))
 
 
+def message_buffers(batch: pa.RecordBatch) -> list[pa.Buffer]:
+    """The messages of a shuffle batch, not copied; a list, because a Python object for each value costs as much as
+    reading a small message.
+    """
+    messages = batch.column("message")
+    _, offsets, data = messages.buffers()
+    assert messages.type == pa.binary(), messages.type
+    ends = np.frombuffer(offsets, np.int32)[messages.offset : messages.offset + len(messages) + 1].tolist()
+    return [data.slice(start, end - start) for start, end in itertools.pairwise(ends)]
+
+
 def unpack(message: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
     """The rows of one message."""
     return pa.ipc.read_record_batch(message, schema)
-
-
-def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """One batch with exactly the plan's columns and stored types: a column that the input lacks is null. Empties the
-    list.
-    """
-    (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
-    batches.clear()
-    present = set(joined.schema.names)
-    columns = [
-        joined.column(field.name).cast(field.type) if field.name in present else pa.nulls(joined.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _placing(plan: WritePlan) -> Placing:
@@ -178,9 +128,10 @@ def _placing(plan: WritePlan) -> Placing:
 
 
 def _pack_chunk(
-    rows: pa.RecordBatch, plan: WritePlan, placing: Placing, messages: Messages, size: ChunkSize
+    owned: list[pa.RecordBatch], plan: WritePlan, placing: Placing, messages: Messages, size: ChunkSize
 ) -> Iterator[pa.RecordBatch]:
-    """Add the chunk's messages; yields a batch whenever it is full."""
+    """Add the messages of the one chunk in the list, and empty it; yields a batch whenever it is full."""
+    rows = owned.pop()
     keys = plan.rules.record_key.columns(rows)
     partitions = plan.rules.partition_path.paths(rows, plan.room)
     rejected = dead_letters(rows, plan, keys, partitions)
@@ -190,7 +141,9 @@ def _pack_chunk(
         placed = placing.place(keys, partitions, None if rejected is None else rejected.kept)
         order, starts, ends = grouped(placed.groups)
         size.fit(len(starts))
-        rows = rows.take(pa.array(order))
+        columns = rows.columns
+        del rows, keys
+        rows = in_order(columns, order, plan.schema)
         rows_max = rows_per_message(rows)
         new = None if placed.new is None else placed.new[order]
         for start, end, to in zip(starts, ends, placed.places(order[starts]), strict=True):
@@ -237,7 +190,7 @@ class Messages:
     ) -> Iterator[pa.RecordBatch]:
         """Rows for one place, in messages of at most `rows_max` rows; yields each full batch. `new`: see `Placed`."""
         for start in range(0, rows.num_rows, rows_max):
-            part = rows.slice(start, rows_max)
+            part = rows if rows.num_rows <= rows_max else rows.slice(start, rows_max)
             self._sink.write(part.serialize())
             self._offsets.append(self._sink.tell())
             self._places.append(to)
