@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,10 @@ SCHEMA = pa.schema(
 KEY = ["region", "id"]
 DEFINITION = TableDefinition("judged", ("id",), ("region",), "at", buckets=4)
 HUDI = HudiWriter("judged", ["id"], ["region"], "at", buckets=4)
+WITH_SERVER = replace(
+    HUDI, extra={"hoodie.embed.timeline.server": "true", "hoodie.write.markers.type": "TIMELINE_SERVER_BASED"}
+)
+"""Hudi's default: its timeline server reads and deletes markers, and is stricter about their names."""
 EAGER = "Found commits after time"
 LONG = timedelta(hours=1)
 
@@ -71,7 +76,10 @@ def pending(hudi: HudiOracle, path: Path) -> list[HudiInstant]:
     return [instant for instant in hudi.instants(path) if instant.completed is None]
 
 
-def test_hudis_eager_writer_rolls_back_every_micro_batch_of_an_open_instant(hudi: HudiOracle, tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [HUDI, WITH_SERVER], ids=["direct markers", "timeline server"])
+def test_hudis_eager_writer_rolls_back_every_micro_batch_of_an_open_instant(
+    other: HudiWriter, hudi: HudiOracle, tmp_path: Path
+) -> None:
     first = rows("a", "b", "c", at=1, value="first")
     writer = writer_of(tmp_path)
     writer.commit(first)
@@ -85,7 +93,7 @@ def test_hudis_eager_writer_rolls_back_every_micro_batch_of_an_open_instant(hudi
     list_markers(storage, instant, [f"eu/{LogFileName(deterministic_file_id(3), instant, 3)}"])
 
     theirs = rows("x", "y", at=4, value="theirs")
-    hudi.upsert(tmp_path, theirs, HUDI)
+    hudi.upsert(tmp_path, theirs, other)
 
     assert names_with(tmp_path, instant) == [f".hoodie/.heartbeat/{instant}"], "Hudi leaves the heartbeat alone"
     assert pending(hudi, tmp_path) == []

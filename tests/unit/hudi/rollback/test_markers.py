@@ -36,7 +36,8 @@ def test_a_list_has_a_line_for_each_file_and_is_there_once() -> None:
     for _ in range(2):
         list_markers(storage, T, ["us/5/.f.log.1_0-0-0", "g.parquet"])
     ((name, content),) = [each for each in markers(storage).items() if not each[0].endswith(".type")]
-    assert name.startswith(f".hoodie/.temp/{T}/MARKERS")
+    number = name.removeprefix(f".hoodie/.temp/{T}/MARKERS")
+    assert 0 <= int(number) < 2**31, "a Java int, or Hudi's timeline server fails"
     assert content == b"us/5/.f.log.1_0-0-0.marker.CREATE\ng.parquet.marker.CREATE\n"
     assert markers(storage)[f".hoodie/.temp/{T}/MARKERS.type"] == b"TIMELINE_SERVER_BASED"
 
@@ -55,6 +56,17 @@ def test_marked_files_are_found_until_the_markers_go() -> None:
     delete_markers(storage, T)
     assert marked_files(storage, T) == frozenset()
     assert [info.path for info in storage.list(".hoodie/.temp")] == [marker_path(OTHER, "us", "other")]
+
+
+def test_a_list_whose_number_another_list_has_gets_another_number() -> None:
+    storage, other = open_storage("memory://marker-numbers"), open_storage("memory://marker-numbers-other")
+    list_markers(other, T, ["us/a"])
+    (name,) = markers(other)
+    storage.create(name, b"us/b.marker.CREATE\n")
+    for _ in range(2):
+        list_markers(storage, T, ["us/a"])
+    assert marked_files(storage, T) == {"us/a", "us/b"}
+    assert len(markers(storage)) == 2
 
 
 def test_lines_that_name_no_file_of_the_table_are_left_out() -> None:

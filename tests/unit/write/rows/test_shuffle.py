@@ -31,7 +31,7 @@ from bucketingest.write.rows.shuffle import (
 from support.tables.write_plans import SCHEMA, WITH_DELETES, batch, definition, packed, row, share_of, write_plan
 
 Place = tuple[str, int]
-TINY = 3 * 400
+TINY = 4 * 400
 """A budget whose chunk share holds a few rows only."""
 
 

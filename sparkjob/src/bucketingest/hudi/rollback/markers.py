@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from bucketingest.hudi.naming import TEMP_DIRECTORY, join
-from bucketingest.storage.agreement import created, get_if_there
+from bucketingest.storage.agreement import create_or_get, created, get_if_there
 from bucketingest.storage.interface import Storage, remove_directories
 from bucketingest.storage.paths import path_problem
 
@@ -18,6 +18,8 @@ instants back).
 _LIST_PREFIX: Final = "MARKERS"
 _TYPE_NAME: Final = "MARKERS.type"
 _TYPE: Final = b"TIMELINE_SERVER_BASED"
+_NUMBERS: Final = 16
+"""Numbers that a list may have. Of a thousand lists, two have the same first one once in 4,000 times."""
 _BATCH: Final = 1000
 """Markers deleted by one request: the most that S3 allows."""
 
@@ -56,11 +58,15 @@ def list_markers(storage: Storage, instant_time: str, files: Sequence[str]) -> N
     """Mark data files (paths relative to the table's root) before they are written, all in one object.
 
     Hudi's timeline server writes such lists, and all of Hudi's rollbacks read them (1.2.0, seen): every object whose
-    name starts with MARKERS, a line for each file. The name is made of the content, so marking again is not an error.
+    name starts with MARKERS, a line for each file. The server takes the rest of the name for a number, a Java int, and
+    fails on any other. Here the number is made of the content, so marking again is not an error.
     """
     content = "".join(f"{file}{_SUFFIX}\n" for file in files).encode()
-    name = f"{_LIST_PREFIX}{hashlib.blake2b(content, digest_size=16).hexdigest()}"
-    created(storage, f"{marker_directory(instant_time)}/{name}", content)
+    for salt in range(_NUMBERS):
+        name = f"{_LIST_PREFIX}{_number(content, salt)}"
+        if create_or_get(storage, f"{marker_directory(instant_time)}/{name}", content) == content:
+            return
+    raise AssertionError(f"{_NUMBERS} other lists of instant {instant_time} have the numbers of this one")
 
 
 def marked_files(storage: Storage, instant_time: str) -> frozenset[str]:
@@ -88,6 +94,11 @@ def _direct(paths: Iterable[str]) -> frozenset[str]:
     # After .hoodie/.temp/<instant>/ comes the data file's own path.
     relative = (path.split("/", 3)[3] for path in paths if ".marker." in path)
     return frozenset(path[: path.rindex(".marker.")] for path in relative)
+
+
+def _number(content: bytes, salt: int) -> int:
+    digest = hashlib.blake2b(content, digest_size=4, salt=salt.to_bytes(1))
+    return int.from_bytes(digest.digest()) % 2**31
 
 
 def _files_in(content: bytes) -> Iterator[str]:

@@ -100,20 +100,28 @@ class BucketWriter:
         new_counts = batch.column("new_count").to_pylist()
         self._mark(dict.fromkeys(zip(paths, buckets, file_ids, strict=True)))
         messages = zip(paths, buckets, file_ids, counts, new_counts, message_buffers(batch), strict=True)
+        schema = self._plan.schema
+        # There may be tens of messages for each log file, so this does as little as it can for each.
         for path, bucket, file_id, count, new_count, buffer in messages:
-            if bucket in self._counts:
-                self._counts[bucket] += count
+            if bucket < 0:
+                self._take_no_rows(bucket, count, buffer)
                 continue
-            schema = DEAD_LETTER_SCHEMA if bucket == DEAD_LETTERS else self._plan.schema
             rows = unpack(buffer, schema)
             assert rows.num_rows == count, f"{count} rows were sent, {rows.num_rows} arrived"
-            if bucket == DEAD_LETTERS:
-                self._letters.write(rows)
-                continue
             handle = self._handle_of(Place(self._task, path, bucket, file_id))
             handle.append(rows, buffer.size)
             handle.new_rows += new_count
             self._budget.enforce()
+
+    def _take_no_rows(self, bucket: int, count: int, buffer: pa.Buffer) -> None:
+        """A message that is for no file group: a count, or dead letters."""
+        if bucket in self._counts:
+            self._counts[bucket] += count
+            return
+        assert bucket == DEAD_LETTERS, bucket
+        letters = unpack(buffer, DEAD_LETTER_SCHEMA)
+        assert letters.num_rows == count, f"{count} dead letters were sent, {letters.num_rows} arrived"
+        self._letters.write(letters)
 
     def close(self) -> list[WriteStatus]:
         """Publish what is open and wait for the storage. Returns the task's statuses: one per object, or a single empty
@@ -157,7 +165,7 @@ class BucketWriter:
         places = [
             place
             for path, bucket, file_id in groups
-            if bucket not in self._counts and bucket != DEAD_LETTERS and not self._makes_base_file(bucket)
+            if bucket >= 0 and not self._makes_base_file(bucket)
             if (place := Place(self._task, path, bucket, file_id)) != open_place
         ]
         if places:

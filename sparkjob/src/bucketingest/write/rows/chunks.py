@@ -21,7 +21,7 @@ MESSAGE_BYTES: Final = 32 * 1024
 write task by number, not by size (see the session's settings), so their size bounds its memory.
 """
 
-CHUNK_SHARE: Final = 1 / 3
+CHUNK_SHARE: Final = 1 / 4
 """Share of the budget that a chunk's rows take. Joining and sorting need half as much again, and the allocator keeps as
 much again.
 """

@@ -146,7 +146,8 @@ def _pack_chunk(
         rows = in_order(columns, order, plan.schema)
         rows_max = rows_per_message(rows)
         new = None if placed.new is None else placed.new[order]
-        for start, end, to in zip(starts, ends, placed.places(order[starts]), strict=True):
+        # As lists: numpy's own numbers are slow one by one, and there may be a thousand places in a chunk.
+        for start, end, to in zip(starts.tolist(), ends.tolist(), placed.places(order[starts]), strict=True):
             of_place = None if new is None else new[start:end]
             yield from messages.add(to, rows.slice(start, end - start), rows_max, of_place)
     if rejected is not None:
