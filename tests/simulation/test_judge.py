@@ -25,7 +25,7 @@ from support.simulation.features import Features, features_of
 from support.simulation.job import process
 from support.simulation.runs import run_quietly
 
-SCHEDULES_MAX = 60
+SCHEDULES_MAX = 100
 
 
 def found(*signs: str, seeds: Iterable[int] = range(SCHEDULES_MAX)) -> bool:

@@ -21,6 +21,7 @@ _FACTOR: Final = 10
 """The micro-batch has this many times the rows of the other cases."""
 _MIB: Final = 1024**2
 _INTERVAL_SECONDS: Final = 0.1
+_DAEMON: Final = "bucketingest.stream.spark.worker_daemon"
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class WorkerMemory:
 def python_workers(root: int) -> list[int]:
     """The Python workers below a Spark driver: children of the worker daemon, which is a child of the JVM."""
     tree = process_tree(root)
-    daemons = {process.pid for process in tree if "pyspark.daemon" in process.command}
+    daemons = {process.pid for process in tree if _DAEMON in process.command}
     return [process.pid for process in tree if process.parent in daemons]
 
 
