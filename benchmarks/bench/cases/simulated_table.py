@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from bucketingest.hudi.naming import LogFileName, join
-from bucketingest.hudi.rollback.markers import list_markers
+from bucketingest.hudi.rollback.markers import mark_files
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.storage import Storage, open_storage
@@ -95,7 +95,7 @@ class SimulatedTable:
             statuses = self._statuses(assignment, count)
             names = [join(each.partition_path, each.file_name) for each in statuses]
             for start in range(0, len(names), _FILES_MARKED):
-                list_markers(self._opened.storage, assignment.instant_time, names[start : start + _FILES_MARKED])
+                mark_files(self._opened.storage, assignment.instant_time, names[start : start + _FILES_MARKED])
             tasks_ended = time.perf_counter()
             return statuses
 

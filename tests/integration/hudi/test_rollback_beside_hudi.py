@@ -12,7 +12,7 @@ import pytest
 
 from bucketingest.cli.main import call
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
-from bucketingest.hudi.rollback.markers import create_marker, list_markers, marked_files
+from bucketingest.hudi.rollback.markers import create_marker, mark_files, marked_files
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
@@ -90,7 +90,7 @@ def test_hudis_eager_writer_rolls_back_every_micro_batch_of_an_open_instant(
     versions = {LogFileName.parse(file.rpartition("/")[2]).version for file in marked_files(storage, instant)}
     assert versions == {1, 2}
     # A crash between a marker and its file: Hudi must not stumble over it.
-    list_markers(storage, instant, [f"eu/{LogFileName(deterministic_file_id(3), instant, 3)}"])
+    mark_files(storage, instant, [f"eu/{LogFileName(deterministic_file_id(3), instant, 3)}"])
 
     theirs = rows("x", "y", at=4, value="theirs")
     hudi.upsert(tmp_path, theirs, other)

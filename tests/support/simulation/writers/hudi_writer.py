@@ -131,5 +131,5 @@ def _marked_files(storage: View, instant: str) -> set[str]:
     if all(".marker." in name for name in names):
         return {name.rpartition(".marker.")[0] for name in names}
     lists = [name for name in names if name.startswith("MARKERS") and name != "MARKERS.type"]
-    lines = [line for name in lists for line in storage.get(prefix + name).decode().splitlines()]
+    lines = [line for name in lists for line in storage.get(prefix + name).decode().strip("\n").split("\n")]
     return {line.rpartition(".marker.")[0] for line in lines}

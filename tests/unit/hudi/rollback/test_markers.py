@@ -7,7 +7,7 @@ import pytest
 from bucketingest.hudi.rollback.markers import (
     create_marker,
     delete_markers,
-    list_markers,
+    mark_files,
     marked_files,
     marker_path,
     start_marker_lists,
@@ -34,7 +34,7 @@ def test_a_list_has_a_line_for_each_file_and_is_there_once() -> None:
     storage = open_storage("memory://marker-lists")
     start_marker_lists(storage, T)
     for _ in range(2):
-        list_markers(storage, T, ["us/5/.f.log.1_0-0-0", "g.parquet"])
+        mark_files(storage, T, ["us/5/.f.log.1_0-0-0", "g.parquet"])
     ((name, content),) = [each for each in markers(storage).items() if not each[0].endswith(".type")]
     number = name.removeprefix(f".hoodie/.temp/{T}/MARKERS")
     assert 0 <= int(number) < 2**31, "a Java int, or Hudi's timeline server fails"
@@ -49,8 +49,8 @@ def test_marked_files_are_found_until_the_markers_go() -> None:
     create_marker(storage, T, "", "b")
     create_marker(storage, T, "MARKERS1", "in a partition")
     create_marker(storage, OTHER, "us", "other")
-    list_markers(storage, T, ["us/c", "d"])
-    list_markers(storage, T, ["e\u2028f/g"])
+    mark_files(storage, T, ["us/c", "d"])
+    mark_files(storage, T, ["e\u2028f/g"])
     storage.create(f".hoodie/.temp/{T}/MARKERS.type", b"TIMELINE_SERVER_BASED")
     assert marked_files(storage, T) == {"us/a", "b", "us/c", "d", "e\u2028f/g", "MARKERS1/in a partition"}
     delete_markers(storage, T)
@@ -60,11 +60,11 @@ def test_marked_files_are_found_until_the_markers_go() -> None:
 
 def test_a_list_whose_number_another_list_has_gets_another_number() -> None:
     storage, other = open_storage("memory://marker-numbers"), open_storage("memory://marker-numbers-other")
-    list_markers(other, T, ["us/a"])
+    mark_files(other, T, ["us/a"])
     (name,) = markers(other)
     storage.create(name, b"us/b.marker.CREATE\n")
     for _ in range(2):
-        list_markers(storage, T, ["us/a"])
+        mark_files(storage, T, ["us/a"])
     assert marked_files(storage, T) == {"us/a", "us/b"}
     assert len(markers(storage)) == 2
 
@@ -92,8 +92,8 @@ def test_direct_markers_of_an_older_version_are_in_a_list_before_hudi_looks_for_
 def test_what_says_how_to_read_markers_is_deleted_last(tmp_path: Path) -> None:
     storage = open_storage(str(tmp_path))
     start_marker_lists(storage, T)
-    list_markers(storage, T, ["us/a"])
-    list_markers(storage, T, ["us/b"])
+    mark_files(storage, T, ["us/a"])
+    mark_files(storage, T, ["us/b"])
     changed: list[str] = []
 
     def watch(path: str) -> bool:
@@ -109,7 +109,7 @@ def test_on_a_file_system_the_directories_of_markers_go_with_them(tmp_path: Path
     storage = open_storage(str(tmp_path))
     for name in ("a", "b"):
         create_marker(storage, T, "us/5", name)
-    list_markers(storage, T, ["us/c"])
+    mark_files(storage, T, ["us/c"])
     create_marker(storage, OTHER, "us", "other")
     delete_markers(storage, T)
     assert [path.name for path in (tmp_path / ".hoodie" / ".temp").iterdir()] == [OTHER]

@@ -168,7 +168,7 @@ def test_an_instant_that_an_older_version_began_has_one_kind_of_markers_when_hud
     assert table.leftovers() == []
 
 
-def test_hudi_is_told_of_lists_before_the_instant_is_inflight_and_after_it_is_ours(table: TestTable) -> None:
+def test_the_kind_of_markers_is_there_after_the_requested_file_and_before_the_inflight_one(table: TestTable) -> None:
     changed: list[str] = []
 
     def watch(path: str) -> bool:

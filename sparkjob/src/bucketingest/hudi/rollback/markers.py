@@ -43,18 +43,19 @@ def create_marker(storage: Storage, instant_time: str, partition_path: str, file
 
 
 def start_marker_lists(storage: Storage, instant_time: str) -> None:
-    """Before the first `list_markers`: say that the instant's markers are in lists. Direct ones, which an older version
-    of this project wrote, are put into a list first.
+    """Call it before `mark_files`: it says that the instant's markers are in lists.
+
+    Direct markers, which an older version of this project wrote, are put into a list first.
     """
-    path = f"{marker_directory(instant_time)}/{_TYPE_NAME}"
-    if storage.exists(path):
+    paths = [info.path for info in storage.list(marker_directory(instant_time))]
+    if any(map(_is_type, paths)):
         return
-    if direct := _direct(info.path for info in storage.list(marker_directory(instant_time))):
-        list_markers(storage, instant_time, sorted(direct))
-    created(storage, path, _TYPE)
+    if direct := _direct(paths):
+        mark_files(storage, instant_time, sorted(direct))
+    created(storage, f"{marker_directory(instant_time)}/{_TYPE_NAME}", _TYPE)
 
 
-def list_markers(storage: Storage, instant_time: str, files: Sequence[str]) -> None:
+def mark_files(storage: Storage, instant_time: str, files: Sequence[str]) -> None:
     """Mark data files (paths relative to the table's root) before they are written, all in one object.
 
     Hudi's timeline server writes such lists, and all of Hudi's rollbacks read them (1.2.0, seen): every object whose

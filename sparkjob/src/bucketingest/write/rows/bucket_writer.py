@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from bucketingest.hudi.log.format import Buffer
 from bucketingest.hudi.naming import join
-from bucketingest.hudi.rollback.markers import list_markers
+from bucketingest.hudi.rollback.markers import mark_files
 from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.placing import INSERTS, Place
@@ -171,7 +171,7 @@ class BucketWriter:
         if places:
             names = [log_file_name(self._plan, place.file_id) for place in places]
             files = [join(place.partition_path, str(name)) for place, name in zip(places, names, strict=True)]
-            marking = self._markers.submit(list_markers, self._storage, self._plan.instant_time, files)
+            marking = self._markers.submit(mark_files, self._storage, self._plan.instant_time, files)
             self._marking.update(dict.fromkeys(places, marking))
 
     def _finish_handle(self) -> None:
@@ -202,7 +202,7 @@ class BucketWriter:
         path = join(handle.partition_path, str(handle.file_name))
         if marking is None:
             assert isinstance(handle, BaseHandle), "no log file without a marker"
-            list_markers(self._storage, self._plan.instant_time, [path])
+            mark_files(self._storage, self._plan.instant_time, [path])
         else:
             marking.result()
         adopted = create_or_adopt(self._storage, path, content)
