@@ -27,10 +27,10 @@ def test_no_schedule_loses_doubles_or_leaves_anything(first: int) -> None:
 
 
 def test_changes_of_the_timeline_come_after_their_instants_were_archived() -> None:
-    """Without being aimed at they hardly ever do."""
-    verdicts = [run_quietly(seed) for seed in (0, 55, 105, 145, 168)]
-    assert any(verdict.counts["lands below the archive"] for verdict in verdicts)
-    assert [verdict.report for verdict in verdicts if verdict.violations] == []
+    """Without being aimed at they hardly ever do; which schedules have one changes with each request of a writer."""
+    aimed = (seed for seed in range(1000) if (its := features_of(seed)).serves and its.serves.aim)
+    verdict = next(verdict for verdict in map(run_quietly, aimed) if verdict.counts["lands below the archive"])
+    assert not verdict.violations, verdict.report
 
 
 def test_a_seed_gives_the_same_schedule_again() -> None:
