@@ -1,7 +1,8 @@
 """Where a row goes: one interface for an index with buckets and one with a state, used by the tasks before the shuffle.
 
 A task places the rows of one chunk after the other. Rows of one file group get one number, by which they are sorted;
-then each file group's part is sent to one write task.
+then each file group's part is sent to one write task. With many buckets, the rows of a few successive ones go together:
+a message costs as much as a hundred rows.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ files, all rows are `UPDATES`: those of new and of known keys of a file group ar
 """
 
 
+SPAN_BUCKETS: Final = 8
+"""At most so many successive buckets of a partition are a span, whose rows go together."""
+_SPANS_PER_TASK: Final = 8
+"""A partition has at least so many spans for each write task, or else shorter ones, so that all tasks have as much."""
 _PARTS_PER_TASK: Final = 4
 """Parts of the new keys: the more, the less memory takes one."""
 
@@ -42,8 +47,14 @@ class Place(NamedTuple):
     task: int
     partition_path: str
     bucket: int
-    """Its bucket; with a state `UPDATES` or `INSERTS`."""
+    """Its bucket, or the first one of a span; with a state `UPDATES` or `INSERTS`."""
     file_id: str
+    """Empty for a span of several buckets."""
+
+
+def span_length(buckets: int, tasks: int) -> int:
+    """Buckets of each span of a partition with so many buckets; the last span may have fewer."""
+    return min(SPAN_BUCKETS, max(1, buckets // (_SPANS_PER_TASK * tasks)))
 
 
 class Placed(Protocol):
@@ -59,8 +70,14 @@ class Placed(Protocol):
         """Whether each row's key is new, bool[n]; None where the places say so, or nothing is looked up."""
         ...
 
+    def spans(self, firsts: Rows) -> Rows:
+        """A number for each of these rows, in the order of their groups: the same for those that go together. It is
+        that of the first group that there may be in the span.
+        """
+        ...
+
     def places(self, firsts: Rows) -> list[Place]:
-        """The places of these rows."""
+        """The places of these rows' spans."""
         ...
 
 
@@ -90,7 +107,8 @@ class BucketPlacing:
         buckets = keys.bucket_ids(self.file_ids.counts.default if uniform else counts[index], self.hash)
         if kept is not None:
             buckets, index = buckets[kept], index[kept]
-        return _InBuckets(self, paths, counts, index, buckets)
+        lengths = np.array([span_length(count, self.tasks) for count in counts.tolist()], np.int32)
+        return _InBuckets(self, paths, counts, lengths, index, buckets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,26 +117,38 @@ class _InBuckets:
     paths: list[str]
     counts: npt.NDArray[np.int32]
     """Buckets of each path."""
+    lengths: npt.NDArray[np.int32]
+    """Buckets of each path's spans."""
     index: npt.NDArray[np.integer]
     """Number of each row's path."""
     buckets: npt.NDArray[np.int32]
 
     @property
     def groups(self) -> Rows:
-        return self.index.astype(np.int64) * self.counts.max() + self.buckets
+        return self._numbers(self.index, self.buckets)
 
     @property
     def new(self) -> None:
         return None
 
+    def spans(self, firsts: Rows) -> Rows:
+        index, buckets = self.index[firsts], self.buckets[firsts]
+        return self._numbers(index, buckets - buckets % self.lengths[index])
+
     def places(self, firsts: Rows) -> list[Place]:
-        placing, index, buckets = self.placing, self.index[firsts], self.buckets[firsts]
+        placing, index = self.placing, self.index[firsts]
+        lengths = self.lengths[index]
+        spans = self.buckets[firsts] // lengths
         numbers = placing.partitions.numbers(self.paths)[index]
-        tasks = route(numbers, buckets, self.counts[index], placing.tasks)
+        tasks = route(numbers, spans, -(-self.counts[index] // lengths), placing.tasks)
+        columns = (tasks, index, spans * lengths, lengths)
         return [
-            Place(task, self.paths[path], bucket, placing.file_ids.file_id(self.paths[path], bucket))
-            for task, path, bucket in zip(tasks.tolist(), index.tolist(), buckets.tolist(), strict=True)
+            Place(task, path := self.paths[at], bucket, "" if length > 1 else placing.file_ids.file_id(path, bucket))
+            for task, at, bucket, length in zip(*(column.tolist() for column in columns), strict=True)
         ]
+
+    def _numbers(self, index: npt.NDArray[np.integer], buckets: npt.NDArray[np.int32]) -> Rows:
+        return index.astype(np.int64) * self.counts.max() + buckets
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +199,9 @@ class _InGroups:
     def new(self) -> npt.NDArray[np.bool_] | None:
         return self.assigned.inserts if self.placing.in_logs else None
 
+    def spans(self, firsts: Rows) -> Rows:
+        return self.groups[firsts]
+
     def places(self, firsts: Rows) -> list[Place]:
         groups = [self.assigned.groups[number] for number in self.assigned.numbers[firsts]]
         in_bases = self.assigned.inserts[firsts] & (not self.placing.in_logs)
@@ -203,6 +236,9 @@ class _WithOwners:
     @property
     def new(self) -> None:
         return None
+
+    def spans(self, firsts: Rows) -> Rows:
+        return self.groups[firsts]
 
     def places(self, firsts: Rows) -> list[Place]:
         groups, tasks = self.placing.known.groups, self.placing.tasks

@@ -66,13 +66,6 @@ def test_buffers_are_flushed_until_the_rest_is_within_the_share() -> None:
     assert budget.buffered_bytes == 150
 
 
-def test_a_holder_that_left_counts_no_longer() -> None:
-    budget, (one, other) = budget_of(1000, 300, 300)
-    budget.leave(one)
-    budget.enforce()
-    assert (budget.buffered_bytes, other.flushed) == (300, [])
-
-
 def test_rows_have_three_tenths_of_the_budget_but_never_more_than_a_gibibyte() -> None:
     assert MemoryBudget(1000).rows_limit_bytes == 300
     assert MemoryBudget(64 * 1024**3).rows_limit_bytes == 1024**3

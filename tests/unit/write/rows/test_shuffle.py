@@ -9,12 +9,15 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.index.bucket_index import FileIds
+from bucketingest.index.placing import SPAN_BUCKETS
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows import chunks
@@ -52,7 +55,13 @@ def arrived(sent: pa.Table, plan: WritePlan) -> dict[Place, list[dict[str, Any]]
                 if message["bucket"] != DEAD_LETTERS:
                     rows = unpack(pa.py_buffer(message["message"]), plan.schema).to_pylist()
                     assert len(rows) == message["row_count"]
-                    found.setdefault((message["partition_path"], message["bucket"]), []).extend(rows)
+                    counts = np.frombuffer(message["bucket_counts"], np.int32).tolist() or [len(rows)]
+                    assert sum(counts) == len(rows)
+                    left = iter(rows)
+                    for bucket, count in enumerate(counts, message["bucket"]):
+                        if count:
+                            of_bucket = found.setdefault((message["partition_path"], bucket), [])
+                            of_bucket += itertools.islice(left, count)
     return found
 
 
@@ -81,11 +90,17 @@ ROWS = st.lists(
 )
 
 
-@given(rows=ROWS, cuts=st.lists(st.integers(0, 40), max_size=4), tasks=st.integers(1, 5), tiny=st.booleans())
+@given(
+    rows=ROWS,
+    cuts=st.lists(st.integers(0, 40), max_size=4),
+    tasks=st.integers(1, 5),
+    buckets=st.sampled_from([4, 23, 64, 200]),
+    tiny=st.booleans(),
+)
 def test_every_row_arrives_once_in_its_place_and_in_order(
-    rows: list[dict[str, Any]], cuts: list[int], tasks: int, tiny: bool
+    rows: list[dict[str, Any]], cuts: list[int], tasks: int, buckets: int, tiny: bool
 ) -> None:
-    plan = write_plan(tasks=tasks, memory_bytes=TINY if tiny else 64 * 1024**2)
+    plan = write_plan(definition(buckets=buckets), tasks=tasks, memory_bytes=TINY if tiny else 64 * 1024**2)
     edges = [0, *sorted(cuts), len(rows)]
     batches = [batch(rows[start:end]) for start, end in itertools.pairwise(edges)]
     assert arrived(packed([batches], plan), plan) == expected(rows, plan)
@@ -117,6 +132,32 @@ def test_a_short_part_of_a_chunk_is_one_message() -> None:
     sent = packed([[batch(rows[:50]), batch(rows[50:])]], plan)
     places = list(zip(sent["partition_path"].to_pylist(), sent["bucket"].to_pylist(), strict=True))
     assert len(places) == len(set(places)) == 8
+
+
+def test_rows_of_successive_buckets_are_one_message() -> None:
+    plan = write_plan(definition(buckets=100), tasks=1)
+    rows = [row(f"k{n}", amount=n) for n in range(1000)]
+    sent = packed([[batch(rows)]], plan)
+    assert sent["bucket"].to_pylist() == list(range(0, 100, SPAN_BUCKETS))
+    assert arrived(sent, plan) == expected(rows, plan)
+
+
+def test_partitions_with_few_buckets_have_no_spans_beside_those_with_many() -> None:
+    plan = write_plan(definition(buckets=200, bucket_rules=(BucketRule("us", 4),)), tasks=3)
+    rows = [row(f"k{n}", region=("eu", "us")[n % 2]) for n in range(400)]
+    sent = packed([[batch(rows)]], plan).to_pylist()
+    assert {each["bucket"] % SPAN_BUCKETS for each in sent if each["partition_path"] == "eu"} == {0}
+    assert {each["bucket"] for each in sent if each["partition_path"] == "us"} == {0, 1, 2, 3}
+    assert all(bool(each["bucket_counts"]) != bool(each["file_id"]) for each in sent)
+
+
+def test_a_span_of_many_rows_goes_in_messages_of_bounded_size() -> None:
+    plan = write_plan(definition(buckets=64), tasks=1)
+    rows = [row(f"k{n}", amount=n) for n in range(20_000)]
+    sent = packed([[batch(rows)]], plan)
+    assert max(len(message) for message in sent["message"].to_pylist()) <= 1.1 * MESSAGE_BYTES
+    assert sent.num_rows > 2 * 64 // SPAN_BUCKETS
+    assert arrived(sent, plan) == expected(rows, plan)
 
 
 def test_many_rows_of_a_file_group_go_in_messages_of_bounded_size_and_in_order() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,6 +35,18 @@ _BLOCKS: Final[Mapping[BlockChoice, Callable[..., list[Buffer]]]] = {
 }
 
 
+class RowNumbers:
+    """Numbers the rows that a task writes, for their commit sequence numbers."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def take(self, count: int) -> npt.NDArray[np.int64]:
+        """The next numbers, int64[count]."""
+        first, self._next = self._next, self._next + count
+        return np.arange(first, self._next)
+
+
 def log_file_name(plan: WritePlan, file_id: str) -> LogFileName:
     """The name of a file group's log file in the plan's micro-batch."""
     return LogFileName(file_id, plan.instant_time, plan.sequence)
@@ -46,8 +59,7 @@ class AppendHandle:
     flush, its blocks go to a scratch file, so a file group may be larger than memory; all blocks become one object.
     """
 
-    def __init__(self, plan: WritePlan, place: Place, *, first_row: int) -> None:
-        """`first_row`: number of the handle's first row within its task, for the commit sequence number."""
+    def __init__(self, plan: WritePlan, place: Place, numbers: RowNumbers) -> None:
         self.place = place
         self.partition_path = place.partition_path
         self.file_name = log_file_name(plan, place.file_id)
@@ -55,7 +67,7 @@ class AppendHandle:
         self.new_rows = 0
         self._plan = plan
         self._sequence_prefix = f"{plan.instant_time}_{place.task}_"
-        self._next_row = first_row
+        self._numbers = numbers
         self._rows: list[pa.RecordBatch] = []
         self._buffered_bytes = 0
         self._encoded: list[Buffer] = []
@@ -156,8 +168,7 @@ class AppendHandle:
 
     def _meta_columns(self, keys: pa.Array) -> list[pa.Array]:
         count = len(keys)
-        numbers = pa.array(np.arange(self._next_row, self._next_row + count)).cast(pa.string())
-        self._next_row += count
+        numbers = pa.array(self._numbers.take(count)).cast(pa.string())
         return [
             _constant(self._plan.instant_time, count),
             pc.binary_join_element_wise(self._sequence_prefix, numbers, ""),

@@ -21,6 +21,7 @@ from bucketingest.hudi.table.schema import META_COLUMNS, avro_to_arrow
 from bucketingest.index.placing import Place
 from bucketingest.index.state.hashing import SEED_BYTES, KeyHasher
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
+from bucketingest.write.rows.append_handle import RowNumbers
 from bucketingest.write.rows.merging import surviving_rows
 from bucketingest.write.spilled_rows import SpilledRows, scratch_file
 
@@ -39,8 +40,7 @@ class BaseHandle:
     found when the group is closed, among a part of its keys at a time: a table's first load makes groups of any size.
     """
 
-    def __init__(self, plan: WritePlan, place: Place, *, first_row: int) -> None:
-        """`first_row`: number of the handle's first row within its task, for the commit sequence number."""
+    def __init__(self, plan: WritePlan, place: Place, numbers: RowNumbers) -> None:
         self.place = place
         self.partition_path = place.partition_path
         self.file_name = BaseFileName(place.file_id, plan.instant_time)
@@ -48,7 +48,7 @@ class BaseHandle:
         self.new_rows = 0
         self._plan = plan
         self._sequence_prefix = f"{plan.instant_time}_{place.task}_"
-        self._next_row = first_row
+        self._numbers = numbers
         self._rows = SpilledRows(plan.schema)
         self.rows_received = 0
         self._result: pathlib.Path | None = None
@@ -151,8 +151,7 @@ class BaseHandle:
 
     def _with_meta_columns(self, rows: pa.RecordBatch) -> pa.Table:
         count = rows.num_rows
-        numbers = pa.array(np.arange(self._next_row, self._next_row + count)).cast(pa.string())
-        self._next_row += count
+        numbers = pa.array(self._numbers.take(count)).cast(pa.string())
         meta = [
             _constant(self._plan.instant_time, count),
             pc.binary_join_element_wise(self._sequence_prefix, numbers, ""),

@@ -2,17 +2,20 @@
 marker first: other writers' rollback finds files to delete by markers alone.
 
 The log files of all file groups in a shuffle batch are marked by one object. With an object for each, a small log file
-would cost twice as much to store, and again to take its marker away.
+would cost twice as much to store, and again to take its marker away. The file groups of a span are written together:
+their rows come in the same messages, and their objects are handed to the storage as one piece of work.
 """
 
 from __future__ import annotations
 
+import itertools
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from bucketingest.hudi.log.format import Buffer
@@ -24,8 +27,9 @@ from bucketingest.index.placing import INSERTS, Place
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.adoption import create_or_adopt
-from bucketingest.write.rows.append_handle import AppendHandle, log_file_name
+from bucketingest.write.rows.append_handle import AppendHandle, RowNumbers, log_file_name
 from bucketingest.write.rows.base_handle import BaseHandle
+from bucketingest.write.rows.chunks import SpanRows
 from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter
 from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA
 from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
@@ -43,6 +47,10 @@ from bucketingest.write.rows.write_status import WriteStatus, statuses_to_arrow
 PUBLISHERS: Final = 4
 """Objects that one task sends to the storage at the same time: the wait is for the storage's answer, not the bytes."""
 
+Handle: TypeAlias = AppendHandle | BaseHandle
+Unpublished: TypeAlias = tuple[Handle, list[Buffer] | pathlib.Path, "Future[None] | None"]
+"""A handle that is closed, its content, and what marks its file, if that was begun."""
+
 
 def write_task(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) -> Iterator[pa.RecordBatch]:
     """A write task as the engine runs it: shuffle batches in, in `SHUFFLE_ORDER`; its write statuses out, at least one
@@ -56,7 +64,7 @@ def write_task(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) ->
 
 
 class BucketWriter:
-    """Writes the file groups of one task. One handle is open at a time, since rows arrive by file group.
+    """Writes the file groups of one task. The handles of one span are open at a time, since rows arrive by span.
 
     Use it as a context: at its end, unfinished handles are dropped and scratch files are removed.
     """
@@ -66,25 +74,30 @@ class BucketWriter:
         self._storage = storage
         self._task = task
         self._budget = MemoryBudget(plan.memory_bytes)
-        self._handle: AppendHandle | BaseHandle | None = None
+        self._span: Place | None = None
+        self._handles: dict[int, Handle] = {}
+        """The open ones, all of one span, by bucket."""
+        self._unsorted = SpanRows(plan.schema)
+        """Rows of the span that its handles do not have yet."""
+        self._budget.join(self)
         self._letters = DeadLetterWriter(plan, str(task), task)
         self._statuses: list[WriteStatus] = []
         self._partitions: set[str] = set(plan.partitions.known)
-        self._next_row = 0
+        self._numbers = RowNumbers()
         self._counts = {UNDECODED: 0, MOVED: 0, OLDER: 0}
         self._pool = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="publish")
         self._markers = ThreadPoolExecutor(1, thread_name_prefix="mark")
-        self._publishing: list[tuple[Future[WriteStatus], int]] = []
+        self._publishing: list[tuple[Future[list[WriteStatus]], int]] = []
         self._marking: dict[Place, Future[None]] = {}
-        """The log files to come of the current shuffle batch, and the open one."""
+        """The log files to come of the current shuffle batch, and the open ones."""
         self._scratch_files: list[pathlib.Path] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._handle is not None:
-            self._handle.discard()
+        for handle in self._handles.values():
+            handle.discard()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._markers.shutdown(wait=True, cancel_futures=True)
         for path in self._scratch_files:  # publishing deletes its own; those that were never published are left
@@ -98,20 +111,52 @@ class BucketWriter:
         file_ids = batch.column("file_id").to_pylist()
         counts = batch.column("row_count").to_pylist()
         new_counts = batch.column("new_count").to_pylist()
-        self._mark(dict.fromkeys(zip(paths, buckets, file_ids, strict=True)))
-        messages = zip(paths, buckets, file_ids, counts, new_counts, message_buffers(batch), strict=True)
+        bucket_counts = batch.column("bucket_counts").to_pylist()
+        spans = list(map(Place, itertools.repeat(self._task), paths, buckets, file_ids))
+        self._mark(zip(spans, bucket_counts, strict=True))
+        messages = zip(spans, bucket_counts, counts, new_counts, message_buffers(batch), strict=True)
         schema = self._plan.schema
         # There may be tens of messages for each log file, so this does as little as it can for each.
-        for path, bucket, file_id, count, new_count, buffer in messages:
-            if bucket < 0:
-                self._take_no_rows(bucket, count, buffer)
+        for span, of_buckets, count, new_count, buffer in messages:
+            if span.bucket < 0:
+                self._take_no_rows(span.bucket, count, buffer)
                 continue
             rows = unpack(buffer, schema)
             assert rows.num_rows == count, f"{count} rows were sent, {rows.num_rows} arrived"
-            handle = self._handle_of(Place(self._task, path, bucket, file_id))
-            handle.append(rows, buffer.size)
-            handle.new_rows += new_count
+            if span != self._span:
+                self._finish_span()
+                self._span = span
+            if of_buckets:
+                self._unsorted.add(rows, of_buckets, buffer.size)
+            else:
+                handle = self._handles.get(span.bucket) or self._open(span)
+                handle.append(rows, buffer.size)
+                handle.new_rows += new_count
             self._budget.enforce()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of the rows that are in no block yet."""
+        return self._unsorted.size_bytes + sum(handle.buffered_bytes for handle in self._handles.values())
+
+    def flush(self) -> None:
+        """Turn all rows into blocks on scratch disk: those of a span share messages, whose memory all must let go."""
+        self._sort_span()
+        for handle in self._handles.values():
+            if handle.buffered_bytes:
+                handle.flush()
+
+    def _sort_span(self) -> None:
+        for number, rows, size_bytes in self._unsorted.take():
+            assert self._span is not None
+            bucket = self._span.bucket + number
+            handle = self._handles.get(bucket) or self._open(self._place_in(self._span, bucket))
+            handle.append(rows, size_bytes)
+
+    def _place_in(self, span: Place, bucket: int) -> Place:
+        file_ids = self._plan.file_ids
+        assert not isinstance(file_ids, PlannedFileIds), "spans are of buckets"
+        return Place(self._task, span.partition_path, bucket, file_ids.file_id(span.partition_path, bucket))
 
     def _take_no_rows(self, bucket: int, count: int, buffer: pa.Buffer) -> None:
         """A message that is for no file group: a count, or dead letters."""
@@ -127,7 +172,7 @@ class BucketWriter:
         """Publish what is open and wait for the storage. Returns the task's statuses: one per object, or a single empty
         one.
         """
-        self._finish_handle()
+        self._finish_span()
         while self._publishing:
             self._budget.release_blocks(self._await_one())
         self._statuses += self._letters.close()
@@ -141,32 +186,26 @@ class BucketWriter:
         )
         return [first, *others]
 
-    def _handle_of(self, place: Place) -> AppendHandle | BaseHandle:
-        handle = self._handle
-        if handle is not None and handle.place == place:
-            return handle
-        self._finish_handle()
+    def _open(self, place: Place) -> Handle:
         kind = BaseHandle if self._makes_base_file(place.bucket) else AppendHandle
-        handle = kind(self._plan, place, first_row=self._next_row)
-        self._budget.join(handle)
-        self._handle = handle
+        handle = self._handles[place.bucket] = kind(self._plan, place, self._numbers)
         return handle
 
     def _makes_base_file(self, bucket: int) -> bool:
         return bucket == INSERTS and isinstance(self._plan.file_ids, PlannedFileIds)
 
-    def _mark(self, groups: Iterable[tuple[str, int, str]]) -> None:
-        """Mark the log files of these (partition path, bucket, file id).
+    def _mark(self, messages: Iterable[tuple[Place, bytes]]) -> None:
+        """Mark the log files of these messages' rows.
 
         Now, so that the markers are there when rows are encoded; publishing waits for them. A base file may get no row
         and no object, so it is marked when there is one.
         """
-        open_place = None if self._handle is None else self._handle.place
         places = [
             place
-            for path, bucket, file_id in groups
-            if bucket >= 0 and not self._makes_base_file(bucket)
-            if (place := Place(self._task, path, bucket, file_id)) != open_place
+            for span, buckets in _together(messages)
+            if span.bucket >= 0 and not self._makes_base_file(span.bucket)
+            for place in ([self._place_in(span, bucket) for bucket in buckets] if buckets else [span])
+            if place not in self._marking
         ]
         if places:
             names = [log_file_name(self._plan, place.file_id) for place in places]
@@ -174,30 +213,35 @@ class BucketWriter:
             marking = self._markers.submit(mark_files, self._storage, self._plan.instant_time, files)
             self._marking.update(dict.fromkeys(places, marking))
 
-    def _finish_handle(self) -> None:
-        handle = self._handle
-        if handle is None:
+    def _finish_span(self) -> None:
+        self._sort_span()
+        closed: list[Unpublished] = []
+        in_memory = 0
+        for _, handle in sorted(self._handles.items()):
+            content = handle.close()
+            if content is None:
+                self._statuses.append(self._status(handle, None, has_file=False))
+                continue
+            if isinstance(content, pathlib.Path):
+                self._scratch_files.append(content)
+            else:
+                in_memory += handle.size_bytes
+            closed.append((handle, content, self._marking.pop(handle.place, None)))
+        self._handles.clear()
+        if not closed:
             return
-        content = handle.close()
-        self._budget.leave(handle)
-        self._handle = None
-        self._next_row += handle.rows_received
-        if content is None:
-            self._statuses.append(self._status(handle, None, has_file=False))
-            return
-        in_memory = handle.size_bytes
-        if isinstance(content, pathlib.Path):
-            self._scratch_files.append(content)
-            in_memory = 0
-        marking = self._marking.pop(handle.place, None)
         self._budget.charge_blocks(in_memory, self._await_one)
-        if handle.partition_path not in self._partitions:
-            ensure_partition_metadata(self._storage, handle.partition_path, self._plan.instant_time)
-            self._partitions.add(handle.partition_path)
-        self._publishing.append((self._pool.submit(self._publish, handle, content, marking), in_memory))
+        path = closed[0][0].partition_path
+        if path not in self._partitions:
+            ensure_partition_metadata(self._storage, path, self._plan.instant_time)
+            self._partitions.add(path)
+        self._publishing.append((self._pool.submit(self._publish_all, closed), in_memory))
+
+    def _publish_all(self, closed: Sequence[Unpublished]) -> list[WriteStatus]:
+        return [self._publish(*each) for each in closed]
 
     def _publish(
-        self, handle: AppendHandle | BaseHandle, content: list[Buffer] | pathlib.Path, marking: Future[None] | None
+        self, handle: Handle, content: list[Buffer] | pathlib.Path, marking: Future[None] | None
     ) -> WriteStatus:
         path = join(handle.partition_path, str(handle.file_name))
         if marking is None:
@@ -208,7 +252,7 @@ class BucketWriter:
         adopted = create_or_adopt(self._storage, path, content)
         return self._status(handle, adopted)
 
-    def _status(self, handle: AppendHandle | BaseHandle, adopted: int | None, *, has_file: bool = True) -> WriteStatus:
+    def _status(self, handle: Handle, adopted: int | None, *, has_file: bool = True) -> WriteStatus:
         return WriteStatus(
             task=self._task,
             partition_path=handle.partition_path,
@@ -228,5 +272,12 @@ class BucketWriter:
     def _await_one(self) -> int:
         """Wait for the oldest hand-over to the storage; returns the bytes it held."""
         future, held = self._publishing.pop(0)
-        self._statuses.append(future.result())
+        self._statuses += future.result()
         return held
+
+
+def _together(messages: Iterable[tuple[Place, bytes]]) -> Iterator[tuple[Place, list[int]]]:
+    """Each span once, with the buckets of which there are rows in one of these messages."""
+    for span, group in itertools.groupby(messages, lambda message: message[0]):
+        counts = [np.frombuffer(of_buckets, np.int32) for _, of_buckets in group]
+        yield span, (span.bucket + np.unique(np.concatenate([np.flatnonzero(each) for each in counts]))).tolist()

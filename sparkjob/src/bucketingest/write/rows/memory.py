@@ -78,10 +78,6 @@ class MemoryBudget:
         """Count the holder's buffer from now on."""
         self._holders.append(holder)
 
-    def leave(self, holder: Flushable) -> None:
-        """Stop counting the holder; it has nothing buffered."""
-        self._holders.remove(holder)
-
     def enforce(self) -> None:
         """Flush the largest buffer repeatedly until the rows are within their share."""
         held = self.buffered_bytes

@@ -22,7 +22,7 @@ from bucketingest.index.placing import BucketPlacing, OwnerPlacing, Place, Placi
 from bucketingest.storage import NotFound, open_storage
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows.chunks import MESSAGE_BYTES, ChunkSize, chunks_of, in_order
+from bucketingest.write.rows.chunks import MESSAGE_BYTES, ChunkSize, chunks_of, counts_bytes, in_order
 from bucketingest.write.rows.dead_letters import dead_letters
 from bucketingest.write.rows.memory import keep_no_large_blocks
 
@@ -36,17 +36,18 @@ SHUFFLE_SCHEMA: Final = pa.schema(
         ("number", pa.int64()),
         ("row_count", pa.int32()),
         ("new_count", pa.int32()),
+        ("bucket_counts", pa.binary()),
         ("message", pa.binary()),
     ]
 )
 """Columns of the shuffle, a row per message. bucket is `DEAD_LETTERS` for rejected rows, `UNDECODED`, or see `Place`.
 number counts the messages of a map task in the order of their rows. new_count: rows of new keys, if these go into log
-files.
+files. bucket_counts: the rows of each bucket of a span, from its first one on, as int32; empty for one file group.
 """
 
 SHUFFLE_DDL: Final = (
     "route INT, partition_path STRING, bucket INT, file_id STRING, map_task INT, number BIGINT, row_count INT, "
-    "new_count INT, message BINARY"
+    "new_count INT, bucket_counts BINARY, message BINARY"
 )
 SHUFFLE_ORDER: Final = ("partition_path", "bucket", "file_id", "map_task", "number")
 DEAD_LETTERS: Final = -1
@@ -84,7 +85,7 @@ def counted(bucket: int, count: int, plan: WritePlan, map_task: int) -> pa.Recor
     """A shuffle batch that says how many there were of what `bucket` names. The driver must not miss it, so it goes the
     way that the rows go.
     """
-    values: list[Any] = [map_task % plan.tasks, "", bucket, "", map_task, 0, count, 0, b""]
+    values: list[Any] = [map_task % plan.tasks, "", bucket, "", map_task, 0, count, 0, b"", b""]
     return pa.RecordBatch.from_arrays(
         [pa.array([value], kind) for value, kind in zip(values, SHUFFLE_SCHEMA.types, strict=True)],
         schema=SHUFFLE_SCHEMA,
@@ -139,17 +140,23 @@ def _pack_chunk(
         rows = rows.take(pa.array(rejected.kept))
     if rows.num_rows:
         placed = placing.place(keys, partitions, None if rejected is None else rejected.kept)
-        order, starts, ends = grouped(placed.groups)
-        size.fit(len(starts))
+        groups = placed.groups
+        order, starts, ends = grouped(groups)
+        spans = placed.spans(order[starts])
+        heads, tails = runs(spans)
+        size.fit(len(heads))
         columns = rows.columns
         del rows, keys
         rows = in_order(columns, order, plan.schema)
         rows_max = rows_per_message(rows)
         new = None if placed.new is None else placed.new[order]
-        # As lists: numpy's own numbers are slow one by one, and there may be a thousand places in a chunk.
-        for start, end, to in zip(starts.tolist(), ends.tolist(), placed.places(order[starts]), strict=True):
-            of_place = None if new is None else new[start:end]
-            yield from messages.add(to, rows.slice(start, end - start), rows_max, of_place)
+        groups = groups[order]
+        # As lists: numpy's own numbers are slow one by one, and there may be a thousand spans in a chunk.
+        parts = zip(starts[heads].tolist(), ends[tails - 1].tolist(), spans[heads].tolist(), strict=True)
+        for (start, end, first), to in zip(parts, placed.places(order[starts[heads]]), strict=True):
+            of_span = None if new is None else new[start:end]
+            buckets = None if to.file_id else groups[start:end] - first
+            yield from messages.add(to, rows.slice(start, end - start), rows_max, of_span, buckets)
     if rejected is not None:
         letters = rejected.letters
         rows_max = max(1, MESSAGE_BYTES * letters.num_rows // letters.nbytes)
@@ -164,9 +171,13 @@ def grouped(
     # numpy sorts 16-bit integers by radix, five times faster than wider ones by merging
     sort_key = groups.astype(np.uint16) if groups.max() < 2**16 else groups
     order = np.argsort(sort_key, kind="stable")
-    ordered = groups[order]
-    cuts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    return order, np.concatenate(([0], cuts)), np.concatenate((cuts, [len(ordered)]))
+    return order, *runs(groups[order])
+
+
+def runs(numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where each run of equal numbers starts and ends; there is at least one."""
+    cuts = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+    return np.concatenate(([0], cuts)), np.concatenate((cuts, [len(numbers)]))
 
 
 class Messages:
@@ -187,9 +198,16 @@ class Messages:
         return len(self._row_counts)
 
     def add(
-        self, to: Place, rows: pa.RecordBatch, rows_max: int, new: npt.NDArray[np.bool_] | None = None
+        self,
+        to: Place,
+        rows: pa.RecordBatch,
+        rows_max: int,
+        new: npt.NDArray[np.bool_] | None = None,
+        buckets: npt.NDArray[np.int64] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows for one place, in messages of at most `rows_max` rows; yields each full batch. `new`: see `Placed`."""
+        """Rows for one place, in messages of at most `rows_max` rows; yields each full batch. `new`: see `Placed`.
+        `buckets`: of a span's rows, in ascending order, counted from its first one.
+        """
         for start in range(0, rows.num_rows, rows_max):
             part = rows if rows.num_rows <= rows_max else rows.slice(start, rows_max)
             self._sink.write(part.serialize())
@@ -197,6 +215,7 @@ class Messages:
             self._places.append(to)
             self._row_counts.append(part.num_rows)
             self._new_counts.append(0 if new is None else int(new[start : start + rows_max].sum()))
+            self._bucket_counts.append(b"" if buckets is None else counts_bytes(buckets[start : start + rows_max]))
             if self._offsets[-1] >= self._batch_bytes:
                 yield self.take()
 
@@ -214,6 +233,7 @@ class Messages:
             pa.array(np.arange(self._next_number, self._next_number + count)),
             pa.array(self._row_counts, pa.int32()),
             pa.array(self._new_counts, pa.int32()),
+            pa.array(self._bucket_counts, pa.binary()),
             pa.Array.from_buffers(pa.binary(), count, [None, offsets, self._sink.getvalue()]),
         ]
         self._next_number += count
@@ -226,3 +246,4 @@ class Messages:
         self._places: list[Place] = []
         self._row_counts: list[int] = []
         self._new_counts: list[int] = []
+        self._bucket_counts: list[bytes] = []
