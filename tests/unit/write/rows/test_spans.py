@@ -44,9 +44,9 @@ def plan_of(**changes: Any) -> WritePlan:
 
 def content(statuses: list[WriteStatus], plan: WritePlan) -> dict[str, list[tuple[list[dict[str, Any]], list[Any]]]]:
     """Each file's blocks, without what counts rows over all files."""
-    found = {}
+    found: dict[str, list[tuple[list[dict[str, Any]], list[Any]]]] = {}
     for file in written_files(statuses, plan):
-        blocks = found[file.path] = []
+        blocks = found.setdefault(file.path, [])
         for block in file.blocks:
             rows = [] if block.rows is None else block.rows.drop_columns(["_hoodie_commit_seqno"]).to_pylist()
             blocks.append((rows, list(block.deletes)))
