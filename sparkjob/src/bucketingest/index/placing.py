@@ -33,8 +33,10 @@ files, all rows are `UPDATES`: those of new and of known keys of a file group ar
 """
 
 
-SPAN_BUCKETS: Final = 8
-"""At most so many successive buckets of a partition are a span, whose rows go together."""
+SPAN_BUCKETS: Final = 16
+"""At most so many successive buckets of a partition are a span, whose rows go together. The longer it is, the smaller
+may chunks be that fill their messages; but a span with more rows than fit the budget gives its files several blocks.
+"""
 _SPANS_PER_TASK: Final = 8
 """A partition has at least so many spans for each write task, or else shorter ones, so that all tasks have as much."""
 _PARTS_PER_TASK: Final = 4

@@ -78,3 +78,10 @@ def test_a_null_is_no_key_and_a_short_seed_no_seed() -> None:
         KeyHasher(SEED).hash(pa.array(["a", None]))
     with pytest.raises(ValueError, match="32 bytes"):
         KeyHasher(b"short")
+
+
+def test_parts_of_keys_that_are_counted_up_are_even_with_any_seed() -> None:
+    keys = pa.array([f"k{number}" for number in range(1500)])
+    for number in range(200):
+        hashes = KeyHasher(hashlib.sha256(b"%d" % number).digest()).hash(keys)
+        assert np.bincount(hashes.parts(8).astype(np.int64), minlength=8).max() < 260

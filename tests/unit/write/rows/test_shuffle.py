@@ -135,15 +135,15 @@ def test_a_short_part_of_a_chunk_is_one_message() -> None:
 
 
 def test_rows_of_successive_buckets_are_one_message() -> None:
-    plan = write_plan(definition(buckets=100), tasks=1)
+    plan = write_plan(definition(buckets=200), tasks=1)
     rows = [row(f"k{n}", amount=n) for n in range(1000)]
     sent = packed([[batch(rows)]], plan)
-    assert sent["bucket"].to_pylist() == list(range(0, 100, SPAN_BUCKETS))
+    assert sent["bucket"].to_pylist() == list(range(0, 200, SPAN_BUCKETS))
     assert arrived(sent, plan) == expected(rows, plan)
 
 
 def test_partitions_with_few_buckets_have_no_spans_beside_those_with_many() -> None:
-    plan = write_plan(definition(buckets=200, bucket_rules=(BucketRule("us", 4),)), tasks=3)
+    plan = write_plan(definition(buckets=400, bucket_rules=(BucketRule("us", 4),)), tasks=3)
     rows = [row(f"k{n}", region=("eu", "us")[n % 2]) for n in range(400)]
     sent = packed([[batch(rows)]], plan).to_pylist()
     assert {each["bucket"] % SPAN_BUCKETS for each in sent if each["partition_path"] == "eu"} == {0}
@@ -152,11 +152,11 @@ def test_partitions_with_few_buckets_have_no_spans_beside_those_with_many() -> N
 
 
 def test_a_span_of_many_rows_goes_in_messages_of_bounded_size() -> None:
-    plan = write_plan(definition(buckets=64), tasks=1)
+    plan = write_plan(definition(buckets=128), tasks=1)
     rows = [row(f"k{n}", amount=n) for n in range(20_000)]
     sent = packed([[batch(rows)]], plan)
     assert max(len(message) for message in sent["message"].to_pylist()) <= 1.1 * MESSAGE_BYTES
-    assert sent.num_rows > 2 * 64 // SPAN_BUCKETS
+    assert sent.num_rows > 2 * 128 // SPAN_BUCKETS
     assert arrived(sent, plan) == expected(rows, plan)
 
 

@@ -148,7 +148,7 @@ def test_rows_of_no_bucket_of_their_span_are_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("buckets", "tasks", "length"), [(8, 1, 1), (16, 1, 2), (60, 1, 7), (64, 2, 4), (512, 2, 8), (512, 30, 2)]
+    ("buckets", "tasks", "length"), [(8, 1, 1), (16, 1, 2), (60, 1, 7), (64, 2, 4), (512, 2, 16), (512, 30, 2)]
 )
 def test_each_task_gets_spans_enough(buckets: int, tasks: int, length: int) -> None:
     assert placing.span_length(buckets, tasks) == length

@@ -26,6 +26,8 @@ _FUNCTIONS: Final = 3
 _BLOCK_ROWS: Final = 1 << 15
 _BLOCK_BYTES: Final = 1 << 20
 _LONG_KEY_BYTES: Final = 4096
+_MIXER: Final = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,15 @@ class KeyHashes:
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def parts(self, count: int) -> npt.NDArray[np.uint64]:
+        """A part for each key, uint64[n] below `count`, about as many keys in each.
+
+        The hashes of keys that are counted up are steps of one length for some seeds, whose remainders are not even: one
+        of eight parts got twice its share in 1 of 1,000 tables.
+        """
+        mixed = (self.hashes ^ (self.hashes >> np.uint64(32))) * _MIXER
+        return (mixed >> np.uint64(32)) % np.uint64(count)
 
     def take(self, rows: npt.NDArray[np.integer]) -> KeyHashes:
         """The hashes of these rows."""

@@ -119,7 +119,7 @@ class BaseHandle:
         if parts > 1:
             hasher = KeyHasher(os.urandom(SEED_BYTES))  # the result does not depend on it
             for start, batch in self._selected(self._plan.rules.record_key.fields):
-                found[start : start + batch.num_rows] = hasher.hash(self._keys(batch)).hashes % np.uint64(parts)
+                found[start : start + batch.num_rows] = hasher.hash(self._keys(batch)).parts(parts)
         return found
 
     def _selected(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:

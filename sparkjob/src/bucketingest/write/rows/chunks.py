@@ -32,7 +32,7 @@ _CHUNK_BYTES_MIN: Final = 4 * 1024**2
 """A small chunk's copies are made in memory that the last chunk's used, in the processor's cache. For a large one the
 system gives new pages each time, which takes as long as the work itself.
 """
-_MESSAGES_OF_SPAN: Final = 4
+_MESSAGES_OF_SPAN: Final = 2
 """A chunk grows until it has so many full messages for a span, on average."""
 
 
