@@ -9,7 +9,7 @@ import pytest
 
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id, join
 from bucketingest.hudi.rollback.markers import create_marker
-from bucketingest.hudi.rollback.rollback import roll_back
+from bucketingest.hudi.rollback.rollback import RollbackOptions, roll_back
 from bucketingest.hudi.timeline.instant import ROLLBACK, Instant, State
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_inflight, create_requested, path_of
@@ -38,7 +38,7 @@ def rolled_back_under_another_rollback(table: TestTable) -> str:
     requested = path_of(Instant(time, ROLLBACK, State.REQUESTED))
     content = table.storage.get(requested)
     table.storage.delete(requested)
-    roll_back(table.storage, instant)
+    roll_back(table.storage, instant, RollbackOptions(known_times=(time,)))
     table.storage.create(requested, content)
     return time
 
