@@ -43,7 +43,7 @@ def route(
     tasks: int,
 ) -> npt.NDArray[np.int32]:
     """Task of each (partition, bucket), int32[n] in 0..tasks-1; the arrays have length n. `buckets`: the bucket count
-    of all partitions, or of each place's one.
+    of all partitions, or of each place's one. Spans of buckets are routed in the same way, by their number and count.
 
     A partition's buckets go round robin, and each partition starts where the one before it ended, so partitions with
     few buckets do not pile up on the first tasks. With known partitions of one bucket count, the tasks' numbers of file

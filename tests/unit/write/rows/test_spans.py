@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from bucketingest.hudi.naming import bucket_of_file_id, join
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.index import placing
-from bucketingest.storage import StorageUnavailable, open_storage
+from bucketingest.storage import Data, Storage, StorageUnavailable, open_storage
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows.bucket_writer import BucketWriter
+from bucketingest.write.rows.bucket_writer import PUBLISHERS, BucketWriter
 from bucketingest.write.rows.write_status import WriteStatus
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
+from support.storage.passing_storage import PassingStorage
 from support.tables.write_plans import (
     INSTANT,
     WITH_DELETES,
@@ -120,6 +124,28 @@ def test_no_file_of_a_span_is_published_before_its_marker() -> None:
     with pytest.raises(StorageUnavailable):
         write(BATCHES, plan, refused)
     assert not [info.path for info in open_storage(plan.table_url).list("") if ".log." in info.path]
+
+
+class Meeting(PassingStorage):
+    """The first log files are created at the same time, or not at all."""
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__(storage)
+        self._met = threading.Barrier(PUBLISHERS, timeout=20)
+        self._numbers = itertools.count()
+
+    def create(self, path: str, data: Data) -> None:
+        if ".log." in path and next(self._numbers) < PUBLISHERS:
+            self._met.wait()
+        super().create(path, data)
+
+
+def test_the_files_of_a_span_are_published_at_the_same_time() -> None:
+    plan = write_plan(definition(buckets=128), tasks=1)
+    rows = batch([row(f"k{number}") for number in range(1000)])
+    buckets = plan.rules.record_key.columns(rows).bucket_ids(128, plan.rules.hash)
+    of_one_span = rows.filter(pa.array(buckets < placing.SPAN_BUCKETS))
+    assert len(write([of_one_span], plan, Meeting(open_storage(plan.table_url)))) == placing.SPAN_BUCKETS
 
 
 @pytest.mark.parametrize("dies_at", [1, 5, 9, 14, 40])
