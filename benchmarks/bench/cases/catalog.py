@@ -61,6 +61,7 @@ class Upsert:
     dataset: Dataset
     log_block: Literal["parquet", "avro"]
     source: Literal["files"] | Encoding
+    buckets: int = BUCKETS
 
     def run(self, options: Options) -> list[Case]:
         """Measure."""
@@ -70,7 +71,9 @@ class Upsert:
         with contextlib.ExitStack() as running:
             if self.source != "files":
                 sources = running.enter_context(in_kafka(self.dataset, sources, self.source, options))
-            targets = [Target(folder / side, self.dataset, self.log_block) for side in ("ours", "hudi")]
+            targets = [
+                Target(folder / side, self.dataset, self.log_block, buckets=self.buckets) for side in ("ours", "hudi")
+            ]
             for target in targets:
                 target.folder.mkdir(parents=True)
             ours = running.enter_context(start_ours(targets[0].folder))
@@ -90,8 +93,8 @@ class Upsert:
         return (
             f"Upsert of {rows:,} rows ({self.dataset.name}, {bytes_per_row:.0f} B a row in Arrow's form) from {origin} "
             f"over the same keys, loaded once before, into a merge-on-read table of {partitions} "
-            f"partition{'s' * (partitions > 1)} x {BUCKETS} buckets on the local file system; {self.log_block} log "
-            f"blocks, Spark {MASTER}, heap {HEAP}, no metadata table, no table services. "
+            f"partition{'s' * (partitions > 1)} x {self.buckets} buckets on the local file system; {self.log_block} "
+            f"log blocks, Spark {MASTER}, heap {HEAP}, no metadata table, no table services. "
             f"{_FILES_INTERVAL if self.source == 'files' else _KAFKA_INTERVAL}"
         )
 
@@ -173,6 +176,7 @@ CASES: Final[Mapping[str, Benchmark]] = {
     for case in (
         Upsert("upsert-11-columns", ORDERS, "parquet", "files"),
         Upsert("upsert-11-columns-avro", ORDERS, "avro", "files"),
+        Upsert("upsert-11-columns-1024-buckets", ORDERS, "parquet", "files", buckets=1024),
         Upsert("upsert-1-string-10-bigint", NUMBERS, "parquet", "files"),
         Upsert("upsert-20-string", TEXTS, "parquet", "files"),
         Upsert("kafka-json", ORDERS, "parquet", "json"),
