@@ -117,7 +117,7 @@ class AppendHandle:
     def _encode(self) -> None:
         if not self._rows:
             return
-        rows = pa.concat_batches(self._rows)
+        rows = self._rows[0] if len(self._rows) == 1 else pa.concat_batches(self._rows)
         self._rows.clear()
         self._buffered_bytes = 0
         keys = self._plan.rules.record_key.record_keys(rows)
