@@ -18,7 +18,8 @@ from support.simulation.spec import Row
 SCHEMA: Final = pa.schema([("id", pa.string()), ("region", pa.string()), ("offset", pa.int64()), ("at", pa.int64())])
 """Key, partition, the row's own offset in the source, and the ordering column."""
 INPUT_SCHEMA: Final = SCHEMA.append(pa.field(DELETE_COLUMN, pa.bool_()))
-BUCKETS: Final = 2
+BUCKETS: Final = 3
+"""Odd: the parity of a key's bytes says its region, and is that of its hash. With two, a partition would have one."""
 FOREIGN_TOKEN: Final = "1-1-1"
 """At the end of the names of other writers' log files."""
 DEFINITION: Final = TableDefinition("orders", ("id",), ("region",), "at", buckets=BUCKETS)
