@@ -73,8 +73,8 @@ class Placed(Protocol):
         ...
 
     def spans(self, firsts: Rows) -> Rows:
-        """A number for each of these rows, in the order of their groups: the same for those that go together. It is
-        that of the first group that there may be in the span.
+        """The number of each row's span: the lowest number that a group of the span can have. Rows of one span go in
+        the same messages.
         """
         ...
 
@@ -194,15 +194,14 @@ class _InGroups:
 
     @property
     def groups(self) -> Rows:
-        numbers = self.assigned.numbers.astype(np.int64)
-        return numbers if self.placing.in_logs else numbers * 2 + self.assigned.inserts
+        return self._numbers(slice(None))
 
     @property
     def new(self) -> npt.NDArray[np.bool_] | None:
         return self.assigned.inserts if self.placing.in_logs else None
 
     def spans(self, firsts: Rows) -> Rows:
-        return self.groups[firsts]
+        return self._numbers(firsts)
 
     def places(self, firsts: Rows) -> list[Place]:
         groups = [self.assigned.groups[number] for number in self.assigned.numbers[firsts]]
@@ -212,6 +211,10 @@ class _InGroups:
             Place(self.placing.task_of(path, file_id, bucket), path, bucket, file_id)
             for (path, file_id), bucket in zip(groups, buckets, strict=True)
         ]
+
+    def _numbers(self, rows: Rows | slice) -> Rows:
+        numbers = self.assigned.numbers[rows].astype(np.int64)
+        return numbers if self.placing.in_logs else numbers * 2 + self.assigned.inserts[rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +229,7 @@ class OwnerPlacing:
     def place(self, keys: KeyColumns, partitions: PartitionPaths, kept: Rows | None) -> Placed:  # noqa: ARG002
         """Place the rows of a chunk."""
         found, hashed = self.known.find(keys.record_key if kept is None else keys.record_key.take(pa.array(kept)))
-        parts = (hashed.hashes >> np.uint64(40)).astype(np.int64) % (self.tasks * _PARTS_PER_TASK)
+        parts = hashed.parts(self.tasks * _PARTS_PER_TASK).astype(np.int64)
         return _WithOwners(self, np.where(found == UNKNOWN, len(self.known.groups) + parts, found))
 
 

@@ -71,7 +71,7 @@ def _disk(folder: str, table_id: bytes) -> pathlib.Path:
 
 
 def _span_length(buckets: int, _: int) -> int:
-    """Some processes put all buckets of a partition into one span, as the next release may; others have no spans."""
+    """Some processes put all buckets of a partition into one span; others have no spans, as older releases."""
     return buckets if zlib.crc32(threading.current_thread().name.encode()) % 2 else 1
 
 

@@ -45,8 +45,8 @@ class KeyHashes:
     def parts(self, count: int) -> npt.NDArray[np.uint64]:
         """A part for each key, uint64[n] below `count`, about as many keys in each.
 
-        The hashes of keys that are counted up are steps of one length for some seeds, with uneven remainders: one of
-        eight parts got twice its share in 1 of 1,000 tables.
+        Keys with a running number have hashes in equal steps. With some seeds their remainders are uneven: one of eight
+        parts got twice its share with 1 seed of 1,000.
         """
         mixed = (self.hashes ^ (self.hashes >> np.uint64(32))) * _MIXER
         return (mixed >> np.uint64(32)) % np.uint64(count)

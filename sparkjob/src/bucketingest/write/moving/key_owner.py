@@ -30,14 +30,13 @@ from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.moving.moves import Settled, older_than_current, settle
 from bucketingest.write.moving.table_at import TableAt
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
-from bucketingest.write.rows.chunks import ChunkSize, chunks_of
+from bucketingest.write.rows.chunks import ChunkSize, chunks_of, grouped
 from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
 from bucketingest.write.rows.shuffle import (
     MOVED,
     OLDER,
     Messages,
     counted,
-    grouped,
     message_buffers,
     rows_per_message,
     unpack,

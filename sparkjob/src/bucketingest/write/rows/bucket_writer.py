@@ -49,7 +49,7 @@ PUBLISHERS: Final = 4
 
 Handle: TypeAlias = AppendHandle | BaseHandle
 Unpublished: TypeAlias = tuple[Handle, list[Buffer] | pathlib.Path, "Future[None] | None"]
-"""A handle that is closed, its content, and what marks its file, if that was begun."""
+"""A closed handle, its content, and the marking of its file; None if nothing marks it yet."""
 
 
 def write_task(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) -> Iterator[pa.RecordBatch]:
@@ -140,7 +140,9 @@ class BucketWriter:
         return self._unsorted.size_bytes + sum(handle.buffered_bytes for handle in self._handles.values())
 
     def flush(self) -> None:
-        """Turn all rows into blocks on scratch disk: those of a span share messages, whose memory all must let go."""
+        """Turn all rows into blocks on scratch disk. A span's rows share messages: the memory of a message is free only
+        when no row of it is in a buffer.
+        """
         self._sort_span()
         for handle in self._handles.values():
             if handle.buffered_bytes:
@@ -200,18 +202,24 @@ class BucketWriter:
         Now, so that the markers are there when rows are encoded; publishing waits for them. A base file may get no row
         and no object, so it is marked when there is one.
         """
-        places = [
-            place
-            for span, buckets in _together(messages)
-            if span.bucket >= 0 and not self._makes_base_file(span.bucket)
-            for place in ([self._place_in(span, bucket) for bucket in buckets] if buckets else [span])
-            if place not in self._marking
-        ]
+        places = [place for place in self._log_places(messages) if place not in self._marking]
         if places:
             names = [log_file_name(self._plan, place.file_id) for place in places]
             files = [join(place.partition_path, str(name)) for place, name in zip(places, names, strict=True)]
             marking = self._markers.submit(mark_files, self._storage, self._plan.instant_time, files)
             self._marking.update(dict.fromkeys(places, marking))
+
+    def _log_places(self, messages: Iterable[tuple[Place, bytes]]) -> Iterator[Place]:
+        """The file groups whose log files get these messages' rows."""
+        for span, group in itertools.groupby(messages, lambda message: message[0]):
+            if span.bucket < 0 or self._makes_base_file(span.bucket):
+                continue
+            if span.file_id:
+                yield span
+                continue
+            numbers = [np.flatnonzero(np.frombuffer(counts, np.int32)) for _, counts in group]
+            for number in np.unique(np.concatenate(numbers)).tolist():
+                yield self._place_in(span, span.bucket + number)
 
     def _finish_span(self) -> None:
         self._sort_span()
@@ -231,7 +239,7 @@ class BucketWriter:
         if path not in self._partitions:
             ensure_partition_metadata(self._storage, path, self._plan.instant_time)
             self._partitions.add(path)
-        # One piece of work for each publisher: for each file it costs as much as a tenth of a small one.
+        # One part for each publisher: to hand over each file alone takes a tenth of the time to write a small one.
         at_once = -(-len(closed) // PUBLISHERS)
         for start in range(0, len(closed), at_once):
             part = closed[start : start + at_once]
@@ -276,10 +284,3 @@ class BucketWriter:
         future, held = self._publishing.pop(0)
         self._statuses += future.result()
         return held
-
-
-def _together(messages: Iterable[tuple[Place, bytes]]) -> Iterator[tuple[Place, list[int]]]:
-    """Each span once, with the buckets of which there are rows in one of these messages."""
-    for span, group in itertools.groupby(messages, lambda message: message[0]):
-        counts = [np.frombuffer(of_buckets, np.int32) for _, of_buckets in group]
-        yield span, (span.bucket + np.unique(np.concatenate([np.flatnonzero(each) for each in counts]))).tolist()

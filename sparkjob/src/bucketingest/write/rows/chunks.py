@@ -119,9 +119,25 @@ def in_order(columns: list[pa.Array], order: npt.NDArray[np.int64], schema: pa.S
     return pa.RecordBatch.from_arrays(taken, schema=schema)
 
 
+def grouped(
+    groups: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Stable order of the rows by group, and where each group's rows start and end in it."""
+    # numpy sorts 16-bit integers by radix, five times faster than wider ones by merging
+    sort_key = groups.astype(np.uint16) if groups.max() < 2**16 else groups
+    order = np.argsort(sort_key, kind="stable")
+    return order, *runs(groups[order])
+
+
+def runs(numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where each run of equal numbers starts and ends; there is at least one."""
+    cuts = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+    return np.concatenate(([0], cuts)), np.concatenate((cuts, [len(numbers)]))
+
+
 class SpanRows:
-    """The rows of a span that have arrived. They are sorted by bucket when they are taken: all at once takes a third of
-    the time that their parts in each message would.
+    """The rows of a span that have arrived. They are sorted by bucket when they are taken. To sort all at once takes a
+    third of the time of cutting each message into its buckets.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -144,17 +160,16 @@ class SpanRows:
         """
         if not self._messages:
             return []
-        numbers = np.concatenate([np.arange(len(counts), dtype=np.uint16) for counts in self._counts])
+        numbers = np.concatenate([np.arange(len(counts)) for counts in self._counts])
         buckets = np.repeat(numbers, np.concatenate(self._counts))
         columns = pa.concat_batches(self._messages).columns
         row_bytes, self.size_bytes = self.size_bytes // len(buckets), 0
         self._messages.clear()
         self._counts.clear()
-        rows = in_order(columns, np.argsort(buckets, kind="stable"), self._schema)
-        ends = np.cumsum(np.bincount(buckets)).tolist()
-        starts = [0, *ends[:-1]]
-        parts = enumerate(zip(starts, ends, strict=True))
-        return [(n, rows.slice(a, b - a), (b - a) * row_bytes) for n, (a, b) in parts if a < b]
+        order, starts, ends = grouped(buckets)
+        rows = in_order(columns, order, self._schema)
+        parts = zip(buckets[order[starts]].tolist(), starts.tolist(), (ends - starts).tolist(), strict=True)
+        return [(number, rows.slice(start, count), count * row_bytes) for number, start, count in parts]
 
 
 def counts_bytes(buckets: npt.NDArray[np.int64]) -> bytes:

@@ -22,7 +22,7 @@ from bucketingest.index.placing import BucketPlacing, OwnerPlacing, Place, Placi
 from bucketingest.storage import NotFound, open_storage
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows.chunks import MESSAGE_BYTES, ChunkSize, chunks_of, counts_bytes, in_order
+from bucketingest.write.rows.chunks import MESSAGE_BYTES, ChunkSize, chunks_of, counts_bytes, grouped, in_order, runs
 from bucketingest.write.rows.dead_letters import dead_letters
 from bucketingest.write.rows.memory import keep_no_large_blocks
 
@@ -162,22 +162,6 @@ def _pack_chunk(
         rows_max = max(1, MESSAGE_BYTES * letters.num_rows // letters.nbytes)
         to = Place(messages.map_task % plan.tasks, "", DEAD_LETTERS, "")
         yield from messages.add(to, letters, rows_max)
-
-
-def grouped(
-    groups: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Stable order of the rows by group, and where each group's rows start and end in it."""
-    # numpy sorts 16-bit integers by radix, five times faster than wider ones by merging
-    sort_key = groups.astype(np.uint16) if groups.max() < 2**16 else groups
-    order = np.argsort(sort_key, kind="stable")
-    return order, *runs(groups[order])
-
-
-def runs(numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where each run of equal numbers starts and ends; there is at least one."""
-    cuts = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
-    return np.concatenate(([0], cuts)), np.concatenate((cuts, [len(numbers)]))
 
 
 class Messages:
