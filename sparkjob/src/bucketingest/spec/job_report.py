@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from bucketingest.exit_codes import Remedy
 
-JobPhase = Literal["starting", "running", "committing", "idle", "stopping", "stopped", "failed"]
+JobPhase = Literal["starting", "running", "committing", "idle", "waiting", "stopping", "stopped", "failed"]
 
 
 class _Report(BaseModel):
@@ -41,7 +41,7 @@ class InflightReport(_Report):
 
 
 class LagReport(_Report):
-    """Input that is not committed."""
+    """Input that is not committed. Both are null while Kafka does not answer: nobody knows then."""
 
     offsets: int | None = Field(
         description="Kafka: up to the topics' end as Spark last saw it; null for other sources."
@@ -53,6 +53,27 @@ class LagReport(_Report):
             "look."
         )
     )
+
+
+class SourceReport(_Report):
+    """Whether the brokers of a Kafka source answer, as of the last look: there is one every few seconds."""
+
+    bootstrap_servers: str = Field(description="source.kafka.bootstrapServers of the resource.")
+    answers: bool = Field(description="Whether the last look was answered, and every topic was there.")
+    answered_at: datetime | None = Field(description="When the last look that was answered ended; null before one.")
+    unanswered_seconds: float = Field(
+        description="Since the first look of a row that was not answered; 0 while they are answered."
+    )
+    problem: str | None = Field(
+        description="What is wrong, where, and what to check, in a sentence for people; null while all is well."
+    )
+    open_transaction_seconds: float = Field(
+        description=(
+            "For how long a transaction that is open has kept the rows behind it back, as far as this process has "
+            "seen; 0 without one. Of several the oldest."
+        )
+    )
+    open_transaction: str | None = Field(description="Where it is: topic, partition, offset; null without one.")
 
 
 class CompactionWork(_Report):
@@ -130,6 +151,9 @@ class ProgressReport(_Report):
     last_commit: CommitReport | None
     inflight: InflightReport | None
     lag: LagReport
+    source: SourceReport | None = Field(
+        default=None, description="A Kafka source; null for others, and before the first look at the brokers."
+    )
     idle: bool = Field(description="Spark has looked and the source has nothing new.")
     batch: int | None = Field(description="Spark's number of the micro-batch that is or was last written.")
     batches: int
