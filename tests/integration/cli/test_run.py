@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from bucketingest.exit_codes import ExitCode
+from bucketingest.hudi.naming import PROPERTIES_PATH
+from bucketingest.hudi.table.metadata_table import switched_on
+from bucketingest.hudi.table.table import TableDefinition, create_table, load_table
+from bucketingest.storage import open_storage
 from support.jobs.command_process import CommandProcess, run_command
 from support.jobs.files_pipeline import FILES, ROWS, FilesPipeline
 from support.jobs.files_runs import events_of, finish_and_judge, received
@@ -59,3 +63,12 @@ def test_an_interpreter_that_cannot_run_tasks_is_named(
     assert "a Python worker did not start" in last
     assert "No module named 'bucketingest'" in last
     assert "PYSPARK_PYTHON must name" in last
+
+
+def test_a_metadata_table_is_dropped_and_rows_are_ingested(pipeline: FilesPipeline) -> None:
+    create_table(open_storage(str(pipeline.table)), TableDefinition("orders", ("id",), (), "seq", buckets=4))
+    with (pipeline.table / PROPERTIES_PATH).open("a") as properties:
+        properties.write("hoodie.table.metadata.partitions=files\n")
+    pipeline.file.write_text(pipeline.file.read_text().replace("  table:\n", "  table:\n    metadataTable: drop\n"))
+    finish_and_judge(pipeline)
+    assert not switched_on(load_table(open_storage(str(pipeline.table))).properties)

@@ -111,6 +111,16 @@ def test_a_table_that_fits_gets_as_far_as_spark(command: Command, resource_file:
     assert "Spark was started" in ended.err
 
 
+def test_a_metadata_table_that_is_to_be_dropped_gets_as_far_as_spark(
+    command: Command, resource_file: Path, table: Path
+) -> None:
+    with (table / PROPERTIES).open("a") as properties:
+        properties.write("hoodie.table.metadata.partitions=files\n")
+    resource_file.write_text(resource_file.read_text() + "    metadataTable: drop\n")
+    ended = command("run", resource_file)
+    assert "Spark was started" in ended.err
+
+
 KAFKA = """\
     kafka:
       bootstrapServers: kafka:9092

@@ -137,7 +137,7 @@ def _refuse_early(resource: BucketIngest) -> None:
         table = load_table(open_storage(pipeline.table_url, pipeline.storage_options))
     except TableNotFound:
         return
-    check_table(table, pipeline.definition)
+    check_table(table, pipeline.definition, metadata_table=pipeline.drops_metadata_table)
 
 
 def _stop_session() -> None:

@@ -171,7 +171,7 @@ def _start(
 
 def _drop_of(storage: Storage, pipeline: Pipeline, lease: TableLease) -> Callable[[], None] | None:
     """Drops Hudi's metadata table under the table's lock; None if a table with it is refused."""
-    if pipeline.metadata_table == "refuse":
+    if not pipeline.drops_metadata_table:
         return None
 
     def drop() -> None:
@@ -226,8 +226,8 @@ class _HeldTable:
     def of(cls, pipeline: Pipeline, opened: OpenTable, lease: TableLease, board: ProgressBoard) -> Self:
         sleep = _recorded_sleep(board.waited_for_lock)
         lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner), sleep=sleep)
-        drops = pipeline.metadata_table == "drop"
-        check = MetadataTableDrop(opened.storage, lock.held) if drops else refuse_metadata_table
+        drop = MetadataTableDrop(opened.storage, lock.held)
+        check = drop if pipeline.drops_metadata_table else refuse_metadata_table
         return cls(opened.storage, lock.held, lease_and_lock(lease, lock), check)
 
 

@@ -9,7 +9,6 @@ from typing import Literal, Self
 from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.lock.hudi_lock import LockSettings
 from bucketingest.hudi.table.layout_warnings import LogBlock
-from bucketingest.hudi.table.metadata_table import MetadataTablePolicy
 from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.services.archive.choose import ArchiveRules
@@ -43,8 +42,8 @@ class Pipeline:
     """SQL predicate: a row for which it is true deletes its key."""
     log_block: LogBlock | None = None
     """None: what readers merge rightly."""
-    metadata_table: MetadataTablePolicy = "refuse"
-    """What happens to Hudi's metadata table."""
+    drops_metadata_table: bool = False
+    """Whether Hudi's metadata table is dropped; else a table with it is refused."""
     memory_bytes: int = 256 * 1024**2
     """Memory budget of one write task."""
     write_tasks: int | None = None
@@ -118,7 +117,7 @@ class Pipeline:
             beginning=beginning_of(spec.source.kafka),
             delete_when=table.delete_when,
             log_block=table.log_block,
-            metadata_table=table.metadata_table or "refuse",
+            drops_metadata_table=table.metadata_table == "drop",
             memory_bytes=table.memory_per_task,
             write_tasks=table.write_tasks,
             dead_letters_url=resource.dead_letter_path,

@@ -135,6 +135,6 @@ def _fits(compiled: _Compiled) -> str:
 
     pipeline, schema = compiled.pipeline, compiled.schema
     storage = open_storage(pipeline.table_url, pipeline.storage_options)
-    drops = pipeline.metadata_table != "refuse"
+    drops = pipeline.drops_metadata_table
     exists = check_table_fits(storage, pipeline.definition, schema, drops_metadata_table=drops)
     return "the columns fit the table" if exists else "the columns can be those of a new table"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final
 
 from bucketingest.hudi.errors import TimelineError
 from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_PATH
@@ -23,8 +23,6 @@ SWITCHES: Final = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.pa
 """Properties that list its partitions; it is off if both are absent or empty."""
 DROPPED_AT: Final = "bucketingest.metadata.table.dropped"
 """Our own property: when we dropped it last, as an instant time."""
-MetadataTablePolicy = Literal["refuse", "drop"]
-"""What happens to a table that has it."""
 _DIRECTORIES: Final = (f"{HOODIE_DIRECTORY}/metadata", f"{HOODIE_DIRECTORY}/.index_defs")
 _BACKUP: Final = f"{PROPERTIES_PATH}.backup"
 _CHECKSUM: Final = f"{HOODIE_DIRECTORY}/.hoodie.properties.crc"
