@@ -11,6 +11,7 @@ from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.placement import Home
 from bucketingest.services.pods.waiting import PodWork
 from bucketingest.services.regroup.propose import SmallGroups
+from bucketingest.spec.job_report import DamagedFile, Pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,20 @@ class ServicesState:
     """Request time of the newest compaction that was completed."""
     last_compaction_at: datetime | None = None
     """When that was noticed."""
-
+    pins: tuple[Pin, ...] = ()
+    """What holds clean and archive, the oldest first."""
+    damage: tuple[DamagedFile, ...] = ()
+    """Data files that commits name and that are gone or too short."""
     small_groups: SmallGroups | None = None
     """As of the last look at a table whose small file groups are merged; None before it, and where they stay."""
     group_merges: int = 0
     """Merges of file groups that were committed."""
     merged_groups: int = 0
     """File groups whose place new ones took."""
+
+    def pinned_for(self, service: str) -> float:
+        """For how many seconds `clean` or `archive` has been held; 0 if nothing holds it."""
+        return max((pin.seconds for pin in self.pins if pin.service == service), default=0.0)
 
     @property
     def last_failure(self) -> str | None:

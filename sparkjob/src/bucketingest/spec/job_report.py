@@ -76,6 +76,23 @@ class SourceReport(_Report):
     open_transaction: str | None = Field(description="Where it is: topic, partition, offset; null without one.")
 
 
+class Pin(_Report):
+    """What keeps a clean or the archive from going on."""
+
+    service: Literal["clean", "archive"]
+    by: str = Field(description="What holds it, in words: a file group, an instant, a pipeline.")
+    seconds: float = Field(description="Since it has been held by this.")
+
+
+class DamagedFile(_Report):
+    """A data file that a commit names, and that is gone or shorter than the commit says."""
+
+    file: str = Field(description="Path below the table.")
+    file_group: str
+    instant: str = Field(description="Request time of the instant whose commit names it.")
+    problem: str = Field(description="What is wrong with it, in words.")
+
+
 class CompactionWork(_Report):
     """A round of a compaction whose base files pods make."""
 
@@ -114,6 +131,11 @@ class ServicesReport(_Report):
         default=None, description="Small file groups; null where they are not merged, and before the first look."
     )
     merged_groups: int = Field(default=0, description="Small file groups whose place new ones took.")
+    pins: tuple[Pin, ...] = Field(
+        default=(), description="What holds clean and archive, the oldest first, at most ten; empty: nothing does."
+    )
+    damaged_files: int = Field(default=0, description="Data files that commits name and that are gone or too short.")
+    damage: tuple[DamagedFile, ...] = Field(default=(), description="The first ten of them.")
     job: CompactionWork | None = Field(
         default=None, description="What a Job of pods is wanted for now; null while none is."
     )

@@ -17,8 +17,10 @@ from bucketingest.services.regroup.propose import SmallGroups
 from bucketingest.services.state import ServicesState
 from bucketingest.spec.job_report import (
     CommitReport,
+    DamagedFile,
     InflightReport,
     LagReport,
+    Pin,
     ProgressReport,
     ServicesReport,
     StateReport,
@@ -32,6 +34,7 @@ from bucketingest.write.coordinator_api import Commit
 
 DOCUMENTATION = (Path(__file__).parents[4] / "docs" / "job-contract.md").read_text()
 AT = datetime(2026, 11, 21, 12, 0, 1, tzinfo=UTC)
+DAMAGED = DamagedFile(file="eu/a.parquet", file_group="a", instant="20261121110000000", problem="it is gone")
 PROGRESS = Progress(
     75.25,
     phase=Phase.IDLE,
@@ -70,6 +73,8 @@ PROGRESS = Progress(
         last_compaction_at=AT,
         small_groups=SmallGroups(21, 2**20, 20),
         merged_groups=40,
+        pins=(Pin(service="archive", by="the instant 20261121110000000 of another writer is open", seconds=60.0),),
+        damage=(DAMAGED,),
     ),
     oldest_log_age=90.0,
     compacting_for=7.5,
@@ -111,6 +116,7 @@ def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest
         },
         "inflight": {"instant": "20261121120002000", "ageSeconds": 1.5},
         "lag": {"offsets": 42, "seconds": 2.0},
+        "source": None,
         "idle": True,
         "batch": 17,
         "batches": 4,
@@ -139,6 +145,22 @@ def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest
             "lastFailure": "storage did not answer",
             "smallGroups": 21,
             "mergedGroups": 40,
+            "pins": [
+                {
+                    "service": "archive",
+                    "by": "the instant 20261121110000000 of another writer is open",
+                    "seconds": 60.0,
+                }
+            ],
+            "damagedFiles": 1,
+            "damage": [
+                {
+                    "file": "eu/a.parquet",
+                    "fileGroup": "a",
+                    "instant": "20261121110000000",
+                    "problem": "it is gone",
+                }
+            ],
             "job": {"compaction": "20261121115900000", "number": 7, "round": 2, "chunks": 64, "size": 10**10},
         },
         "state": {
@@ -165,6 +187,7 @@ def test_what_is_not_known_is_null(resource: BucketIngest) -> None:
         "verdictReason",
         "lastCommit",
         "inflight",
+        "source",
         "batch",
         "skew",
         "services",
@@ -181,7 +204,18 @@ def test_a_reader_takes_a_document_of_a_newer_job(resource: BucketIngest) -> Non
 
 
 @pytest.mark.parametrize(
-    "model", [ProgressReport, CommitReport, InflightReport, LagReport, ServicesReport, StateReport, TerminationReport]
+    "model",
+    [
+        ProgressReport,
+        CommitReport,
+        InflightReport,
+        LagReport,
+        ServicesReport,
+        Pin,
+        DamagedFile,
+        StateReport,
+        TerminationReport,
+    ],
 )
 def test_every_field_is_documented(model: type[ProgressReport]) -> None:
     for field in model.model_json_schema(by_alias=True)["properties"]:

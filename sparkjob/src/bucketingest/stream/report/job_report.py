@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.pods.waiting import PodWork
@@ -16,6 +18,9 @@ from bucketingest.spec.job_report import (
 )
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Progress, latency
+
+LISTED_MAX: Final = 10
+"""Pins and damaged files that are named one by one: the answer has a limit."""
 
 
 def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
@@ -69,7 +74,7 @@ def _state(now: Progress) -> StateReport | None:
 
 def _services(resource: BucketIngest, now: Progress) -> ServicesReport | None:
     services = now.services
-    if services is None or (services.backlog is None and services.compacting is None):
+    if services is None or not (services.backlog or services.compacting or services.pins or services.damage):
         return None
     backlog = services.backlog or LogBacklog()
     return ServicesReport(
@@ -90,6 +95,9 @@ def _services(resource: BucketIngest, now: Progress) -> ServicesReport | None:
         last_failure=services.last_failure,
         small_groups=None if services.small_groups is None else services.small_groups.groups,
         merged_groups=services.merged_groups,
+        pins=services.pins[:LISTED_MAX],
+        damaged_files=len(services.damage),
+        damage=services.damage[:LISTED_MAX],
         job=_work(services.pod_work),
     )
 

@@ -98,6 +98,21 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
         "Age of the pending compaction; 0 without one.",
         lambda now: now.compacting_for or 0.0,
     ),
+    (
+        "clean_pinned_seconds",
+        "For how long something has kept cleans from going on; 0 if nothing does.",
+        lambda now: _services(now).pinned_for("clean"),
+    ),
+    (
+        "archive_pinned_seconds",
+        "For how long something has kept the archive from going on; 0 if nothing does.",
+        lambda now: _services(now).pinned_for("archive"),
+    ),
+    (
+        "damaged_files",
+        "Data files that commits name and that are gone or too short.",
+        lambda now: len(_services(now).damage),
+    ),
     ("buffer_bytes", "The most that a write task held in buffers, last micro-batch.", lambda now: now.buffer_bytes),
     ("state_keys", "Entries of the index's state.", _of_state(lambda _, state: state.keys)),
     ("state_bytes", "Bytes of its files, mapped by each executor.", _of_state(lambda _, state: state.size_bytes)),
