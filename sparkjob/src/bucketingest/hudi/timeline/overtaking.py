@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from bucketingest.hudi.history.archived import archived_plan
+from bucketingest.hudi.naming import LogFileName
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata, WrittenFile
@@ -28,6 +29,8 @@ from bucketingest.hudi.timeline.instant import (
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 
+_DEPTH: Final = 200
+"""Instants before the newest one that a planner saw which are searched, too: another writer may complete late."""
 _SUPERSEDE = frozenset({COMPACTION, COMMIT, LOG_COMPACTION, CLUSTERING, REPLACE_COMMIT})
 
 
@@ -65,15 +68,22 @@ class Committed:
 def left_out(
     storage: Storage, compactions: Iterable[str], instants: Collection[Committed]
 ) -> Iterator[tuple[Committed, str]]:
-    """Instants with a log file that a compaction should merge but does not, each with the name of that compaction."""
+    """Instants with a log file that a compaction should merge but does not, each with the name of that compaction.
+
+    Opens the files of all instants that completed before it and after what its planner saw, however many they are.
+    """
     for compaction in sorted(compactions):
         late = [instant for instant in instants if instant.completion_time < compaction]
+        late.sort(key=lambda instant: instant.completion_time, reverse=True)
         plan = _plan(storage, compaction) if late else None
         if plan is None or not plan.operations:
             continue
         operations = {operation.group: operation for operation in plan.operations}
         oldest_slice = min(operation.supersedes_from for operation in plan.operations)
-        for instant in late:
+        names = (LogFileName.try_parse(name) for operation in plan.operations for name in operation.log_files)
+        seen = {name.instant for name in names if name is not None}
+        newest_seen = next((at for at, each in enumerate(late) if each.request_time in seen), len(late))
+        for instant in late[: newest_seen + _DEPTH]:
             completion_time = instant.completion_time
             for file in instant.files() if completion_time >= oldest_slice else ():
                 operation = operations.get((file.partition_path, file.file_id))

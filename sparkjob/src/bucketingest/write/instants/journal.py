@@ -199,8 +199,10 @@ class Journal:
 
     def mark_overtaken(self, instant: str, why: str) -> None:
         """The instant's rows count as not in the table from now on. The newest instant is recorded too: later instants
-        started at the missing rows.
+        started at the missing rows. An instant that was forgotten was done, and stays so.
         """
+        if self.is_forgotten(instant):
+            self.mark_done(instant)
         newest = max(self.instants(), default=instant)
         created(self._storage, self._path(instant, "overtaken"), json.dumps({"why": why, "newest": newest}).encode())
 

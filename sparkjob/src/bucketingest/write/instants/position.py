@@ -22,13 +22,12 @@ from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.commit_content import RANGES
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.kept_position import kept_position
+from bucketingest.write.instants.records import AbortDecision
 from bucketingest.write.instants.source_range import SourceRange, before, begins_after, reaches_beyond
 from bucketingest.write.pipeline_names import PIPELINE
 
-DEPTH: Final = 200
-"""Instants of the pipeline that are searched for holes, counted from the newest."""
 _CHAIN: Final = 20
-"""Instants of the pipeline that are searched when no rollback names an older one."""
+"""Newest instants of the pipeline that are searched for holes, also when no rollback names an older one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,8 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
     }
     withdrawn = {time for time, objects in objects_by_instant.items() if "withdrawn" in objects}
     rolled_back = rollback_targets(storage, timeline) | overtaken
-    oldest_named = min((time for time in rolled_back if time >= (timeline.first_active or "")), default=None)
+    named = (time for time in rolled_back if time >= (timeline.first_active or ""))
+    oldest_named = min((time for time in named if not _never_completed(journal, time)), default=None)
     written = list(_written(storage, timeline, journal.pipeline, rolled_back, oldest_named))
     newest = max(closed - overtaken, default="")
     written += (  # those archived before a compaction was found to leave them out, until their rows come again
@@ -109,7 +109,7 @@ def _written(
 ) -> Iterable[Written]:
     seen = 0
     for instant in sorted(timeline.completed_commits, key=lambda each: each.request_time, reverse=True):
-        if seen >= DEPTH or (seen >= _CHAIN and (oldest_named is None or instant.request_time < oldest_named)):
+        if seen >= _CHAIN and (oldest_named is None or instant.request_time < oldest_named):
             return
         if seen and timeline.is_archived(instant.request_time):
             return  # kept by a savepoint: what followed it is archived, not a hole
@@ -117,6 +117,11 @@ def _written(
         if ranges:
             seen += 1
             yield Written(instant.request_time, ranges, rolled_back=instant.request_time in rolled_back)
+
+
+def _never_completed(journal: Journal, instant: str) -> bool:
+    """Whether a rollback of the instant makes no hole: it was decided that it never completes."""
+    return isinstance(journal.decision(instant), AbortDecision)
 
 
 def _is_put_back(storage: Storage, journal: Journal, newest: Written, rolled_back: frozenset[str]) -> bool:

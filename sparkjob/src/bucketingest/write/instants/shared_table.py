@@ -22,7 +22,6 @@ from bucketingest.storage import Storage
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.instants.position import DEPTH
 from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.open_table import OpenTable
 from bucketingest.write.table_groups import TableGroups
@@ -174,8 +173,7 @@ def audit(
     new = (timeline.compactions - set(audited)) | set(archived)
     if not new:
         return set()
-    newest = sorted(timeline.completed_commits, key=lambda each: each.request_time, reverse=True)
-    active = {instant.request_time: instant for instant in newest[:DEPTH]}
+    active = {instant.request_time: instant for instant in timeline.completed_commits}
     instants = [Committed.of(storage, instant) for instant in active.values()]
     instants += journal.archived(active)
     overtaken = set()

@@ -98,11 +98,13 @@ class InstantExecutor:
             self.abort(found.request_time, choice.reason)
 
     def after_loss(self, found: Facts, reason: str) -> None:
-        """Earlier rows must be ingested again: abort the instant if it is undecided, close it if it is decided.
+        """Earlier rows must be ingested again: abort the instant if it is undecided, close it if it is decided or
+        complete, though its decision may be forgotten.
 
         Raises FencedOut: a newer attempt may have decided it, and not completed it.
         """
-        if isinstance(self._journal.decision(found.request_time), CommitDecision):
+        completed = Timeline.load(self._storage).completion_time(found.request_time) is not None
+        if completed or isinstance(self._journal.decision(found.request_time), CommitDecision):
             self._journal.check_epoch(self._identity.epoch)
             self.close(found.request_time, found.ledgers)
         else:
@@ -240,17 +242,19 @@ class InstantExecutor:
         """Remove from the timeline what a paused process has put back: the pipeline's instants that are archived or
         forgotten. Readers would treat one as the oldest instant, and everything archived since as uncommitted.
         """
-        timeline = Timeline.load(self._storage)
-        for instant in timeline.pending:
+        for instant in Timeline.load(self._storage).pending:
             time = instant.request_time
-            if instant.action == DELTA_COMMIT and self._is_own(instant) and self._journal.is_forgotten(time):
+            if instant.action != DELTA_COMMIT or not self._is_own(instant):
+                continue
+            if self._journal.is_forgotten(time) and not is_archived(self._storage, time):
                 self.abort(time, "it was put onto the timeline after it was forgotten")
-            elif instant.action == DELTA_COMMIT and self._is_overtaken_and_done(instant):
+            elif self._journal.is_overtaken(time) and self._journal.is_done(time):
+                # An attempt marked it as done while another process finished its rollback.
                 self.undo(time, "it was complete, but its rollback is not finished")
         if not is_settled(self._storage):
             return
         newest_archived = max(archived_times(self._storage), default="")
-        for instant in timeline.writes:  # from the oldest: none may be removed before an older one
+        for instant in Timeline.load(self._storage).writes:  # from the oldest: none may be removed before an older one
             time = instant.request_time
             if time > newest_archived or instant.action != DELTA_COMMIT or not self._is_own(instant):
                 return
@@ -259,11 +263,6 @@ class InstantExecutor:
             log.warning("removed from the timeline, as it is archived", extra={"instant": time})
             self._storage.delete_many([path_of(Instant(time, DELTA_COMMIT, state)) for state in PENDING_STATES])
             self._storage.delete(path_of(instant))
-
-    def _is_overtaken_and_done(self, instant: Instant) -> bool:
-        """Whether an attempt marked it as done while another process finished its rollback."""
-        time = instant.request_time
-        return self._journal.is_overtaken(time) and self._journal.is_done(time) and self._is_own(instant)
 
     def forget_old(self) -> None:
         """Delete the journal objects that no attempt needs any more; aborted instants are swept once more."""
