@@ -60,9 +60,21 @@ def test_a_first_instant_that_was_rolled_back_leads_to_the_source_s_beginning() 
     assert position_after([Written("1", (second,)), Written("0", (first,), rolled_back=True)]) == Position(None, ("0",))
 
 
-def test_a_partition_that_is_new_in_a_later_instant_is_not_a_hole() -> None:
-    later = SourceRange("kafka", '{"orders":{"0":5,"1":70}}', '{"orders":{"0":6,"1":80}}', "query", 1)
+def test_a_partition_that_appears_in_a_later_instant_is_not_a_hole() -> None:
+    later = SourceRange("kafka", '{"orders":{"0":5}}', '{"orders":{"0":6,"1":80}}', "query", 1)
     assert position_after([Written("1", (later,)), *instants((0, 5))]) == Position(later)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_instant_in_which_a_partition_appeared_is_a_hole_when_it_is_lost(is_named: bool) -> None:
+    """Nothing but the start of the next one says that it was there."""
+    appears = SourceRange("kafka", '{"orders":{"0":5}}', '{"orders":{"0":5,"1":3}}', "query", 1)
+    later = SourceRange("kafka", '{"orders":{"0":5,"1":3}}', '{"orders":{"0":6,"1":4}}', "query", 2)
+    lost = [Written("1", (appears,), rolled_back=True)] if is_named else []
+    position = position_after([Written("2", (later,)), *lost, *instants((0, 5))])
+    assert position.lost
+    assert position.end is not None
+    assert position.end.end == offsets(0, 5).end
 
 
 def test_another_checkpoint_s_numbers_are_not_compared() -> None:

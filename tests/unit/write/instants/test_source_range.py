@@ -70,8 +70,15 @@ def test_a_new_topic_partition_is_next() -> None:
 
 
 def test_a_new_topic_partition_may_begin_anywhere() -> None:
-    grown = kafka({"t": {"0": 10, "1": 1000}}, {"t": {"0": 10, "1": 1005}})
+    """Spark does not name it in the start, however many of its messages retention has taken."""
+    grown = kafka({"t": {"0": 10}}, {"t": {"0": 10, "1": 1005}})
     assert relate(grown, one(0, 10)) is Relation.NEXT
+
+
+@pytest.mark.parametrize("end", [3, 5])
+def test_a_partition_that_was_read_before_and_that_the_position_does_not_know_is_refused(end: int) -> None:
+    with pytest.raises(RangeConflict, match=r"topic t partition 1: .* offsets 0 to 2 would be lost"):
+        relate(kafka({"t": {"0": 10, "1": 3}}, {"t": {"0": 12, "1": end}}), one(0, 10))
 
 
 def test_a_partition_without_rows_says_neither_next_nor_done() -> None:

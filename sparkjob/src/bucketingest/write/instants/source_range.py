@@ -126,7 +126,9 @@ def same_end(one: SourceRange | None, other: SourceRange | None) -> bool:
 
 
 def begins_after(source_range: SourceRange, position: SourceRange | None) -> bool:
-    """Whether rows lie between the position and the range. Partitions that the position does not know are new."""
+    """Whether rows lie between the position and the range. A partition that is new is not in the range's start, so one
+    that is there, and that the position does not know, was read by a range between the two.
+    """
     if position is None:
         return source_range.start is not None
     if source_range.kind != position.kind:
@@ -135,7 +137,7 @@ def begins_after(source_range: SourceRange, position: SourceRange | None) -> boo
         return source_range.query_id == position.query_id and source_range.batch_id > position.batch_id + 1
     known = _offsets(position.end)
     starts = _offsets(source_range.start) if source_range.start else {}
-    return any(start > known[partition] for partition, start in starts.items() if partition in known)
+    return any(start > known.get(partition, 0) for partition, start in starts.items())
 
 
 def reaches_beyond(source_range: SourceRange, position: SourceRange | None) -> bool:
@@ -175,14 +177,14 @@ def _relate_offsets(micro_batch: SourceRange, position: SourceRange) -> Relation
     committed = _offsets(position.end)
     relations: set[Relation] = set()
     for partition, end in _offsets(micro_batch.end).items():
-        start, known = starts.get(partition, 0), committed.get(partition)
-        if end < start or (known is not None and end < known):
+        start, known = starts.get(partition, 0), committed.get(partition, 0)
+        if end < start or end < known:
             raise _went_back(partition, start, end, known)
-        if end == start and (known is None or end == known):
+        if start == end == known:
             continue  # the micro-batch has nothing of this partition
         if end == known:  # a committed micro-batch comes again exactly as it was: it ends where the table does
             relations.add(Relation.DONE)
-        elif known is None or start == known:
+        elif start == known:
             relations.add(Relation.NEXT)
         else:
             raise _offset_conflict(partition, start, end, known)
@@ -194,7 +196,7 @@ def _relate_offsets(micro_batch: SourceRange, position: SourceRange) -> Relation
     return Relation.NEXT if Relation.NEXT in relations else Relation.DONE
 
 
-def _went_back(partition: tuple[str, int], start: int, end: int, known: int | None) -> RangeConflict:
+def _went_back(partition: tuple[str, int], start: int, end: int, known: int) -> RangeConflict:
     return RangeConflict(
         f"topic {partition[0]} partition {partition[1]}: the offsets went back: the table has everything before offset "
         f"{known}, the micro-batch is {start} to {end}. The topic was deleted and created again, or truncated, and "
