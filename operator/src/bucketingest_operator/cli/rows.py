@@ -27,7 +27,7 @@ class Row:
     """Age of the last commit."""
     latency: str
     lag: str
-    """Offsets, or the age of the oldest input if the source has no offsets; both if both are known."""
+    """Offsets, if they are known, and for how long input waits, or may wait."""
     attempt: str
     restarts: str
     """Attempts that started within the last hour, without the very first one."""
@@ -55,7 +55,7 @@ def row_of(found: Object, now: datetime) -> Row:
         ready=str((conditions.get("Ready") or {}).get("status") or NONE),
         last_commit=_age(commit.get("time"), now),
         latency=_seconds(commit.get("latencySeconds")),
-        lag=_lag(lag),
+        lag=_lag(lag, now),
         attempt=str(status.get("attempt") or NONE),
         restarts=str(sum(_is_restart(each, now) for each in attempts)),
         age=_age(metadata.get("creationTimestamp"), now),
@@ -84,11 +84,11 @@ def _is_restart(attempt: Object, now: datetime) -> bool:
     return attempt.get("number") != 1 and started is not None and now - started < _RECENT
 
 
-def _lag(lag: Object) -> str:
-    offsets, seconds = lag.get("offsets"), lag.get("seconds")
+def _lag(lag: Object, now: datetime) -> str:
+    offsets, since = lag.get("offsets"), lag.get("since")
     parts = [] if offsets is None else [f"{offsets:,}"]
-    if seconds is not None:
-        parts.append(span(float(seconds)))
+    if since is not None:
+        parts.append(_age(since, now))
     return " ".join(parts) or NONE
 
 

@@ -8,7 +8,7 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
 from bucketingest_operator.decide.claims import holder_before, name_of
 from bucketingest_operator.decide.failures import TREATMENTS, Diagnosis, Failure, diagnose, failure_of
-from bucketingest_operator.decide.health import judge
+from bucketingest_operator.decide.health import has_looked, judge
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, WATCHING, Pass
 from bucketingest_operator.decide.spec_changes import Change, change_since
 from bucketingest_operator.decide.status import (
@@ -229,26 +229,26 @@ def _running(work: Pass, pod: Driver) -> None:
         return
     if health.limit_in is not None:
         work.look(health.limit_in + timedelta(seconds=1))
-    if health.no_executors:
-        _report_no_executors(work, health.fresh_message)
+    if health.waits_for is not None:
+        _report_waiting_for(work, health.waits_for, health.fresh, health.fresh_message)
     else:
         _report_health(work, resource, health.fresh, health.fresh_message)
 
 
-def _report_no_executors(work: Pass, why: str) -> None:
-    reason = Failure.NO_EXECUTORS.value
-    message = f"{TREATMENTS[Failure.NO_EXECUTORS].sentence} {why}"
+def _report_waiting_for(work: Pass, missing: Failure, fresh: Truth, why: str) -> None:
+    reason = missing.value
+    message = f"{TREATMENTS[missing].sentence} {why}"
     before = work.draft.condition(READY)
     if before is None or before.reason != reason:
         work.event("Warning", reason, message)
     work.set_phase("Running", "False", reason, message, working=False)
-    work.draft.set(COMMIT_FRESH, "False", reason, message)
+    work.draft.set(COMMIT_FRESH, fresh, reason, message)
 
 
 def _report_health(work: Pass, resource: BucketIngest, fresh: Truth, message: str) -> None:
     contact = work.seen.contact
     report = contact.report
-    if report is None or report.phase == "starting":
+    if report is None or report.phase == "starting" or (contact.unreachable_since is None and not has_looked(report)):
         work.look(SOON)
         work.set_phase("Starting", "False", "JobStarting", message, working=True)
     elif contact.unreachable_since is not None:

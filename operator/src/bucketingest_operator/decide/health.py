@@ -9,7 +9,8 @@ from typing import Final
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.model import BucketIngestSpec
 from bucketingest.spec.quantity import format_duration
-from bucketingest_operator.decide.status import Truth
+from bucketingest_operator.decide.failures import Failure
+from bucketingest_operator.decide.status import Truth, knows_lag
 from bucketingest_operator.observation import Contact, Driver, Executors
 
 START_ALLOWANCE: Final = timedelta(minutes=5)
@@ -25,14 +26,14 @@ class Health:
         fresh: Whether commits come in time; Unknown if that is not known.
         fresh_message: The reason in words.
         limit_in: Time until a limit is exceeded, if nothing changes; None if no limit applies.
-        no_executors: It waits for executors: another driver would wait for the same ones.
+        waits_for: Executors, or its source: another driver would wait for the same.
     """
 
     stuck: str | None
     fresh: Truth
     fresh_message: str
     limit_in: timedelta | None = None
-    no_executors: bool = False
+    waits_for: Failure | None = None
 
 
 def judge(spec: BucketIngestSpec, driver: Driver, contact: Contact, executors: Executors, now: datetime) -> Health:
@@ -49,22 +50,33 @@ def judge(spec: BucketIngestSpec, driver: Driver, contact: Contact, executors: E
         return Health(stuck, "Unknown", message, allowed - silence)
     if executors.running == 0 and executors.refused and not report.idle:
         message = f"The API server refuses executors: {executors.refused}"
-        return Health(None, "False", message, no_executors=True)
+        return Health(None, "False", message, waits_for=Failure.NO_EXECUTORS)
     late = _late(spec, report)
     if late is None:
-        return Health(None, *_freshness(report), _limit_in(spec, report))
+        limit_in = _limit_in(spec, report)
+        if report.source is not None and not report.source.answers:
+            message = report.source.problem or f"{report.source.bootstrap_servers} does not answer."
+            return Health(None, "Unknown", message, limit_in, Failure.SOURCE_UNAVAILABLE)
+        return Health(None, *_freshness(report), limit_in)
     if executors.running == 0 and executors.pending > 0:
         message = f"Executors do not start. {executors.message}".rstrip()
-        return Health(None, "False", message, no_executors=True)
+        return Health(None, "False", message, waits_for=Failure.NO_EXECUTORS)
     return Health(late, "False", late)
 
 
 def _freshness(report: ProgressReport) -> tuple[Truth, str]:
     if report.phase in {"starting", "failed", "stopped"}:
         return "Unknown", f"The job is {report.phase}."
+    if not has_looked(report):
+        return "Unknown", "The job has not had an answer of its source yet."
     if report.idle:
         return "True", "All input is committed."
     return "True", "Commits come within health.maxCommitLag."
+
+
+def has_looked(report: ProgressReport) -> bool:
+    """Whether the job's source has answered it: what only runs may be waiting, and fail, for as long as others did."""
+    return knows_lag(report) or report.batches > 0 or report.commits > 0
 
 
 def _late(spec: BucketIngestSpec, report: ProgressReport) -> str | None:

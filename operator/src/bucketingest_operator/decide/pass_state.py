@@ -62,7 +62,7 @@ class Pass:
         self.resource = seen.resource
         self.now = seen.now.replace(microsecond=0)
         self.names = Names(seen.resource.name, seen.resource.uid)
-        self.draft = Draft(seen.resource.status, seen.resource.generation, self.now)
+        self.draft = Draft(seen.resource.status, seen.resource.generation, self.now, seen.resource.created_at)
         self.problems: tuple[Problem, ...] = seen.resource.problems
         wanted = seen.resource.wanted
         if wanted is not None:

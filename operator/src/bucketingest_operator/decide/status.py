@@ -32,6 +32,8 @@ CONDITIONS: Final = (READY, RECONCILING, STALLED, COMMIT_FRESH, CHECKPOINT_HEALT
 
 LAG_WAITS_SECONDS: Final = 60.0
 """From which age of the last commit on a lag alone causes a write: a write at each pass would load the API server."""
+_ROUNDED: Final = timedelta(seconds=2)
+"""Times of a status are whole seconds, and a report's ages are from a moment ago."""
 MESSAGE_MAX: Final = 1024
 """A status holds ten attempts and eight conditions: short messages keep it small."""
 
@@ -51,10 +53,13 @@ def shortened(text: str) -> str:
 class Draft:
     """The status as it was, with the changes of a pass. `status` returns the result."""
 
-    def __init__(self, before: Status, generation: int, now: datetime) -> None:
+    def __init__(self, before: Status, generation: int, now: datetime, created_at: datetime | None = None) -> None:
+        """`created_at`: of the resource; None: now."""
         self._before = before
         self._generation = generation
         self._now = now
+        self._created_at = created_at or now
+        self._answered = False
         self._phase = before.phase
         self._conditions = {each.type: each for each in before.conditions or ()}
         self.attempts: tuple[Attempt, ...] = before.attempts or ()
@@ -162,10 +167,10 @@ class Draft:
             self._index = IndexStatus(
                 newKeysInLogs=report.state.new_keys_in_logs, unloadedPartitions=report.state.unloaded_partitions
             )
-        seconds = report.lag.seconds
-        lag = Lag(offsets=report.lag.offsets, seconds=None if seconds is None else _coarse(seconds))
+        self._answered = True
+        lag = self._lag_as_of(report)
         # While commits come, each causes a write, which includes the lag. If none comes, users look at the lag.
-        fresh = commit is not None and commit.age_seconds < LAG_WAITS_SECONDS
+        fresh = commit is not None and commit.age_seconds < LAG_WAITS_SECONDS and knows_lag(report)
         settled = self._lag is not None and (fresh or _much_alike(self._lag, lag))
         if before != (self._last_commit, self._inflight) or not settled:
             self._lag = lag
@@ -174,6 +179,19 @@ class Draft:
     def inflight(self) -> Inflight | None:
         """The open instant of the job's last report."""
         return self._inflight
+
+    def _lag_now(self) -> Lag | None:
+        """The lag; if no driver has answered in this pass, nobody knows it."""
+        if self._phase == "Completed":
+            return Lag(offsets=0)
+        if self._answered or self._lag is None:
+            return self._lag
+        return self._lag_as_of(None)
+
+    def _lag_as_of(self, report: ProgressReport | None) -> Lag:
+        since = input_waits_since(self._before, self._created_at, report, self._now)
+        offsets = None if report is None else report.lag.offsets
+        return Lag(offsets=offsets, since=None if since is None else since.replace(microsecond=0))
 
     def nothing_inflight(self) -> None:
         """The open instant was rolled back."""
@@ -191,7 +209,7 @@ class Draft:
             conditions=(*(self._conditions[kind] for kind in CONDITIONS), *others)[:16],
             lastCommit=self._last_commit,
             inflight=self._inflight,
-            lag=self._lag,
+            lag=self._lag_now(),
             index=self._index,
             services=self.services,
             upgrade=self.upgrade,
@@ -200,17 +218,57 @@ class Draft:
         )
 
 
+def knows_lag(report: ProgressReport) -> bool:
+    """Whether the job has looked at its source, and the source has answered."""
+    return report.idle or report.lag.seconds is not None
+
+
+def input_waits_since(
+    before: Status, created_at: datetime, report: ProgressReport | None, now: datetime
+) -> datetime | None:
+    """Since when input waits to be committed, or, where nobody knows, may wait; None: all of it is committed.
+
+    Args:
+        before: The status as it was: what an earlier driver saw, and nobody has committed, still waits.
+        created_at: Of the resource: before its first commit input may wait since then.
+        report: What the driver says now; None if none answers.
+        now: When it said so.
+    """
+    commit = _newest_commit(before, report, now)
+    waited = commit or created_at
+    if before.lag is not None:
+        waited = before.lag.since or now
+    if report is not None and knows_lag(report):
+        if report.idle or not report.lag.seconds:
+            return None
+        seen = now - timedelta(seconds=report.lag.seconds)
+        # A driver that has committed knows what was left, unless it was away from its source since.
+        own = report.last_commit is not None and before.lag is None
+        committed = commit is not None and commit > waited + _ROUNDED
+        return seen if own or committed else _earlier(waited, seen)
+    return waited if commit is None else max(waited, commit)
+
+
+def _newest_commit(before: Status, report: ProgressReport | None, now: datetime) -> datetime | None:
+    """By the operator's clock as far as a driver tells the age."""
+    if report is not None and report.last_commit is not None:
+        return now - timedelta(seconds=report.last_commit.age_seconds)
+    return None if before.last_commit is None else before.last_commit.time
+
+
+def _earlier(written: datetime, seen: datetime) -> datetime:
+    """The earlier time; the written one if they are the same but for rounding, so that it stays as it is."""
+    return written if written <= seen + _ROUNDED else seen
+
+
 def _much_alike(before: Lag, now: Lag) -> bool:
     """Whether a lag is so close to the written one that it can wait for the next commit's write."""
-    return _near(before.offsets, now.offsets) and _near(before.seconds, now.seconds)
+    if before.since is None or now.since is None:
+        return before.since is now.since and _near(before.offsets, now.offsets)
+    return abs(before.since - now.since) <= _ROUNDED and _near(before.offsets, now.offsets)
 
 
 def _near(before: float | None, now: float | None) -> bool:
     if before is None or now is None:
         return before is now
     return before == now or (min(before, now) > 0 and max(before, now) / min(before, now) < 1.5)
-
-
-def _coarse(seconds: float) -> float:
-    """Two digits are enough to see a lag, and spare the API server a write for each further one."""
-    return 0.0 if seconds < 0.5 else float(f"{seconds:.1e}") if seconds >= 10 else float(round(seconds))

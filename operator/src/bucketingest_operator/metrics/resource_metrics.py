@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, get_args
 
+from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Phase
 from bucketingest_operator.counts import LATENCY_BUCKETS
-from bucketingest_operator.decide.status import CONDITIONS, DEGRADED, SERVICES_HEALTHY
+from bucketingest_operator.decide.status import CONDITIONS, DEGRADED, SERVICES_HEALTHY, input_waits_since
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.passes import Memory
@@ -18,7 +19,7 @@ from bucketingest_operator.resource import Resource
 
 PHASES: Final[tuple[str, ...]] = get_args(Phase)
 _TRUTH: Final = {"True": 1, "False": 0}
-_RESTING: Final = frozenset({"Suspended", "Completed", "Idle"})
+_RESTING: Final = frozenset({"Suspended", "Completed"})
 _BOUNDS: Final = (*map(str, LATENCY_BUCKETS), "+Inf")
 _HISTOGRAM: Final = "bucketingest_observed_commit_latency_seconds"
 
@@ -81,7 +82,7 @@ _LABELLED: Final[tuple[tuple[str, str, str, Callable[[Shown], Iterator[str]]], .
 )
 _PLAIN: Final = (
     ("bucketingest_attempt", "gauge", "Number of the newest attempt."),
-    ("bucketingest_commit_lag_seconds", "gauge", "Since the last commit, while input waits; 0 if idle or suspended."),
+    ("bucketingest_commit_lag_seconds", "gauge", "Since the last commit, while input waits, or may; 0 if idle."),
     ("bucketingest_resource_inflight_age_seconds", "gauge", "Age of the open instant; 0 without one."),
     ("bucketingest_resource_last_commit_timestamp_seconds", "gauge", "Unix time of the last commit; 0 before it."),
     ("bucketingest_resource_lag_offsets", "gauge", "Offsets that are not committed; absent if not known."),
@@ -197,39 +198,47 @@ def _promises(resource: Resource) -> Values:
 
 def _progress(resource: Resource, talk: Talk | None, now: datetime, clock: float) -> Values:
     """Commits and lag: from the driver while it answers, else from the status."""
-    status = resource.status
-    commit = status.last_commit
-    values: Values = {
-        "bucketingest_resource_last_commit_timestamp_seconds": 0 if commit is None else commit.time.timestamp(),
-        "bucketingest_resource_lag_offsets": None if status.lag is None else status.lag.offsets,
-    }
     report = talk.report if talk is not None and talk.silent_since is None else None
-    if report is None or talk is None:
-        inflight = status.inflight
-        values["bucketingest_resource_inflight_age_seconds"] = (
-            0 if inflight is None else max(0.0, (now - inflight.since).total_seconds())
-        )
-        # Whether input waits is not known. It may, so the metric must not look healthy.
-        since = resource.created_at if commit is None else commit.time
-        resting = status.phase in _RESTING
-        values["bucketingest_commit_lag_seconds"] = 0 if resting else max(0.0, (now - since).total_seconds())
-        return values
-    old = max(0.0, clock - talk.read_at)
-    waits = not report.idle and (report.lag.seconds or report.lag.offsets)
-    if report.last_commit is not None:
-        # Input that just came, after a quiet night, has not waited since the evening.
-        waiting = report.lag.seconds
-        age = report.last_commit.age_seconds
-        without = age if waiting is None else min(age, waiting)
-    else:
-        # What earlier drivers did not commit still waits.
-        without = report.running_seconds if commit is None else max(0.0, (now - commit.time).total_seconds())
-    values["bucketingest_commit_lag_seconds"] = without + old if waits else 0
-    values["bucketingest_resource_inflight_age_seconds"] = (
-        0 if report.inflight is None else report.inflight.age_seconds + old
-    )
-    values["bucketingest_resource_lag_offsets"] = report.lag.offsets
-    values["bucketingest_resource_skew_ratio"] = report.skew
-    if report.last_commit is not None:
-        values["bucketingest_resource_last_commit_timestamp_seconds"] = report.last_commit.at.timestamp()
-    return values
+    old = 0.0 if talk is None or report is None else max(0.0, clock - talk.read_at)
+    values: Values = {"bucketingest_commit_lag_seconds": _commit_lag(resource, report, now, old)}
+    status = resource.status
+    if report is None:
+        commit, inflight = status.last_commit, status.inflight
+        return values | {
+            "bucketingest_resource_last_commit_timestamp_seconds": 0 if commit is None else commit.time.timestamp(),
+            "bucketingest_resource_inflight_age_seconds": (
+                0 if inflight is None else max(0.0, (now - inflight.since).total_seconds())
+            ),
+        }
+    at = status.last_commit.time if status.last_commit is not None else None
+    at = at if report.last_commit is None else report.last_commit.at
+    return values | {
+        "bucketingest_resource_last_commit_timestamp_seconds": 0 if at is None else at.timestamp(),
+        "bucketingest_resource_inflight_age_seconds": (
+            0 if report.inflight is None else report.inflight.age_seconds + old
+        ),
+        "bucketingest_resource_lag_offsets": report.lag.offsets,
+        "bucketingest_resource_skew_ratio": report.skew,
+    }
+
+
+def _commit_lag(resource: Resource, report: ProgressReport | None, now: datetime, old: float) -> float:
+    """For how long input waits without a commit. Where nobody knows whether it waits, it may, and this grows.
+
+    Args:
+        report: The driver's answer; None if none answers.
+        old: Seconds since that answer.
+    """
+    status = resource.status
+    if report is None and status.phase in _RESTING:
+        return 0
+    said_at = now - timedelta(seconds=old)
+    since = input_waits_since(status, resource.created_at, report, said_at)
+    if since is None:
+        return 0
+    last = report.last_commit if report is not None else None
+    if last is not None:  # of a backlog that is being worked off the oldest row waits longer
+        since = max(since, said_at - timedelta(seconds=last.age_seconds))
+    elif status.last_commit is not None:
+        since = max(since, status.last_commit.time)
+    return max(0.0, (now - since).total_seconds())

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest_operator.manifests.pod_specs import HTTP_PORT
-from bucketingest_operator.observation import Contact, PodState
+from bucketingest_operator.observation import ENDED, Contact, PodState
 from bucketingest_operator.observe.pod_reading import PodSeen
 
 MAX_BYTES: Final = 64 * 1024
@@ -70,15 +70,15 @@ class ProgressClient:
             await self._session.close()
 
     async def ask(self, pod: PodSeen | None, resource_name: str, before: Talk | None) -> Talk | None:
-        """Ask the driver, if one runs.
+        """Ask the driver, if one runs. Of one that has ended no answer is kept: what it said is no longer so.
 
         Args:
             pod: The newest attempt's driver pod.
             resource_name: An answer with another name comes from another pod that has the address now.
             before: The previous talk.
         """
-        if pod is None:
-            return before
+        if pod is None or pod.state in ENDED:
+            return None
         talk = before if before is not None and before.pod == pod.uid else Talk(pod.uid)
         if pod.state is not PodState.RUNNING:
             return talk

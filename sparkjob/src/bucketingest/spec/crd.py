@@ -24,7 +24,7 @@ _COLUMNS: Final = (
     ("Phase", "string", ".status.phase", "The state in one word."),
     ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether rows become visible as promised."),
     ("Last commit", "date", ".status.lastCommit.time", "Time since the last completed instant."),
-    ("Lag", "number", ".status.lag.seconds", "Age in seconds of the oldest input that is not committed."),
+    ("Lag", "date", ".status.lag.since", "For how long input waits to be committed, or may wait if nobody knows."),
     ("Log age", "date", ".status.services.oldestLogAt", "Age of the oldest log file that is not compacted."),
     ("Attempt", "integer", ".status.attempt", "Number of the newest attempt."),
     ("Age", "date", ".metadata.creationTimestamp", "Time since the resource was created."),

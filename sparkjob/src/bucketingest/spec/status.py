@@ -53,9 +53,14 @@ class LastCommit(SpecModel):
 class Lag(SpecModel):
     """Input that is not yet visible in the table."""
 
-    offsets: Count | None = Field(default=None, description="Offsets between the source's end and the last commit.")
-    seconds: Annotated[float, Field(ge=0)] | None = Field(
-        default=None, description="Age in seconds of the oldest input that is not committed."
+    offsets: Count | None = Field(
+        default=None,
+        description="Offsets between the source's end and the last commit; absent while nobody knows them.",
+    )
+    since: datetime | None = Field(
+        default=None,
+        description="Since when input waits to be committed. While no driver answers, or the source does not: since "
+        "when it may wait. Absent if all input is committed.",
     )
 
 

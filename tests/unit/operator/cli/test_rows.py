@@ -34,7 +34,7 @@ def test_a_running_pipeline() -> None:
             phase="Running",
             conditions=[condition("Ready", "True"), condition("Stalled", "False")],
             lastCommit={"time": at(95), "latencySeconds": 12.34},
-            lag={"offsets": 12_345, "seconds": 9},
+            lag={"offsets": 12_345, "since": at(9)},
             attempt=3,
             attempts=[
                 {"number": 1, "startedAt": at(80_000), "outcome": "DriverLost"},

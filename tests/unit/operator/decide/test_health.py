@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bucketingest.spec.job_report import InflightReport, LagReport, ProgressReport
+from bucketingest.spec.job_report import InflightReport, LagReport, ProgressReport, SourceReport
+from bucketingest_operator.decide.failures import Failure
 from bucketingest_operator.decide.health import Health, judge
 from bucketingest_operator.observation import Contact, Executors
 from support.operator.observations import NOW, bucket_ingest, commit, driver, report
@@ -98,13 +99,47 @@ def test_a_driver_whose_executors_are_refused_is_not_stuck_and_says_why() -> Non
     late = report(last_commit=commit(3000), lag=LagReport(offsets=5, seconds=3000))
     assert judged(late, Executors()).stuck is not None
     refused = judged(late, Executors(refused="exceeded quota: small"))
-    assert (refused.stuck, refused.fresh, refused.no_executors) == (None, "False", True)
+    assert (refused.stuck, refused.fresh, refused.waits_for) == (None, "False", Failure.NO_EXECUTORS)
     assert "exceeded quota: small" in refused.fresh_message
     pending = judged(late, Executors(pending=2, message="0/3 nodes"))
-    assert (pending.stuck, pending.no_executors) == (None, True)
-    assert not judged(late, Executors(running=1, refused="exceeded quota: small")).no_executors
+    assert (pending.stuck, pending.waits_for) == (None, Failure.NO_EXECUTORS)
+    assert judged(late, Executors(running=1, refused="exceeded quota: small")).waits_for is None
 
 
 def test_an_idle_pipeline_needs_no_executors() -> None:
     quiet = report(idle=True, last_commit=commit(90_000), inflight=None, lag=LagReport(offsets=0, seconds=0))
     assert judged(quiet, Executors(refused="exceeded quota: small")).fresh == "True"
+
+
+NOT_KNOWN = LagReport(offsets=None, seconds=None)
+SILENT = SourceReport(
+    bootstrap_servers="kafka:9092",
+    answers=False,
+    answered_at=None,
+    unanswered_seconds=4000,
+    problem="kafka:9092 does not answer: is the broker up?",
+    open_transaction_seconds=0,
+    open_transaction=None,
+)
+
+
+def test_a_source_that_does_not_answer_is_waited_for_and_named() -> None:
+    """Another driver would wait for the same brokers."""
+    waiting = report(phase="waiting", source=SILENT, lag=NOT_KNOWN, inflight=None, last_commit=commit(4000))
+    found = judged(waiting)
+    assert (found.stuck, found.fresh, found.waits_for) == (None, "Unknown", Failure.SOURCE_UNAVAILABLE)
+    assert found.fresh_message == "kafka:9092 does not answer: is the broker up?"
+
+
+def test_an_open_instant_is_not_left_open_because_the_source_does_not_answer() -> None:
+    old = InflightReport(instant="20261121110000000", age_seconds=601)
+    assert judged(report(phase="waiting", source=SILENT, lag=NOT_KNOWN, inflight=old)).stuck is not None
+
+
+@pytest.mark.parametrize("phase", ["running", "waiting"])
+def test_a_driver_that_has_not_looked_at_its_source_is_not_known_to_be_well(phase: str) -> None:
+    """It may do so for minutes, fail, and be replaced by one that does the same."""
+    new = report(phase=phase, lag=NOT_KNOWN, last_commit=None, inflight=None, commits=0, batches=0)
+    found = judged(new)
+    assert (found.stuck, found.fresh) == (None, "Unknown")
+    assert judged(new.model_copy(update={"running_seconds": 700, "last_report_age_seconds": 700})).stuck is not None

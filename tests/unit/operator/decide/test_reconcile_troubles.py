@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.spec.errors import Problem
+from bucketingest.spec.job_report import LagReport, SourceReport
 from bucketingest.spec.status import Condition
 from bucketingest_operator.decide.plan import (
     DeleteDriver,
@@ -213,6 +214,45 @@ def test_a_driver_without_executors_is_reported_once_and_never_restarted() -> No
     assert "exceeded quota: small" in condition(plan, "Ready").message
     assert [each.reason for each in events(plan)] == ["NoExecutors"]
     assert reconcile(after(seen, status=plan.status)).actions == ()
+
+
+def test_no_attempt_of_an_outage_makes_the_resource_ready_so_that_it_is_not_hidden() -> None:
+    """Each attempt starts, runs, waits for its source, and ends; the last commit was before all of them."""
+    nothing = LagReport(offsets=None, seconds=None)
+    silent = SourceReport(
+        bootstrap_servers="kafka:9092",
+        answers=False,
+        answered_at=None,
+        unanswered_seconds=20,
+        problem="kafka:9092 does not answer.",
+        open_transaction_seconds=0,
+        open_transaction=None,
+    )
+    new = report(last_commit=None, inflight=None, lag=nothing, commits=0, batches=0, running_seconds=30.0)
+    looks = [
+        Contact(),
+        *(Contact(new.model_copy(update={"phase": phase})) for phase in ("starting", "running")),
+        Contact(new.model_copy(update={"phase": "waiting", "source": silent})),
+    ]
+    seen = reconcile(well()).status
+    for number, contact in enumerate(looks, 1):
+        running = replace(well(), contact=contact, now=NOW + timedelta(minutes=number))
+        plan = reconcile(after(running, status=seen))
+        seen = plan.status
+        assert condition(plan, "Ready").status != "True"
+        assert seen.lag is not None
+        assert seen.lag.offsets is None
+    assert condition(plan, "Ready").reason == "SourceUnavailable"
+    assert "kafka:9092 does not answer" in condition(plan, "Ready").message
+    assert [each.reason for each in events(plan)] == ["SourceUnavailable"]
+    said = termination(15, "kafka:9092 does not answer.")
+    plan = reconcile(
+        after(replace(well(), drivers=(driver(1, PodState.FAILED, exit_code=15, report=said),)), status=seen)
+    )
+    assert (condition(plan, "Ready").status, condition(plan, "Stalled").status) == ("False", "False")
+    assert plan.status.lag is not None
+    assert seen.lag is not None
+    assert plan.status.lag.since == seen.lag.since
 
 
 def denied(*minutes: float, stall_ended: float | None = None) -> Observation:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
-from bucketingest.spec.job_report import LagReport, StateReport
-from bucketingest.spec.status import ATTEMPTS_MAX, Status
+from bucketingest.spec.job_report import LagReport, ProgressReport, StateReport
+from bucketingest.spec.status import ATTEMPTS_MAX, Lag, Status
 from bucketingest_operator.decide.status import CONDITIONS, MESSAGE_MAX, Draft
 from support.operator.observations import NOW, attempt, commit, report, status_with
 
@@ -58,13 +58,66 @@ def test_a_status_reads_back_as_it_was_written_and_stays_small() -> None:
     assert len(json.dumps(status.to_document())) < 20 * MESSAGE_MAX
 
 
-def test_a_lag_that_hardly_changes_is_no_reason_to_write() -> None:
-    status = []
-    for seconds in (101.2, 103.9):
-        draft = Draft(Status(), 1, NOW)
-        draft.take_report(report(lag=report().lag.model_copy(update={"seconds": seconds})))
-        status.append(draft.status().lag)
-    assert status[0] == status[1]
+NOT_KNOWN = LagReport(offsets=None, seconds=None)
+OLD = {"last_commit": commit(5000)}
+WAITS = report(**OLD, lag=LagReport(offsets=100, seconds=300))
+CAUGHT_UP = report(**OLD, idle=True, lag=LagReport(offsets=0, seconds=0))
+AFTER = timedelta(seconds=15)
+
+
+def next_lag(before: Status, after: ProgressReport | None, now: datetime = NOW + AFTER) -> Lag:
+    """The lag of the next pass; None: no driver answers."""
+    draft = Draft(before, 1, now)
+    if after is not None:
+        draft.take_report(after)
+    found = draft.status().lag
+    assert found is not None
+    return found
+
+
+def first(seen: ProgressReport) -> Status:
+    draft = Draft(Status(), 1, NOW)
+    draft.take_report(seen)
+    return draft.status()
+
+
+def test_the_lag_is_the_time_since_when_input_waits_so_that_it_grows_without_being_written() -> None:
+    since = NOW - timedelta(seconds=300)
+    assert first(WAITS).lag == Lag(offsets=100, since=since)
+    later = report(**OLD, lag=LagReport(offsets=100, seconds=316))
+    assert next_lag(first(WAITS), later) == Lag(offsets=100, since=since)
+    assert first(CAUGHT_UP).lag == Lag(offsets=0)
+
+
+@pytest.mark.parametrize("silent", [None, report(**OLD, lag=NOT_KNOWN), report(last_commit=None, lag=NOT_KNOWN)])
+def test_a_lag_that_nobody_can_know_is_not_shown_as_the_last_known_one(silent: ProgressReport | None) -> None:
+    assert next_lag(first(WAITS), silent) == Lag(since=NOW - timedelta(seconds=300))
+    # All was committed: since then rows may wait.
+    assert next_lag(first(CAUGHT_UP), silent) == Lag(since=NOW + AFTER)
+    draft = Draft(first(CAUGHT_UP), 1, NOW + AFTER)
+    later = draft.status()
+    assert next_lag(later, silent, NOW + 100 * AFTER) == Lag(since=NOW + AFTER)
+
+
+def test_input_waits_until_a_commit_whichever_driver_saw_it_first() -> None:
+    unknown = Draft(first(WAITS), 1, NOW + AFTER).status()
+    since = NOW - timedelta(seconds=300)
+    seen_again = report(last_commit=None, lag=LagReport(offsets=100, seconds=2))
+    assert next_lag(unknown, seen_again).since == since
+    committed = report(last_commit=commit(1), lag=LagReport(offsets=7, seconds=2))
+    assert next_lag(unknown, committed, NOW).since == NOW - timedelta(seconds=2)
+    assert next_lag(unknown, CAUGHT_UP).since is None
+
+
+def test_what_was_committed_before_the_source_went_silent_does_not_wait() -> None:
+    committed = report(last_commit=commit(60), lag=NOT_KNOWN)
+    assert next_lag(first(WAITS), committed, NOW).since == NOW - timedelta(seconds=60)
+
+
+def test_nothing_waits_after_a_completed_run() -> None:
+    draft = Draft(first(CAUGHT_UP), 1, NOW + AFTER)
+    draft.phase("Completed")
+    assert draft.status().lag == Lag(offsets=0)
 
 
 def test_the_time_of_an_inflight_instant_does_not_follow_the_clock() -> None:

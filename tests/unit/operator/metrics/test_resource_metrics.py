@@ -20,6 +20,7 @@ from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.passes import Memory
 from support.operator.observations import UID, attempt, bucket_ingest, commit, report, status_with
 
+NOT_KNOWN = LagReport(offsets=None, seconds=None)
 WHO = {"namespace": "ingest", "name": "orders"}
 
 
@@ -114,11 +115,12 @@ def test_promises_are_those_of_the_spec() -> None:
     ("changes", "least", "most"),
     [
         ({"last_commit": commit(100), "lag": LagReport(offsets=9, seconds=120)}, 100, 110),
-        ({"last_commit": commit(100), "lag": LagReport(offsets=9, seconds=None)}, 100, 110),
+        ({"last_commit": commit(100), "lag": NOT_KNOWN}, 100, 110),
         ({"last_commit": commit(30_000), "lag": LagReport(offsets=9, seconds=5)}, 5, 15),
         ({"last_commit": commit(100), "idle": True}, 0, 0),
         ({"last_commit": commit(100), "lag": LagReport(offsets=0, seconds=0)}, 0, 0),
-        ({"last_commit": None, "running_seconds": 50}, 50, 60),
+        ({"last_commit": None, "running_seconds": 50}, 600, 610),  # since the resource was created
+        ({"last_commit": None, "phase": "starting", "lag": NOT_KNOWN}, 600, 610),
     ],
 )
 def test_lag_is_the_time_without_commits_while_input_waits(changes: dict[str, Any], least: int, most: int) -> None:
@@ -136,6 +138,31 @@ def test_a_new_driver_takes_over_the_lag_of_those_before_it() -> None:
     value = Shown(document, Memory(fresh)).value("bucketingest_commit_lag_seconds")
     assert value is not None
     assert value > 199
+
+
+@pytest.mark.parametrize("phase", ["starting", "running", "waiting"])
+def test_a_lag_that_nobody_knows_grows_from_when_all_was_last_known_to_be_committed(phase: str) -> None:
+    """A quiet topic: the last commit is of yesterday, and ten minutes ago the source stopped to answer."""
+    lag = {"since": _ago(600)}
+    document = {**status_with(attempt(2)).to_document(), "lag": lag, "lastCommit": commit_before(90_000).to_document()}
+    memory = Memory(talk(last_commit=None, phase=phase, lag=NOT_KNOWN, inflight=None))
+    for shown in (Shown(document, memory), Shown(document)):
+        value = shown.value("bucketingest_commit_lag_seconds")
+        assert value is not None
+        assert 600 <= value < 610
+        assert shown.value("bucketingest_resource_lag_offsets") is None
+
+
+def test_input_that_an_earlier_driver_saw_still_waits_when_the_next_one_sees_it() -> None:
+    document = {**status_with(attempt(2)).to_document(), "lag": {"since": _ago(600)}}
+    memory = Memory(talk(last_commit=None, lag=LagReport(offsets=9, seconds=3)))
+    value = Shown(document, memory).value("bucketingest_commit_lag_seconds")
+    assert value is not None
+    assert value >= 600
+
+
+def _ago(seconds: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def commit_before(seconds: float) -> LastCommit:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +15,7 @@ from bucketingest_operator.observe.executor_probe import MOUNT_PATIENCE
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen
 from bucketingest_operator.observe.observe import (
     Look,
+    Observer,
     attempt_inputs,
     driver,
     executors,
@@ -147,3 +149,20 @@ def test_what_only_carries_the_labels_counts_for_nothing(forged: PodSeen | AnyJo
         ),
     )
     assert found == honest
+
+
+class Listing:
+    """An API server that has these objects of every kind."""
+
+    def __init__(self, *found: dict[str, Any]) -> None:
+        self._found = list(found)
+
+    async def list(self, _kind: object, _namespace: str, _labels: str) -> tuple[list[dict[str, Any]], str]:
+        return self._found, "1"
+
+
+def test_a_live_look_leaves_out_objects_with_our_label_that_are_not_of_our_making() -> None:
+    """Anybody may set the label; a look that fails on such an object would end every pass over the resource."""
+    foreign = {"metadata": {"name": "x", "namespace": "ingest", "uid": "x", "labels": {"bucketingest.dev/uid": UID}}}
+    observer = Observer(cast("Any", Listing(foreign)), cast("Any", None), cast("Any", None), {}, cast("Any", None))
+    assert asyncio.run(observer.look(resource(), live=True)) == Look([], [], [], live=True)

@@ -125,6 +125,15 @@ def test_a_pod_that_does_not_run_is_not_asked(job: Answerer) -> None:
     assert ask(job, None)[0] is None
 
 
+@pytest.mark.parametrize("after", [pod(PodState.FAILED), pod(PodState.SUCCEEDED), None])
+def test_the_last_answer_of_a_driver_that_has_ended_is_not_kept(job: Answerer, after: PodSeen | None) -> None:
+    """Else its lag would be shown, and its commits counted as fresh, until the next driver answers."""
+    job.says(report())
+    found, contact = ask(job, pod(), after)
+    assert contact == Contact()
+    assert found is None or found.report is None
+
+
 def test_silence_starts_once_and_keeps_the_last_answer(job: Answerer) -> None:
     async def talk() -> None:
         job.says(report())
