@@ -82,7 +82,13 @@ def test_parts_are_read_as_the_whole_is(metadata: CommitMetadata) -> None:
     data = metadata.encode()
     assert CommitMetadata.decode_extra(data, "here") == metadata.extra_metadata
     assert CommitMetadata.decode_files(data, "here") == [
-        WrittenFile(path, stat.file_id, (stat.path or "").rpartition("/")[2])
+        WrittenFile(
+            path,
+            stat.file_id,
+            (stat.path or "").rpartition("/")[2],
+            stat.file_size_in_bytes,
+            stat.num_writes + stat.num_deletes,
+        )
         for path, stats in metadata.write_stats.items()
         for stat in stats
     ]

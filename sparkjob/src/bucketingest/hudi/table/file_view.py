@@ -57,9 +57,14 @@ class FileSlice:
     log_files: tuple[DataFile, ...]
 
     @property
+    def files(self) -> tuple[DataFile, ...]:
+        """The base file, if there is one, and the log files."""
+        return self.log_files if self.base_file is None else (self.base_file, *self.log_files)
+
+    @property
     def size(self) -> int:
         """Bytes of all files of the slice."""
-        return sum(file.size for file in self.log_files) + (self.base_file.size if self.base_file else 0)
+        return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ SCHEMA_KEY = "schema"
 UPSERT = "UPSERT"
 _CARRY_SCHEMA = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
 
+_OF_A_FILE = ("fileId", "path", "fileSizeInBytes", "numWrites", "numDeletes")
+
 _SOME = b"\x02"  # branch 1 of the union [null, T]
 _BLOCKS_END = b"\x00"  # an Avro map or array ends in an empty block
 
@@ -31,6 +33,10 @@ class WrittenFile:
     partition_path: str
     file_id: str
     name: str
+    size: int = 0
+    """Bytes; 0: it is not known."""
+    rows: int = 0
+    """Rows and deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +116,18 @@ class CommitMetadata:
 
     @classmethod
     def decode_files(cls, data: bytes, where: str) -> list[WrittenFile]:
-        """The place and name of every write stat's file, without the rest of it. Raises as `decode`."""
+        """Every write stat's file, without the rest of it. Raises as `decode`."""
         if not data:
             return []
-        record = read_record(data, where, _only("partitionToWriteStats", "fileId", "path"))
+        record = read_record(data, where, _only("partitionToWriteStats", *_OF_A_FILE))
         return [
-            WrittenFile(partition_path, stat["fileId"] or "", (stat["path"] or "").rpartition("/")[2])
+            WrittenFile(
+                partition_path,
+                stat["fileId"] or "",
+                (stat["path"] or "").rpartition("/")[2],
+                stat["fileSizeInBytes"] or 0,
+                (stat["numWrites"] or 0) + (stat["numDeletes"] or 0),
+            )
             for partition_path, stats in (record.get("partitionToWriteStats") or {}).items()
             for stat in stats
         ]
