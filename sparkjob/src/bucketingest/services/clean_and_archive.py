@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Self
 
+from bucketingest.hudi.damage.compare import Damaged
+from bucketingest.hudi.damage.look import damage_of_table
 from bucketingest.hudi.history.archived import hidden_writes
 from bucketingest.hudi.history.manifest import load_manifest
 from bucketingest.hudi.history.writer import settle
@@ -102,31 +104,35 @@ def clean_options(table: Guarded) -> CleanOptions:
     return CleanOptions(table.lock, table.check, clock=table.clock, also_merged=tuple(_added(table.storage)))
 
 
-def archive_old(table: Guarded, rules: ArchiveRules | None = None) -> list[ArchiveResult]:
+def archive_old(
+    table: Guarded, rules: ArchiveRules | None = None, damaged: Collection[Damaged] | None = None
+) -> list[ArchiveResult]:
     """Take every instant off the active timeline that is old enough and that nothing keeps there.
 
+    `damaged`: files of the table that are; None: it is looked. Their commits stay: only they say what is missing.
     Raises UnsupportedTable for a table with Hudi's metadata table, and what `archive` raises.
     """
     refuse_metadata_table(table.storage)
     remove_put_back(table)
     rules = rules or ArchiveRules()
+    damaged = damage_of_table(table.storage) if damaged is None else damaged
     results: list[ArchiveResult] = []
     while len(results) < _RUNS_MAX:
-        results.append(_archive(table, rules))
+        results.append(_archive(table, rules, damaged))
         if not results[-1].instants:
             break
     return results
 
 
-def _archive(table: Guarded, rules: ArchiveRules) -> ArchiveResult:
-    held = replace(held_back(table.storage, table.clock()), retired=_retired(table, rules))
+def _archive(table: Guarded, rules: ArchiveRules, damaged: Collection[Damaged] = ()) -> ArchiveResult:
+    held = replace(held_back(table.storage, table.clock(), damaged), retired=_retired(table, rules))
     return archive(table.storage, held, lock=table.lock, check=table.check, rules=rules, clock=table.clock)
 
 
-def archive_plan(table: Guarded, rules: ArchiveRules | None = None) -> ArchiveChoice:
+def archive_plan(table: Guarded, rules: ArchiveRules | None = None, damaged: Collection[Damaged] = ()) -> ArchiveChoice:
     """What the next archival would take off the timeline, and what keeps others there. Changes nothing."""
     rules, timeline, now = rules or ArchiveRules(), Timeline.load(table.storage), table.clock()
-    held = replace(held_back(table.storage, now), retired=_retired(table, rules, dry_run=True))
+    held = replace(held_back(table.storage, now, damaged), retired=_retired(table, rules, dry_run=True))
     facts = read_facts(
         table.storage, timeline, old_writes(timeline, rules, now, held)[: rules.instants_max], held.retired
     )
@@ -145,8 +151,10 @@ def _retired(table: Guarded, rules: ArchiveRules, *, dry_run: bool = False) -> f
     return frozenset(name for name, instant in idle.items() if retire(table.storage, timeline, name, instant, check))
 
 
-def held_back(storage: Storage, now: datetime) -> Held:
-    """What must stay on the timeline beyond what timeline and files show: unfinished work of the pipelines."""
+def held_back(storage: Storage, now: datetime, damaged: Collection[Damaged] = ()) -> Held:
+    """What must stay on the timeline beyond what timeline and files show: unfinished work of the pipelines, and commits
+    that name damaged files.
+    """
     timeline, facts = load_clean_facts(storage)
     rollbacks = {
         instant.request_time: rolled_back_instants(storage.get(path_of(instant)), path_of(instant))
@@ -156,6 +164,7 @@ def held_back(storage: Storage, now: datetime) -> Held:
     kept = dict(_merging(storage, timeline, now))
     for pipeline in pipelines(storage):
         kept |= dict(_kept(Journal(storage, pipeline), timeline, rollbacks))
+    kept |= {each.file.instant: f"its data file {each.file.path} is damaged" for each in damaged}
     return Held(facts.last_earliest or None, kept, hidden=max(hidden_writes(storage, timeline), default=""))
 
 

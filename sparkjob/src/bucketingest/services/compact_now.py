@@ -16,6 +16,7 @@ from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.work import Ended, Work
 from bucketingest.services.errors import RoundEnded
+from bucketingest.services.state import damage_report
 from bucketingest.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -30,16 +31,19 @@ def compact_now(
     clock: Callable[[], datetime],
     *,
     only: Collection[Group] | None = None,
+    accept_damage: bool = False,
 ) -> list[Ended]:
     """Finish the compaction that an earlier process left, then do the one that is due; returns those that ended.
 
-    `only`: file groups that may be in a new one; None: all. Raises PlanOutdated if another writer came between, and
+    `only`: file groups that may be in a new one; None: all. `accept_damage`: also those that lack files, which are
+    reported otherwise. Raises PlanOutdated if another writer came between, and
     what the holder's steps, a proposal and reading raise.
     """
     ended = _finished(storage, holder)
-    proposal = propose(storage, triggers, clock(), only=only).proposal
-    if proposal is not None:
-        holder.request(proposal)
+    look = propose(storage, triggers, clock(), only=only, accept_damage=accept_damage)
+    damage_report(look.damaged)
+    if look.proposal is not None:
+        holder.request(look.proposal)
         ended += _finished(storage, holder)
     return ended
 

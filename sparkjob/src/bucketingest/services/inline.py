@@ -25,7 +25,7 @@ from bucketingest.services.placement import Home, LeftToHudi, ServicesPolicy, le
 from bucketingest.services.pods.waiting import POLL, Pods
 from bucketingest.services.regroup.inline import InlineMerges, Made
 from bucketingest.services.regroup.propose import MergeLook
-from bucketingest.services.state import ServicesState
+from bucketingest.services.state import ServicesState, damage_report, with_damage
 from bucketingest.services.worker import Execute, Looked, Propose, Request, Tidied, Tidy
 from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.storage import Storage
@@ -163,7 +163,8 @@ class InlineServices:
             raise
         self._failures = 0
         if isinstance(answer, Looked):
-            self._note(backlog=answer.look.backlog)
+            damage = with_damage(self._report.damage, answer.damaged)
+            self._note(backlog=answer.look.backlog, damage=damage)
             self._leave_to_hudi(left_to_hudi(self._policy.mode, answer.foreign))
         if isinstance(answer, Looked) and answer.look.proposal is not None and not self._leaves_compaction:
             self._holder.request(answer.look.proposal)
@@ -177,6 +178,7 @@ class InlineServices:
             self._note(
                 cleaned_files=before.cleaned_files + answer.files,
                 archived_instants=before.archived_instants + answer.instants,
+                damage=damage_report(answer.damaged, before.damage),
             )
             self._look()
         elif isinstance(answer, Ready | Swept):

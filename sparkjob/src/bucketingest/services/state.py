@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
+from typing import Final
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.damage.compare import Damaged
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.placement import Home
 from bucketingest.services.pods.waiting import PodWork
 from bucketingest.services.regroup.propose import SmallGroups
 from bucketingest.spec.job_report import DamagedFile, Pin
+
+log = logging.getLogger(__name__)
+
+DAMAGE_MAX: Final = 1_000
+"""Damaged files that are reported: whole folders may be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +80,23 @@ class ServicesState:
     def compacting_for(self, now: datetime) -> float | None:
         """Seconds since the request time of the pending compaction; None without one."""
         return max(now - parse_time(self.compacting), timedelta()).total_seconds() if self.compacting else None
+
+
+def damage_report(damaged: Iterable[Damaged], known: Collection[DamagedFile] = ()) -> tuple[DamagedFile, ...]:
+    """Damaged files as a job reports them. Those that are not known are logged."""
+    found = tuple(
+        DamagedFile(file=each.file.path, file_group=each.file_id, instant=each.file.instant, problem=each.problem)
+        for each in islice(damaged, DAMAGE_MAX)
+    )
+    before = {each.file for each in known}
+    for each in found:
+        if each.file not in before:
+            extra = {"file": each.file, "instant": each.instant, "problem": each.problem}
+            log.error("data file damaged: its file group is neither compacted nor cleaned", extra=extra)
+    return found
+
+
+def with_damage(known: tuple[DamagedFile, ...], damaged: Iterable[Damaged]) -> tuple[DamagedFile, ...]:
+    """The known ones, and those of a look at some file groups: only a look at the whole table shows what was mended."""
+    found = {each.file: each for each in (*known, *damage_report(damaged, known))}
+    return tuple(found.values())[:DAMAGE_MAX]

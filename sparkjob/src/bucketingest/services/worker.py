@@ -21,6 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from bucketingest.hudi.damage.compare import Damaged
+from bucketingest.hudi.damage.look import damage_of_table
 from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.table.table import load_table
@@ -59,6 +61,11 @@ class Looked:
     """What another writer did lately."""
     merge: MergeLook | None = None
     """Small file groups, where they are merged."""
+
+    @property
+    def damaged(self) -> tuple[Damaged, ...]:
+        """Files that the file groups lack which would be compacted or merged."""
+        return (*self.look.damaged, *(() if self.merge is None else self.merge.damaged))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,8 @@ class Tidied:
     """Files that cleans deleted."""
     instants: int
     """Instants that were archived."""
+    damaged: tuple[Damaged, ...] = ()
+    """All damaged data files of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +142,10 @@ class Tidy:
         MergeHolder(self.storage, lock.held, check).sweep()
         table = Guarded(self.storage, lock.held, check)
         cleaned = clean(table, self.retention)
-        archived = archive_old(table, self.archive)
-        return Tidied(sum(each.files for each in cleaned.results), sum(len(each.instants) for each in archived))
+        damaged = damage_of_table(self.storage)
+        archived = archive_old(table, self.archive, damaged)
+        files = sum(each.files for each in cleaned.results)
+        return Tidied(files, sum(len(each.instants) for each in archived), damaged)
 
 
 Request = Propose | Execute | MakeBaseFiles | Tidy

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bucketingest.hudi.damage.look import DamageLook, look_for_damage
+from bucketingest.hudi.damage.look import BYTES_MAX, DamageLook, look_for_damage
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import DataFile, load_file_view
 from bucketingest.hudi.timeline.timeline import Timeline
@@ -17,10 +17,11 @@ from bucketingest.storage import Storage
 from support.tables.services.compactions import Written, compact, written
 
 
-def look(storage: Storage, **options: int) -> DamageLook:
+def look(storage: Storage, bytes_max: int = BYTES_MAX) -> DamageLook:
     timeline = Timeline.load(storage)
     view = load_file_view(storage, timeline)
-    return look_for_damage(storage, timeline, view, replaced_file_groups(storage, timeline), **options)
+    replaced = replaced_file_groups(storage, timeline)
+    return look_for_damage(storage, timeline, view, replaced, bytes_max=bytes_max)
 
 
 def files(storage: Storage) -> list[DataFile]:

@@ -56,6 +56,13 @@ def look_for_damage(
     return DamageLook(_still_damaged(storage, found) if found else (), since)
 
 
+def damage_of_table(storage: Storage) -> tuple[Damaged, ...]:
+    """The damaged files of the whole table. Lists it, and raises as `look_for_damage`."""
+    timeline = Timeline.load(storage)
+    view = load_file_view(storage, timeline)
+    return look_for_damage(storage, timeline, view, replaced_file_groups(storage, timeline)).damaged
+
+
 def _concerned(timeline: Timeline, view: FileView, only: Collection[Group] | None) -> tuple[Instant, ...]:
     """Commits that may name a file of the newest slice of one of the groups, by completion time."""
     if only is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from bucketingest.hudi.errors import InvalidTable
-from bucketingest.hudi.naming import join
+from bucketingest.hudi.naming import join, parse_data_file_name, split
 from bucketingest.hudi.timeline.instant import CLEAN, Instant, State
 from bucketingest.hudi.timeline.ocf import read_record, write_record
 from bucketingest.hudi.timeline.timeline import path_of
@@ -60,6 +60,12 @@ class CleanPlan:
         return (
             join(partition_path, name) for partition_path in sorted(self.files) for name in self.files[partition_path]
         )
+
+    @property
+    def groups(self) -> frozenset[tuple[str, str]]:
+        """(partition path, file id) of the file groups that lose files."""
+        named = ((split(path)[0], parse_data_file_name(split(path)[1])) for path in self.paths)
+        return frozenset((partition_path, name.file_id) for partition_path, name in named if name is not None)
 
     @property
     def savepoints(self) -> frozenset[str]:

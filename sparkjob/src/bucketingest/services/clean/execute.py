@@ -8,10 +8,11 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from bucketingest.hudi.damage.look import look_for_damage
 from bucketingest.hudi.errors import InstantExists, InvalidTable
 from bucketingest.hudi.history.archived import archived_times
 from bucketingest.hudi.lock.clocks import utc_now
@@ -124,9 +125,16 @@ def take_back_doubles(storage: Storage, options: CleanOptions = _DEFAULT_OPTIONS
 
 
 def choose_now(storage: Storage, retention: Retention, options: CleanOptions = _DEFAULT_OPTIONS) -> Choice:
-    """What a new clean would delete. Changes nothing; lists the whole table. Raises `InvalidTable`."""
+    """What a new clean would delete. Changes nothing; lists the whole table, and opens the commits that say whether
+    the file groups concerned are whole. Raises `InvalidTable`.
+    """
     timeline, facts = load_clean_facts(storage, also_merged=options.also_merged)
-    return choose(load_file_view(storage, timeline), timeline, facts, retention, options.clock())
+    view, now = load_file_view(storage, timeline), options.clock()
+    choice = choose(view, timeline, facts, retention, now)
+    if choice.plan is None:
+        return choice
+    damage = look_for_damage(storage, timeline, view, facts.replaced, only=choice.plan.groups)
+    return choose(view, timeline, replace(facts, damaged=damage.groups), retention, now) if damage.groups else choice
 
 
 def finish_pending(storage: Storage, options: CleanOptions = _DEFAULT_OPTIONS) -> tuple[CleanResult, ...]:

@@ -71,6 +71,8 @@ class CleanFacts:
     """Earliest instant that the last clean retained; "" if there is none."""
     also_merged: Collection[str] = ()
     """Log files, relative to the table's root, that were merged though no plan names them."""
+    damaged: Collection[Group] = ()
+    """File groups that lack a file of their newest slice: then an older slice may be all that is left of its rows."""
 
 
 def load_clean_facts(storage: Storage, *, also_merged: Collection[str] = ()) -> tuple[Timeline, CleanFacts]:

@@ -29,6 +29,8 @@ class Reasons:
     def _all(self, group: FileGroup, position: int) -> Iterator[str]:
         file_slice, place = group.slices[position], (group.partition_path, group.file_id)
         paths = {file.path for file in _files(file_slice)}
+        if place in self._facts.damaged:
+            yield "a file of its file group's newest slice is gone or cut"
         for savepoint, files in self._facts.savepoints.items():
             if not paths.isdisjoint(files):
                 yield f"savepoint {savepoint} keeps it"

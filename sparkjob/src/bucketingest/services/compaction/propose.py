@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Self
 
+from bucketingest.hudi.damage.compare import Damaged
+from bucketingest.hudi.damage.look import look_for_damage
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.history.archived import archived_completion_times, archived_times, hidden_writes
 from bucketingest.hudi.merge.merge_rules import merge_rules
@@ -87,6 +89,8 @@ class Look:
     backlog: LogBacklog
     proposal: Proposal | None
     """The compaction that is due; None if nothing is."""
+    damaged: tuple[Damaged, ...] = ()
+    """Files that due file groups lack: these groups are not compacted, which would make the loss final."""
 
 
 def services_of(timeline: Timeline) -> frozenset[tuple[str, str]]:
@@ -137,6 +141,12 @@ class TableNow:
         """Every time that anybody has used."""
         return {*self.timeline.times, *archived_times(storage), *_claimed(storage)}
 
+    def damage(self, groups: Collection[Group]) -> tuple[Damaged, ...]:
+        """Files that these file groups lack. Raises as `look_for_damage`."""
+        if not groups:
+            return ()
+        return look_for_damage(self.table.storage, self.timeline, self.view, self.replaced, only=groups).damaged
+
     @property
     def known(self) -> frozenset[str]:
         """Request times of the write instants that have completed."""
@@ -150,9 +160,10 @@ def propose(
     *,
     skipped: Collection[Group] = (),
     only: Collection[Group] | None = None,
+    accept_damage: bool = False,
 ) -> Look:
     """Look at the table, and plan the compaction that is due. `skipped`: file groups that are left as they are; `only`:
-    those that are not; None: all others.
+    those that are not; None: all others. `accept_damage`: also groups that lack files, whose rows are then given up.
 
     Raises UnsupportedTable for a table that only Hudi can compact, ClockError, and what reading a table raises.
     """
@@ -162,23 +173,33 @@ def propose(
     if only is not None:
         places = ((each.partition_path, each.file_id) for each in found.view.groups)
         skipped = {*skipped, *(each for each in places if each not in only)}
-    return propose_for(storage, found, triggers, now, skipped)
+    return propose_for(storage, found, triggers, now, skipped, accept_damage=accept_damage)
 
 
 def propose_for(
-    storage: Storage, found: TableNow, triggers: CompactionTriggers, now: datetime, skipped: Collection[Group] = ()
+    storage: Storage,
+    found: TableNow,
+    triggers: CompactionTriggers,
+    now: datetime,
+    skipped: Collection[Group] = (),
+    *,
+    accept_damage: bool = False,
 ) -> Look:
     """The same for a table that was looked at."""
-    due, left_out = due_groups(found.view, found.busy.union(skipped), triggers, now)
+    busy = found.busy.union(skipped)
+    due, left_out = due_groups(found.view, busy, triggers, now)
+    damaged = () if accept_damage else found.damage({each.operation.group for each in due})
+    if damaged:
+        due, left_out = due_groups(found.view, busy.union(each.group for each in damaged), triggers, now)
     chosen = _limited(due)
     backlog = LogBacklog.of(found.view, found.replaced)
     if not chosen:
-        return Look(backlog, None)
+        return Look(backlog, None, damaged)
     beyond = due[len(chosen) :]
     plan = plan_of(chosen, [*left_out, *(each.operation.group for each in beyond)], {OURS: "1"})
     compaction = next_instant_time(now - _BEHIND, found.times(storage), AHEAD_MAX + _BEHIND)
     record = PlanRecord.of(compaction, schema_json(found.schema), MERGE_VERSION, found.known, plan)
-    return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(found.timeline)))
+    return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(found.timeline)), damaged)
 
 
 def _limited(due: list[Due]) -> list[Due]:

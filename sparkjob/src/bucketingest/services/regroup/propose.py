@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from bucketingest.hudi.damage.compare import Damaged
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.table.schema import schema_json
@@ -41,6 +42,8 @@ class MergeLook:
     small: SmallGroups
     plan: MergePlan | None
     """The merge that is due; None if nothing is."""
+    damaged: tuple[Damaged, ...] = ()
+    """Files that small file groups lack: these are not merged."""
 
 
 def count_small(found: TableNow, triggers: MergeTriggers) -> SmallGroups:
@@ -65,14 +68,20 @@ def propose_merge(
     """
     if not keeps_state(found.table):
         return MergeLook(SmallGroups(), None)
-    due = due_merges(found.view, found.busy.union(resting), triggers, size_max)
+    busy = found.busy.union(resting)
+    due = due_merges(found.view, busy, triggers, size_max)
+    groups = {each.group for merged in due for each in merged}
+    damaged = found.damage(groups)
+    if damaged:  # a merge would make the loss final
+        others = due_merges(found.view, busy.union(each.group for each in damaged), triggers, size_max)
+        due = tuple(merged for merged in others if groups.issuperset(each.group for each in merged))
     small = count_small(found, triggers)
     instant = _instant(storage, found) if due else None
     if instant is None:
-        return MergeLook(small, None)
+        return MergeLook(small, None, damaged)
     new_groups = tuple(_new_group(each, instant, number) for number, each in enumerate(due))
     plan = MergePlan(instant, schema_json(found.schema), found.known, found.timeline.first_active, new_groups)
-    return MergeLook(small, plan)
+    return MergeLook(small, plan, damaged)
 
 
 def _instant(storage: Storage, found: TableNow) -> str | None:

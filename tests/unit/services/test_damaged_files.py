@@ -1,0 +1,134 @@
+"""File groups that lack a file are neither compacted, merged nor cleaned; their commits stay, and a job says so."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import nullcontext
+from datetime import timedelta
+
+import pytest
+
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.table.file_view import FileGroup, Group, load_file_view
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.lease.record import LeaseOwner
+from bucketingest.lease.table_lease import TableLease
+from bucketingest.services.archive.choose import ArchiveRules
+from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean.execute import choose_now
+from bucketingest.services.clean_and_archive import Guarded, archive_old
+from bucketingest.services.compact_now import compact_now
+from bucketingest.services.compaction.propose import TableNow, propose
+from bucketingest.services.compaction.records import End
+from bucketingest.services.regroup.propose import propose_merge
+from bucketingest.storage import Storage
+from support.tables.services.compactions import ALL, compact, holder, written
+from support.tables.services.regroupings import PAIRS
+from support.tables.services.serving_job import Job
+from support.tables.state.tables import state_table
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import row
+
+AT_ONCE = ArchiveRules(keep_min=1, min_age=timedelta(0))
+
+
+def groups(storage: Storage) -> list[FileGroup]:
+    return list(load_file_view(storage, Timeline.load(storage)).groups)
+
+
+def lose_a_log(storage: Storage) -> tuple[str, Group]:
+    """Of a file group that has others."""
+    found = next(each for each in groups(storage) if each.latest is not None and len(each.latest.log_files) > 1)
+    assert found.latest is not None
+    path = found.latest.log_files[-1].path
+    storage.delete(path)
+    return path, (found.partition_path, found.file_id)
+
+
+@pytest.mark.parametrize("base_files", [False, True], ids=["logs only", "base files"])
+def test_a_file_group_that_lacks_a_file_is_not_compacted_unless_the_loss_is_accepted(base_files: bool) -> None:
+    storage = written(base_files=base_files).storage
+    path, group = lose_a_log(storage)
+    look = propose(storage, ALL, utc_now())
+    assert [(each.file.path, each.group) for each in look.damaged] == [(path, group)]
+    assert look.proposal is not None
+    assert group not in {each.operation.group for each in look.proposal.due}
+    assert compact(storage) == [End.COMPLETED]
+    assert group in {(each.partition_path, each.file_id) for each in groups(storage) if each.slices[-1].log_files}
+    assert propose(storage, ALL, utc_now()).proposal is None
+    (ended,) = compact_now(storage, holder(storage), ALL, utc_now, accept_damage=True)
+    assert (ended.end, ended.file_groups) == (End.COMPLETED, 1)
+    assert propose(storage, ALL, utc_now()).damaged == ()
+
+
+def test_small_file_groups_that_lack_a_file_are_not_merged() -> None:
+    table = state_table()
+    attempt = table.attempt()
+    for number in range(3):
+        attempt.run(offsets(number, number + 1), [row(f"k{number}", at=number)])
+    attempt.run(offsets(3, 4), [row("k0", at=4)])
+    table.attempt().run(offsets(4, 5), [row("k0", at=5)])
+    path, group = lose_a_log(table.storage)
+    found = TableNow.load(table.storage)
+    assert found is not None
+    look = propose_merge(table.storage, found, PAIRS, size_max=1024**3)
+    assert [each.file.path for each in look.damaged] == [path]
+    assert look.plan is not None
+    assert group not in look.plan.replaced
+
+
+def test_the_slice_before_a_base_file_that_was_cut_is_not_cleaned() -> None:
+    storage = written(base_files=True).storage
+    assert compact(storage) == [End.COMPLETED]
+    nothing = Retention(versions=1)
+    before = choose_now(storage, nothing)
+    assert before.plan is not None
+    cut = next(each for each in groups(storage) if (each.partition_path, each.file_id) in before.plan.groups)
+    assert cut.latest is not None
+    assert cut.latest.base_file is not None
+    path = cut.latest.base_file.path
+    storage.put(path, storage.get(path)[:100])
+    choice = choose_now(storage, nothing)
+    assert (cut.partition_path, cut.file_id) not in (frozenset() if choice.plan is None else choice.plan.groups)
+    assert [each.why for each in choice.kept if each.file_id == cut.file_id] == [
+        "a file of its file group's newest slice is gone or cut"
+    ] * (len(cut.slices) - 1)
+
+
+def test_the_commit_that_names_a_lost_file_stays_on_the_timeline() -> None:
+    table = TestTable()
+    attempt = table.attempt()
+    for number in range(6):
+        attempt.run(offsets(number, number + 1), [row(f"k{number}", at=number)])
+    lost = min(each.latest.log_files[0].instant for each in groups(table.storage) if each.latest is not None)
+    for group in groups(table.storage):
+        for file in group.slices[0].log_files:
+            if file.instant == lost:
+                table.storage.delete(file.path)
+    guarded = Guarded(table.storage, nullcontext, lambda: None)
+    results = archive_old(guarded, AT_ONCE)
+    assert all(instant.request_time != lost for each in results for instant in each.instants)
+    assert lost in {each.request_time for each in table.timeline().completed}
+    assert any("is damaged" in pin.why for pin in results[-1].pins)
+
+
+def test_a_running_job_says_once_what_is_lost_and_that_it_was_mended(caplog: pytest.LogCaptureFixture) -> None:
+    job = Job(tidies=True)
+    storage = job.table.storage
+    with TableLease.acquire(storage, LeaseOwner("shop/orders"), wait=timedelta(0)) as lease:
+        job.lease_id = lease.lease_id
+        file = next(each.slices[-1].files[-1] for each in groups(storage))
+        content = storage.get(file.path)
+        storage.delete(file.path)
+        services = job.services()
+        with caplog.at_level(logging.ERROR):
+            job.pass_time(services, looks=70)
+        assert [each.file for each in job.reports[-1].damage] == [file.path]
+        assert job.reports[-1].damage[0].instant == file.instant
+        assert "it is gone; its commit wrote" in job.reports[-1].damage[0].problem
+        assert [each.message for each in caplog.records].count(
+            "data file damaged: its file group is neither compacted nor cleaned"
+        ) == 1
+        storage.create(file.path, content)
+        job.pass_time(services, looks=40)
+        assert job.reports[-1].damage == ()
