@@ -23,6 +23,9 @@ def _limit(name: str) -> str:
 _VERDICT: Final = 'max by (namespace, name, verdict) (bucketingest_job_info{verdict="%s"})'
 _COMPACTION: Final = f'max {_BY} ({{__name__=~"bucketingest_oldest_log_seconds|bucketingest_compaction_seconds"}})'
 """A job that starts with a pending compaction does not look for log files before that has ended."""
+PINNED_HOURS: Final = 6
+"""The operator's condition has the same limit."""
+_PINNED: Final = f'max {_BY} ({{__name__=~"bucketingest_clean_pinned_seconds|bucketingest_archive_pinned_seconds"}})'
 _PLANNED: Final = "SpecChanged|SpecNotProven|RestartAsked|SecretGone|Suspended|Deleted|Completed|TableTaken|SpecInvalid"
 """Planned ends of attempts."""
 
@@ -220,6 +223,25 @@ SERVICES: Final = (
         f"{_WHO}: table services have failed {{{{ $value | humanize }}}} times in 3 hours",
         "Steps of table services fail again and again, so the table is not compacted. Ingestion continues. Queries get "
         "slower with every log file.",
+    ),
+    Alert(
+        "BucketIngestPinned",
+        Severity.WARNING,
+        f"{_PINNED} > {PINNED_HOURS * 3600}",
+        "15m",
+        f"{_WHO}: the table has not been cleaned or archived for {{{{ $value | humanizeDuration }}}}",
+        "Something holds the table's clean or its archive: a file group that cannot be merged, an instant of another "
+        "writer, a pipeline that is gone. Old files stay and the timeline grows, so reads and commits get slower. "
+        "No row is lost.",
+    ),
+    Alert(
+        "BucketIngestDamagedFiles",
+        Severity.CRITICAL,
+        f"max {_BY} (bucketingest_damaged_files) > 0",
+        "1m",
+        f"{_WHO}: {{{{ $value | humanize }}}} data files of the table are gone or too short",
+        "Commits name data files that somebody deleted or cut. Their rows are missing in reads, or the table cannot be "
+        "read. Table services leave these file groups alone, so that nothing makes the loss final.",
     ),
 )
 

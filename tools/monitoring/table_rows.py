@@ -44,6 +44,15 @@ SERVICES: Final = Row(
             (Query(of("bucketingest_compaction_seconds"), "age"),),
             unit="s",
         ),
+        Panel(
+            "Clean and archive held",
+            "For how long something has kept them from going on; 0 if nothing does. Long: see the condition.",
+            (
+                Query(of("bucketingest_clean_pinned_seconds"), "clean"),
+                Query(of("bucketingest_archive_pinned_seconds"), "archive"),
+            ),
+            unit="s",
+        ),
     ),
 )
 

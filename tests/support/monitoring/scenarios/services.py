@@ -76,6 +76,32 @@ SCENARIOS: tuple[Scenario, ...] = (
         silent_at=("30m",),
     ),
     Scenario(
+        "BucketIngestPinned",
+        "a dead instant of another writer keeps the archive from going on; cleans go on; a person rolls it back",
+        {
+            of("bucketingest_clean_pinned_seconds", pod="d"): "0x500",
+            of("bucketingest_archive_pinned_seconds", pod="d"): "0x10 60+60x400 0x90",
+        },
+        fires_at=("390m", "410m"),
+        silent_at=("300m", "370m", "420m"),
+        step="1m",
+    ),
+    Scenario(
+        "BucketIngestPinned",
+        "each clean waits for a slow query for five hours",
+        {of("bucketingest_clean_pinned_seconds", pod="d"): " ".join(["0+60x300"] * 4)},
+        silent_at=("290m", "700m", "1100m"),
+        step="1m",
+    ),
+    Scenario(
+        "BucketIngestDamagedFiles",
+        "a user deletes a data file, and restores it",
+        {of("bucketingest_damaged_files", pod="d"): "0x10 1x40 0x20"},
+        fires_at=("12m", "45m"),
+        silent_at=("9m", "55m"),
+        step="1m",
+    ),
+    Scenario(
         "BucketIngestServiceFailures",
         "storage refuses: the pauses get longer, up to half an hour; then a person repairs it",
         _failures(_counted((1, 3, 7, 15, 31, 61, 91, 121), until=400)),

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bucketingest.spec.fields.services import Services
-from bucketingest.spec.job_report import CompactionWork, ServicesReport
+from bucketingest.spec.job_report import CompactionWork, Pin, ServicesReport
 from bucketingest_operator.decide.status import Truth
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.observation import CompactionJob, JobState, Observation
@@ -15,6 +15,8 @@ NO_PODS_AFTER: Final = timedelta(minutes=1)
 """A Job without any pod for so long gets none: a quota, Pod Security or another admission controller refuses them."""
 NOT_READY_AFTER: Final = timedelta(minutes=5)
 """Pods that do not run for so long find no node or no image."""
+PINNED_AFTER: Final = timedelta(hours=6)
+"""What holds a clean or the archive for so long does not end by itself. The alert has the same limit."""
 _LATE_MIN: Final = timedelta(minutes=10)
 
 Verdict = tuple[Truth, str, str]
@@ -22,6 +24,8 @@ Verdict = tuple[Truth, str, str]
 
 def judge_services(seen: Observation, report: ServicesReport, services: Services, names: Names) -> Verdict:
     """Value, reason and message of the condition. The message changes only with the reason: each change is a write."""
+    if report.damaged_files:
+        return "False", "DataFilesDamaged", _damage(report)
     if report.job is not None:
         trouble = _job_trouble(seen, report.job, names)
         if trouble is not None:
@@ -33,6 +37,9 @@ def judge_services(seen: Observation, report: ServicesReport, services: Services
             "CompactionLate",
             f"Compaction {report.compacting} is pending since {report.compacting_at:%Y-%m-%d %H:%M:%SZ}.",
         )
+    pin = _lasting_pin(report)
+    if pin is not None:
+        return "False", f"{pin.service.title()}Pinned", f"The table's {pin.service} cannot go on: {pin.by}"
     if report.compacting is not None:
         return "True", "Compacting", f"Compaction {report.compacting} is pending. {_where(report)}".rstrip()
     if report.home is None and report.why is not None:
@@ -44,6 +51,18 @@ def judge_services(seen: Observation, report: ServicesReport, services: Services
             f"The oldest log file is from {report.oldest_log_at:%Y-%m-%d %H:%M:%SZ}: see services.compaction.",
         )
     return "True", "InTime", "Nothing is due, or the next look finds it."
+
+
+def _damage(report: ServicesReport) -> str:
+    first = [f"{each.file} of instant {each.instant}: {each.problem}." for each in report.damage[:1]]
+    files = "data file is" if report.damaged_files == 1 else "data files are"
+    return " ".join([f"{report.damaged_files} {files} gone or too short.", *first, "Run bucketingest inspect."])
+
+
+def _lasting_pin(report: ServicesReport) -> Pin | None:
+    """What has held clean or archive for the longest time, if that is long."""
+    longest = max(report.pins, key=lambda pin: pin.seconds, default=None)
+    return longest if longest is not None and longest.seconds > PINNED_AFTER.total_seconds() else None
 
 
 def _job_trouble(seen: Observation, wanted: CompactionWork, names: Names) -> tuple[str, str] | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from bucketingest.spec.fields.services import Services
-from bucketingest.spec.job_report import CompactionWork, ServicesReport
+from bucketingest.spec.job_report import CompactionWork, DamagedFile, Pin, ServicesReport
 from bucketingest_operator.decide.plan import EmitEvent
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.services.health import judge_services
@@ -19,6 +19,12 @@ from support.operator.observations import NAMES, NOW, after, report, services, w
 WORK = CompactionWork(compaction="20261121115000000", number=3, round=1, chunks=4, size=10**10)
 NAME = NAMES.compaction(3, 1)
 LONG_AGO, LATELY = NOW - timedelta(hours=2), NOW - timedelta(minutes=2)
+
+DAMAGED = DamagedFile(file="eu/a.parquet", file_group="a", instant="20261121110000000", problem="it is gone")
+
+
+def pin(service: Literal["clean", "archive"], hours: float) -> Pin:
+    return Pin(service=service, by="the file group a cannot be merged", seconds=hours * 3600)
 
 
 def job(**changes: Any) -> CompactionJob:
@@ -42,6 +48,12 @@ def seen(*jobs: CompactionJob, refusal: Refusal | None = None) -> Observation:
         (seen(), services(oldest_log_at=LONG_AGO), "False", "CompactionLate"),
         (seen(), services(compacting=WORK.compaction, compacting_at=LONG_AGO), "False", "CompactionLate"),
         (seen(), services(home=None, why="another writer compacts", oldest_log_at=LONG_AGO), "Unknown", "LeftToHudi"),
+        (seen(), services(damaged_files=1, damage=(DAMAGED,)), "False", "DataFilesDamaged"),
+        (seen(), services(oldest_log_at=LONG_AGO, damaged_files=20, damage=(DAMAGED,)), "False", "DataFilesDamaged"),
+        (seen(), services(pins=(pin("clean", 7), pin("archive", 8))), "False", "ArchivePinned"),
+        (seen(), services(pins=(pin("clean", 7), pin("archive", 5))), "False", "CleanPinned"),
+        (seen(), services(pins=(pin("clean", 5), pin("archive", 5))), "True", "InTime"),
+        (seen(), wants(pins=(pin("archive", 7),)), "False", "ArchivePinned"),
         (seen(), wants(), "True", "Compacting"),
         (seen(job()), wants(), "True", "Compacting"),
         (seen(refusal=Refusal(NAME, "exceeded quota", LATELY)), wants(), "False", "JobRefused"),
@@ -66,3 +78,13 @@ def test_a_trouble_is_an_event_once() -> None:
     assert [(each.kind, each.reason) for each in events] == [("Warning", "CompactionLate")]
     again = reconcile(after(replace(well(), contact=Contact(report(services=late))), status=first.status))
     assert again.actions == ()
+
+
+def test_the_condition_names_the_damaged_file_and_what_pins() -> None:
+    said = judge_services(seen(), services(damaged_files=20, damage=(DAMAGED,)), Services(), NAMES)[2]
+    assert said == (
+        "20 data files are gone or too short. eu/a.parquet of instant 20261121110000000: it is gone. "
+        "Run bucketingest inspect."
+    )
+    said = judge_services(seen(), services(pins=(pin("archive", 8),)), Services(), NAMES)[2]
+    assert said == "The table's archive cannot go on: the file group a cannot be merged"
