@@ -10,6 +10,8 @@ from bucketingest.hudi.errors import InvalidName
 
 HOODIE_DIRECTORY = ".hoodie"
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
+PROPERTIES_BACKUP = f"{PROPERTIES_PATH}.backup"
+"""There while a Hudi writer replaces the properties."""
 TIMELINE_DIRECTORY = ".hoodie/timeline"
 HISTORY_DIRECTORY = ".hoodie/timeline/history"
 TEMP_DIRECTORY = ".hoodie/.temp"

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from bucketingest.hudi.errors import TimelineError
-from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_PATH
+from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_BACKUP, PROPERTIES_PATH
 from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.storage import ConditionalStorage, Storage
@@ -24,7 +24,6 @@ SWITCHES: Final = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.pa
 DROPPED_AT: Final = "bucketingest.metadata.table.dropped"
 """Our own property: when we dropped it last, as an instant time."""
 _DIRECTORIES: Final = (f"{HOODIE_DIRECTORY}/metadata", f"{HOODIE_DIRECTORY}/.index_defs")
-_BACKUP: Final = f"{PROPERTIES_PATH}.backup"
 _CHECKSUM: Final = f"{HOODIE_DIRECTORY}/.hoodie.properties.crc"
 """Hadoop's local file system writes it beside the file, and does not read the file if they disagree."""
 
@@ -41,7 +40,7 @@ def switch_off(storage: Storage, now: datetime) -> None:
     Raises TimelineError if another writer changes the properties at the same time: then nothing was changed.
     """
     busy = f"{storage.url}: another writer changes {PROPERTIES_PATH}; start again when it has ended"
-    if storage.exists(_BACKUP):  # Hudi replaces the file in three steps, and readers take this one in between
+    if storage.exists(PROPERTIES_BACKUP):  # Hudi replaces the file in three steps, and readers take this one in between
         raise TimelineError(busy)
     if isinstance(storage, ConditionalStorage):
         data, version = storage.get_versioned(PROPERTIES_PATH)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from time import monotonic, sleep
+from typing import Final, Literal, TypeAlias
 
 from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.errors import InvalidTable, TableNotFound
-from bucketingest.hudi.naming import PROPERTIES_PATH, TIMELINE_DIRECTORY
+from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_BACKUP, PROPERTIES_PATH, TIMELINE_DIRECTORY
 from bucketingest.hudi.table import properties as java_properties
 from bucketingest.storage.errors import AlreadyExists, NotFound
 from bucketingest.storage.interface import Storage
@@ -19,6 +21,12 @@ BUCKET_HASH = "bucketingest.bucket.hash"
 BUCKET_HASH_FIELDS = "bucketingest.bucket.hash.fields"
 INDEX_TYPE = "bucketingest.index.type"
 """Our own properties: Hudi does not store how a table is bucketed, and a writer that guesses damages the table."""
+
+REPLACEMENT_SECONDS = 10.0
+"""How long `load_table` waits for properties that a Hudi writer replaces: it needs a few requests to storage."""
+_LOOK_SECONDS: Final = 0.2
+_INSTANT: Final = re.compile(r"\d{14,17}[._]")
+"""A file of an instant, also of a timeline of older table versions, which is in `.hoodie` itself."""
 
 EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
 COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
@@ -224,9 +232,12 @@ def create_table(storage: Storage, definition: TableDefinition, schema: str | No
     """Create the table, or open it if it exists: of two jobs that create it concurrently, one creates and the other
     opens.
 
-    The caller checks afterwards, in both cases, that the table is as defined (`check_table`).
+    The caller checks afterwards, in both cases, that the table is as defined (`check_table`). Raises as `load_table`
+    where a table's properties are missing: they may say something else than the definition.
     """
     text = java_properties.serialise(table_properties(definition, schema), ("Properties of a Hudi table",))
+    with suppress(TableNotFound):
+        return load_table(storage)
     # Hudi's readers fail on a table without a timeline directory, and it would not exist until the first instant. The
     # file that creates it comes first; every reader ignores its name, because no instant has such a name.
     with suppress(AlreadyExists):
@@ -237,17 +248,33 @@ def create_table(storage: Storage, definition: TableDefinition, schema: str | No
 
 
 def load_table(storage: Storage) -> HoodieTable:
-    """Open an existing table. Raises `TableNotFound`, or `InvalidTable` if the properties lack name, type or
-    version.
+    """Open an existing table. While a Hudi writer replaces its properties, this waits for the new ones.
+
+    Raises `TableNotFound` if there is nothing of a table; `InvalidTable` if there is, but its properties are missing or
+    lack name, type or version.
     """
-    try:
-        data = storage.get(PROPERTIES_PATH)
-    except NotFound as error:
-        raise TableNotFound(
-            f"{storage.url} is not a Hudi table: {PROPERTIES_PATH} is missing; check the path"
-        ) from error
+    deadline = monotonic() + REPLACEMENT_SECONDS
+    while True:
+        try:
+            return HoodieTable(storage, _whole_properties(storage))
+        except NotFound as error:
+            problem = _missing(storage)
+            if problem is None and not storage.exists(PROPERTIES_PATH):
+                raise TableNotFound(
+                    f"{storage.url} is not a Hudi table: {PROPERTIES_PATH} is missing; check the path"
+                ) from error
+        except InvalidTable as error:
+            if not storage.exists(PROPERTIES_BACKUP):
+                raise
+            problem = error
+        if problem is not None and monotonic() >= deadline:
+            raise problem
+        sleep(_LOOK_SECONDS)
+
+
+def _whole_properties(storage: Storage) -> dict[str, str]:
     # Java reads and writes these files in ISO 8859-1; characters beyond are escaped.
-    loaded = java_properties.parse(data.decode("iso-8859-1"))
+    loaded = java_properties.parse(storage.get(PROPERTIES_PATH).decode("iso-8859-1"))
     for key in ("hoodie.table.name", "hoodie.table.type", "hoodie.table.version"):
         if not loaded.get(key):
             raise InvalidTable(f"{storage.url}/{PROPERTIES_PATH} has no {key}: the file is torn; restore it")
@@ -255,4 +282,26 @@ def load_table(storage: Storage) -> HoodieTable:
         raise InvalidTable(
             f"{storage.url}/{PROPERTIES_PATH}: hoodie.table.version is {loaded['hoodie.table.version']!r}, not a number"
         )
-    return HoodieTable(storage, loaded)
+    return loaded
+
+
+def _missing(storage: Storage) -> InvalidTable | None:
+    """What to do about a table whose properties are missing; None if there is no table.
+
+    Hudi 1.2.0 replaces the file in steps (HoodieTableConfig.modify): backup, deletion, new file, deletion of the
+    backup. Its readers take the backup meanwhile. A writer must not: it does not have what is just being changed.
+    """
+    if storage.exists(PROPERTIES_BACKUP):
+        return InvalidTable(
+            f"{storage.url}: {PROPERTIES_PATH} is missing, and {PROPERTIES_BACKUP} is there: a Hudi writer replaces "
+            "the file, or died meanwhile. Start again; if no writer is at work, copy the backup to the file"
+        )
+    listed = (*storage.list_level(TIMELINE_DIRECTORY).objects, *storage.list_level(HOODIE_DIRECTORY).objects)
+    instant = next((info.path for info in listed if _INSTANT.match(info.path.rpartition("/")[2])), None)
+    if instant is None:
+        return None
+    return InvalidTable(
+        f"{storage.url}: {PROPERTIES_PATH} is missing, but {instant} is there: this is a table without its properties, "
+        "and new ones could contradict its files. Restore the file (an earlier version of the object, or a copy), or "
+        "use another path"
+    )
