@@ -6,11 +6,14 @@ from datetime import timedelta
 
 import pytest
 
+from bucketingest.hudi.errors import ClockError
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.lease.guard import LEASE_MARGIN, lease_and_lock
 from bucketingest.lease.record import LeaseLost, LeaseOwner
 from bucketingest.lease.stored import StoredLease
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import open_storage
+from support.storage.dated_storage import DatedStorage
 
 
 class Lock:
@@ -50,3 +53,11 @@ def test_beside_the_job_only_its_own_lease_counts() -> None:
             lease_and_lock(StoredLease(storage, "another"), Lock())()
     with pytest.raises(LeaseLost):
         check()
+
+
+def test_a_clock_that_is_wrong_is_noticed_beside_the_job_too() -> None:
+    storage = open_storage("memory://guarded-by-a-wrong-clock")
+    with TableLease.acquire(storage, LeaseOwner("shop/orders"), wait=timedelta(0)) as lease:
+        wrong = DatedStorage(storage, lambda: utc_now() - timedelta(days=3))
+        with pytest.raises(ClockError, match="ahead"):
+            lease_and_lock(StoredLease(wrong, lease.lease_id), Lock())()

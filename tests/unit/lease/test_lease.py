@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -14,6 +15,7 @@ from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, StorageUnavailable, open_storage
 from support.locks.clocks import FakeClock
 from support.locks.leases import VALIDITY, Acquire, numbers, owner
+from support.storage.dated_storage import DatedStorage
 from support.storage.flaky_storage import FlakyStorage
 
 
@@ -95,7 +97,7 @@ def test_a_lease_that_ran_out_unnoticed_can_be_taken_up_again(acquire: Acquire, 
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_of_racers_exactly_one_gets_the_table(kind: str, storage: Storage, clock: FakeClock, tmp_path: Path) -> None:
     if kind == "file":
-        storage = open_storage(str(tmp_path), {"durable": "false"})
+        storage = DatedStorage(open_storage(str(tmp_path), {"durable": "false"}), clock.wall)
     racers = 8
     for _ in range(5):
         start = threading.Barrier(racers)
@@ -179,7 +181,8 @@ def test_a_release_that_fails_leaves_the_lease_to_expire(acquire: Acquire, stora
     assert newest_lease(storage)[0] == 1
 
 
-def test_a_thread_renews_until_the_lease_is_released(storage: Storage) -> None:
+def test_a_thread_renews_until_the_lease_is_released() -> None:
+    storage = open_storage(f"memory://{uuid.uuid4()}")
     renewed = threading.Semaphore(0)
 
     def count(path: str) -> bool:

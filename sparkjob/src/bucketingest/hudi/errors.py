@@ -52,7 +52,7 @@ class InstantExists(TimelineError):
 
 
 class ClockError(TimelineError):
-    """The table's newest time is further ahead of this machine's clock than allowed."""
+    """The clocks of this machine and of the storage differ by more than allowed."""
 
 
 class RollbackError(HudiError):

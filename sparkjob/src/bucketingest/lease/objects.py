@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
@@ -22,25 +22,27 @@ class Step:
 
     number: int
     content: bytes
+    since: float
+    """By this job's forward clock, before the first request."""
     usable_until: float
-    """By this job's forward clock, counted from before the first request."""
+    """By the same clock, counted from there."""
 
 
-def take(storage: Storage, step: Step) -> bool:
-    """Create the step's object; returns whether this job holds the lease then."""
+def take(storage: Storage, step: Step) -> datetime | None:
+    """Create the step's object; when it was created, by the storage's clock. None: this job does not hold the lease."""
     if not create(storage, step.number, step.content):
-        return False
+        return None
     # A request that was delayed for very long may find its number free again because that object was deleted: then
     # newer ones are there.
-    numbers = _numbers(storage)
-    if max(numbers, default=step.number) > step.number:
+    made = _made(storage)
+    if max(made, default=0) != step.number:
         storage.delete(_path(step.number))
-        return False
-    outdated = [_path(number) for number in numbers if number <= step.number - KEPT]
+        return None
+    outdated = [_path(number) for number in made if number <= step.number - KEPT]
     if outdated:
         with suppress(StorageError):  # next time
             storage.delete_many(outdated)
-    return True
+    return made[step.number]
 
 
 def create(storage: Storage, number: int, content: bytes) -> bool:
@@ -54,7 +56,7 @@ def create(storage: Storage, number: int, content: bytes) -> bool:
 def newest_lease(storage: Storage) -> tuple[int, LeaseRecord | None]:
     """Number and content of the newest lease object; 0 and None if there is none."""
     for _ in range(_LOOKS_MAX):
-        number = max(_numbers(storage), default=0)
+        number = max(_made(storage), default=0)
         if number == 0:
             return 0, None
         with suppress(NotFound):  # then it was old and deleted: newer ones are there
@@ -70,22 +72,28 @@ def age_of(storage: Storage, number: int, lease: LeaseRecord | None) -> timedelt
         return timedelta()
     if lease.owner.process.is_alive():
         return timedelta()  # a local file system's clock is this machine's, which may be set at any time
-    probe = f"{LEASES}/now-{uuid.uuid4().hex}"
     try:
         made = storage.head(_path(number)).modified
-        storage.create(probe, b"")
-        now = storage.head(probe).modified
     except NotFound:  # newer ones are there
         return timedelta()
+    return max(time_of(storage) - made, timedelta())
+
+
+def time_of(storage: Storage) -> datetime:
+    """What the storage's clock shows: it says when it made an object."""
+    probe = f"{LEASES}/now-{uuid.uuid4().hex}"
+    try:
+        storage.create(probe, b"")
+        return storage.head(probe).modified
     finally:
         with suppress(StorageError):  # no job reads it
             storage.delete(probe)
-    return max(now - made, timedelta())
 
 
-def _numbers(storage: Storage) -> list[int]:
-    names = (info.path.rpartition("/")[2] for info in storage.list_level(LEASES).objects)
-    return [int(name) for name in names if name.isdecimal()]
+def _made(storage: Storage) -> dict[int, datetime]:
+    """Number of each lease object -> when it was created."""
+    found = ((info.path.rpartition("/")[2], info.modified) for info in storage.list_level(LEASES).objects)
+    return {int(name): modified for name, modified in found if name.isdecimal()}
 
 
 def _path(number: int) -> str:

@@ -21,6 +21,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Final, Self
 
+from bucketingest.hudi.errors import ClockError
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.lock.renewal_thread import RenewalThread
 from bucketingest.lease.objects import Step, age_of, create, is_of, newest_lease, take
@@ -36,6 +37,7 @@ from bucketingest.lease.record import (
     usable,
     why_free,
 )
+from bucketingest.lease.store_clock import StoreClock
 from bucketingest.storage import Storage, StorageError
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,7 @@ class _Times:
 class TableLease:
     """A held lease. Made by `acquire`; renewed by its own thread until `release`. Safe to share."""
 
-    def __init__(self, storage: Storage, record: LeaseRecord, step: Step, times: _Times) -> None:
+    def __init__(self, storage: Storage, record: LeaseRecord, step: Step, times: _Times, made: datetime) -> None:
         self._storage = storage
         self._record = record
         self._owner = record.owner
@@ -62,6 +64,8 @@ class TableLease:
         self._pending: Step | None = None
         self._times = times
         self._lost: str | None = None
+        self._store_clock = StoreClock(storage.url, times.clock, times.monotonic)
+        self._store_clock.written(made, step.since)
         self._changing = threading.Lock()
         interval = renewal_interval(times.validity)
         self._renewal_thread = RenewalThread(f"lease-{record.owner.pipeline}", interval, self._renewed)
@@ -82,7 +86,7 @@ class TableLease:
         """Acquire the lease, or wait for it, at most `wait`. A `sleep` that raises ends the wait. `ended_hosts`: hosts,
         such as pods, of which someone who knows says that all their processes have ended: their leases are free.
 
-        Raises TableLeased: it names the holder, since when, until when, and what to do.
+        Raises TableLeased: it names the holder, since when, until when, and what to do. Raises ClockError as `check`.
         """
         times = _Times(validity, clock, monotonic)
         began = monotonic()
@@ -98,10 +102,13 @@ class TableLease:
             reason = why_free(newest, unchanged, owner_dead=dead)
             if reason is not None:
                 record, step = _first_step(number + 1, owner, times)
-                if take(storage, step):
-                    log.info("lease acquired", extra={"lease": number + 1, "taken_because": reason})
-                    return cls(storage, record, step, times)
-                continue
+                made = take(storage, step)
+                if made is None:
+                    continue
+                log.info("lease acquired", extra={"lease": number + 1, "taken_because": reason})
+                lease = cls(storage, record, step, times, made)
+                lease.refuse_wrong_clock()
+                return lease
             assert newest is not None, "a table without a lease is free"
             left = wait.total_seconds() - (monotonic() - began)
             if left <= 0:
@@ -109,6 +116,14 @@ class TableLease:
             if new:
                 log.info("waiting for the lease", extra={"held_by": newest.describe(), "seconds_at_most": left})
             sleep(min(_POLL_SECONDS, left))
+
+    def refuse_wrong_clock(self) -> None:
+        """Release the lease and raise ClockError if the clocks of this machine and of the storage differ."""
+        try:
+            self._store_clock.check()
+        except ClockError:
+            self.release()
+            raise
 
     @property
     def owner(self) -> LeaseOwner:
@@ -130,7 +145,9 @@ class TableLease:
         self._owner = replace(self._owner, epoch=epoch)
 
     def check(self, margin: timedelta = timedelta(0)) -> None:
-        """Raise LeaseLost unless the lease stays valid for at least `margin`. No I/O."""
+        """Raise LeaseLost unless the lease stays valid for at least `margin`, ClockError if the clocks of this machine
+        and of the storage differ: each renewal compares them. No I/O.
+        """
         if self._lost is not None:
             raise LeaseLost(self._lost)
         left = self._held.usable_until - self._times.monotonic()
@@ -140,6 +157,7 @@ class TableLease:
                 f"{margin.total_seconds():g} s are needed): storage did not answer, or the process was paused. "
                 "This attempt stops and commits nothing; start it again"
             )
+        self._store_clock.check()
 
     def renew(self) -> None:
         """Renew once; the thread does this. Raises LeaseLost if another job took the table, StorageError."""
@@ -149,11 +167,13 @@ class TableLease:
             if self._pending is None:
                 number = self._held.number + 1
                 self._record, self._pending = _next_step(number, self._record, self._owner, self._times)
-            if not take(self._storage, self._pending):
+            made = take(self._storage, self._pending)
+            if made is None:
                 with suppress(StorageError):
                     self._lost = self._taken()
                 self._lost = self._lost or f"{self._storage.url}: another job has taken the table from {self.owner}"
                 raise LeaseLost(self._lost)
+            self._store_clock.written(made, self._pending.since)
             self._held, self._pending = self._pending, None
 
     def release(self) -> None:
@@ -196,21 +216,21 @@ class TableLease:
 
 
 def _first_step(number: int, owner: LeaseOwner, times: _Times) -> tuple[LeaseRecord, Step]:
-    until = _usable_until(times)
+    since = times.monotonic()
     now, validity = milliseconds(times.clock()), times.validity // timedelta(milliseconds=1)
     record = LeaseRecord(owner, str(uuid.uuid4()), now, now + validity, validity)
-    return record, Step(number, record.encode(), until)
+    return record, _step(number, record, since, times)
 
 
 def _next_step(number: int, record: LeaseRecord, owner: LeaseOwner, times: _Times) -> tuple[LeaseRecord, Step]:
-    until = _usable_until(times)
+    since = times.monotonic()
     record = replace(record, owner=owner, valid_until_ms=milliseconds(times.clock()) + record.validity_ms)
-    return record, Step(number, record.encode(), until)
+    return record, _step(number, record, since, times)
 
 
-def _usable_until(times: _Times) -> float:
-    """Call it before the request is sent: a pause after it must make our time shorter than what other jobs see."""
-    return times.monotonic() + usable(times.validity).total_seconds()
+def _step(number: int, record: LeaseRecord, since: float, times: _Times) -> Step:
+    """`since` is before the request is sent: a pause after it must make our time shorter than what other jobs see."""
+    return Step(number, record.encode(), since, since + usable(times.validity).total_seconds())
 
 
 def _held_by(storage: Storage, newest: LeaseRecord, wait: timedelta) -> str:

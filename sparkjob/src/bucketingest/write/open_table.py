@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from bucketingest.hudi.bucket_rules.counts import BucketCounts
 from bucketingest.hudi.bucket_rules.hashing_config import TableRules, load_rules
 from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
 from bucketingest.hudi.history.archived import with_hidden
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import deterministic_file_id
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import Lock
@@ -27,10 +29,12 @@ from bucketingest.hudi.table.schema import AvroSchema, arrow_to_avro, avro_to_ar
 from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.table.table import HoodieTable, TableDefinition, create_table, load_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant_time import newest_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.index.bucket_index import BucketIndex
 from bucketingest.index.layout_check import verify_bucket_layout
 from bucketingest.index.row_rules import RowRules, check_columns, row_rules
+from bucketingest.lease.store_clock import DIFFERENCE_MAX
 from bucketingest.storage import Storage, verify_create_if_absent
 from bucketingest.write.bucket_rules import settle_rules
 from bucketingest.write.instants.journal import ROOT
@@ -109,6 +113,7 @@ def open_table(
     has_buckets = definition.state is None
     bucket_rules = load_rules(storage, definition.buckets) if has_buckets else TableRules(BucketCounts(1))
     timeline = with_hidden(storage, Timeline.load(storage))
+    _tell_if_ahead(timeline)
     avro = _merged_schema(table, timeline, avro)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
@@ -178,6 +183,14 @@ def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:
             return json.loads(text)
     text = table.properties.get(_SCHEMA_PROPERTY)
     return json.loads(text) if text else None
+
+
+def _tell_if_ahead(timeline: Timeline) -> None:
+    newest = newest_time(timeline.times)
+    ahead = timedelta() if newest is None else parse_time(newest) - utc_now()
+    if ahead > DIFFERENCE_MAX:
+        extra = {"newest_time": newest, "ahead": str(ahead)}
+        log.warning("a writer's clock was ahead: times go on after the table's newest, by milliseconds", extra=extra)
 
 
 def _merged_schema(table: HoodieTable, timeline: Timeline, incoming: AvroSchema) -> AvroSchema:

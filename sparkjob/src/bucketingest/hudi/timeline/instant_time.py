@@ -9,15 +9,13 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from bucketingest.hudi.errors import ClockError, InvalidName
+from bucketingest.hudi.errors import InvalidName
 
 TIME_LENGTH = 17
 """Characters of an instant time: yyyyMMddHHmmssSSS."""
 
 _TIME = re.compile(r"\d{17}")
 _MILLISECOND = timedelta(milliseconds=1)
-AHEAD_MAX = timedelta(minutes=5)
-"""How far the table's newest time may be ahead of this machine's clock."""
 
 
 def format_time(moment: datetime) -> str:
@@ -39,24 +37,17 @@ def parse_time(text: str) -> datetime:
     return moment + int(text[14:]) * _MILLISECOND
 
 
-def next_instant_time(now: datetime, known_times: Iterable[str], ahead_max: timedelta = AHEAD_MAX) -> str:
+def next_instant_time(now: datetime, known_times: Iterable[str]) -> str:
     """A time greater than every known one and not less than now.
 
     `known_times` are all request and completion times known: active, archived, abandoned. Hudi's readers order by
-    them, so a time that does not increase would hide rows. Raises `ClockError` if the newest known time is more than
-    `ahead_max` ahead of `now`: then this clock, or another writer's, is wrong, or the table's times are in another
-    zone.
+    them, so a time that does not increase would hide rows. If a writer's clock was ahead once, times go on after its
+    own until the clock has passed them: whether this machine's clock is right is checked by the storage's.
     """
     now_text = format_time(now)
     newest = newest_time(known_times)
     if newest is None or newest < now_text:
         return now_text
-    ahead = parse_time(newest) - now
-    if ahead > ahead_max:
-        raise ClockError(
-            f"the table's newest time is {newest}, {ahead} ahead of this machine's clock ({now_text} UTC), "
-            f"more than the allowed {ahead_max}: check both clocks, and whether another writer uses local time"
-        )
     return format_time(parse_time(newest) + _MILLISECOND)
 
 

@@ -173,7 +173,7 @@ def late_logs(storage: Storage, timeline: Timeline, record: PlanRecord, ready: R
 def wanted_decision(storage: Storage, timeline: Timeline, ready: Ready, compaction: str, now: datetime) -> Decided:
     """The commit of a round: without file groups that were replaced meanwhile, with the table's newest columns.
 
-    Raises ClockError, and what reading the timeline raises.
+    Raises what reading the timeline raises.
     """
     replaced = ready.groups & replaced_file_groups(storage, timeline)
     schema = stored_schema(load_table(storage), timeline)

@@ -18,7 +18,7 @@ from bucketingest.hudi.table.file_view import FileView, Group, load_file_view
 from bucketingest.hudi.table.schema import AvroSchema, avro_to_arrow, schema_json, with_meta_columns
 from bucketingest.hudi.table.table import HoodieTable, load_table
 from bucketingest.hudi.timeline.instant import CLEAN, CLUSTERING, COMPACTION, DELTA_COMMIT, LOG_COMPACTION, SAVEPOINT
-from bucketingest.hudi.timeline.instant_time import AHEAD_MAX, next_instant_time, parse_time
+from bucketingest.hudi.timeline.instant_time import next_instant_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.choose import CompactionTriggers, Due, due_groups, plan_of
 from bucketingest.services.compaction.records import OURS, PlanRecord
@@ -165,7 +165,7 @@ def propose(
     """Look at the table, and plan the compaction that is due. `skipped`: file groups that are left as they are; `only`:
     those that are not; None: all others. `accept_damage`: also groups that lack files, whose rows are then given up.
 
-    Raises UnsupportedTable for a table that only Hudi can compact, ClockError, and what reading a table raises.
+    Raises UnsupportedTable for a table that only Hudi can compact, and what reading a table raises.
     """
     found = TableNow.load(storage)
     if found is None:
@@ -197,7 +197,7 @@ def propose_for(
         return Look(backlog, None, damaged)
     beyond = due[len(chosen) :]
     plan = plan_of(chosen, [*left_out, *(each.operation.group for each in beyond)], {OURS: "1"})
-    compaction = next_instant_time(now - _BEHIND, found.times(storage), AHEAD_MAX + _BEHIND)
+    compaction = next_instant_time(now - _BEHIND, found.times(storage))
     record = PlanRecord.of(compaction, schema_json(found.schema), MERGE_VERSION, found.known, plan)
     return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(found.timeline)), damaged)
 
