@@ -106,7 +106,7 @@ test-upgrade: $(READY) java connectors ## helm upgrade and rollback with ten run
 
 .PHONY: test-alerts
 test-alerts: $(READY) prometheus ## every alert fires only when it should
-	$(BIN)/pytest tests/unit/monitoring tests/integration/monitoring/test_alerts.py $(PYTEST_ARGS)
+	$(BIN)/pytest tests/unit/monitoring tests/unit/drills tests/integration/drills tests/integration/monitoring/test_alerts.py $(PYTEST_ARGS)
 
 .PHONY: check
 check: $(READY) ## format, lint, types, layers

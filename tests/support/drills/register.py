@@ -38,6 +38,9 @@ _REFUSES: Final = "unit/cli/test_run_refuses.py"
 _TROUBLES: Final = "e2e/test_troubles.py"
 _OPERATOR: Final = "integration/operator/test_operator.py"
 _ROLLBACK: Final = "unit/cli/rollback/test_rollback.py"
+_DAMAGE: Final = (
+    "unit/cli/inspection/test_inspect.py::test_a_file_that_was_deleted_or_cut_is_a_finding_with_its_rows_and_ways_out"
+)
 _IMAGE: Final = f"{_TROUBLES}::test_an_image_that_cannot_be_pulled_is_reported_and_a_right_one_starts_at_once"
 
 EXIT_CODES: Final = {
@@ -116,6 +119,7 @@ EXIT_CODES: Final = {
         f"{_ROLLBACK}::test_an_instant_with_a_sign_of_life_is_left_with_a_code_of_its_own_unless_forced",
         "INSTANT_HELD",
     ),
+    ExitCode.FINDINGS: Drill("a data file is deleted or cut: what it ends with", _DAMAGE, "deleted"),
     ExitCode.INTERRUPTED: Drill(
         "a second Ctrl-C", f"{_RUN}::test_a_second_signal_kills_it_with_all_it_started", "INTERRUPTED"
     ),
@@ -183,6 +187,9 @@ COMMANDS: Final = {
     ),
     "bucketingest top": Drill("a pipeline that runs, in top", _PEOPLE, "top"),
     "bucketingest diagnose": Drill("a pipeline that runs, in a bundle", _PEOPLE, "diagnose"),
+    "bucketingest compact": Drill(
+        "a data file is deleted or cut: the way out", _DAMAGE, '"compact", "--all", "--accept-damage"'
+    ),
     "bucketingest rollback": Drill(
         "an instant that a job left", f"{_ROLLBACK}::test_a_dry_run_shows_the_plan_and_changes_nothing", "--dry-run"
     ),
