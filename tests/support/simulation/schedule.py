@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from bucketingest.write.errors import PositionLost, RangeConflict
+from support.simulation.events import Event, arrange, event_of
 from support.simulation.features import draw_features, with_services
 from support.simulation.job.new_topic import NewTopicProcess
 from support.simulation.job.process import SKEWS, Limits, Process
@@ -18,6 +19,7 @@ from support.simulation.job.tasks import Routes, installed
 from support.simulation.judge.reader import read
 from support.simulation.judge.table_checks import Ended, check_end, check_moment
 from support.simulation.judge.watch import TableWatch
+from support.simulation.outlasting import Outlasting
 from support.simulation.source import DEFINITION, GLOBAL_DEFINITION, STATE_DEFINITIONS, draw_rows
 from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
@@ -31,6 +33,8 @@ _CALM_AFTER: Final = 20
 """Processes after which no more faults happen: then one must succeed."""
 _LAST_STARTS: Final = 2
 """How often the pipeline starts once more at the end: it sweeps late files."""
+_CHANGES: Final = 400
+"""Of so many first changes of the pipeline, one may outlast all else."""
 _HEARTBEATS_EXPIRE: Final = timedelta(minutes=3)
 _OBJECTS_EXPIRE: Final = timedelta(hours=25)
 _FAILURES_MAX: Final = 4
@@ -48,33 +52,48 @@ _KINDS: Final = {
 }  # fmt: skip
 
 
-def run_schedule(seed: int, *, steps_shown: int = 60, state: bool = False, is_global: bool = False) -> Verdict:
+def run_schedule(
+    seed: int, *, steps_shown: int = 60, state: bool = False, is_global: bool = False, event: Event | None = None
+) -> Verdict:
     """Run the schedule of a seed in this process and judge it."""
-    return Schedule(seed, state=state, is_global=is_global).run(steps_shown)
+    return Schedule(seed, state=state, is_global=is_global, event=event).run(steps_shown)
 
 
 class Schedule:
     """Processes of the pipeline run, other writers visit, until the input is in the table; then it is judged."""
 
-    def __init__(self, seed: int, *, state: bool = False, is_global: bool = False) -> None:
+    def __init__(self, seed: int, *, state: bool = False, is_global: bool = False, event: Event | None = None) -> None:
         """`state`: the table has an index with a state. Then the deletion of a key that the table does not have is
         forgotten, as by a compaction.
         """
         self.seed = seed
         self._state, self._is_global = state, is_global
         rng = random.Random(seed)
-        self._features = features = with_services(draw_features(rng), seed)
+        features, self._arranged = with_services(draw_features(rng), seed), None
+        event = event_of(seed, wanted=event)
+        if event is not None:
+            features, self._arranged = arrange(features, event, seed)
+        self._features = features
         self._kind = rng.choice(list(_KINDS))
         self._world = World(f"schedule {seed}", _KINDS[self._kind], faults=rng.randint(1, _FAULTS_MAX))
         rows = draw_rows(
             rng, rng.randint(12, 36) if features.serves else rng.randint(8, 30), growing=features.compacts or state
         )
+        if self._arranged is not None:
+            rows = draw_rows(rng, self._arranged.rows, growing=True)
         self._table = self._objects("sim://table")
         self._world.aims_left, self._world.outlived = features.service_faults, features.outlived
         self._world.on_turn = Releases(seed).turn
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
         definition = GLOBAL_DEFINITION if is_global else STATE_DEFINITIONS[seed % 2] if state else DEFINITION
         self._around = Surroundings(self._world, self._table, letters, rows, definition)
+        if self._arranged is not None and self._arranged.pauses:
+            self._around.outlasting = Outlasting(
+                self._world,
+                after=rng.randint(1, _CHANGES),
+                pause=rng.choice(self._arranged.pauses),
+                stands=rng.random() < 0.7,
+            )
         self._routes = Routes()
         # Of few rows, two queries send none to the same file group: then no file shows that they differ.
         self._batch_rows = rng.choice(((1, 4), (3, 6), (4, 9)) if features.is_fixed else ((1, 2), (1, 3), (3, 6)))
@@ -165,7 +184,7 @@ class Schedule:
             self._kills -= 1
             current.doomed = True
             self._start_process(edited=1.0)
-        elif current.wakes_at > self._world.steps and rng.random() < 0.5:
+        elif current.waits_for is not None or (current.wakes_at > self._world.steps and rng.random() < 0.5):
             if current is not self._visitors.waited_for:
                 self._start_process()  # it counts as dead, but is alive
         elif self._extra_restarts and rng.random() < 0.01:
@@ -214,6 +233,7 @@ class Schedule:
             ),
             locks=self._locks,
             commit_interval=None if self._interval_ms is None else timedelta(milliseconds=self._interval_ms),
+            leaps=self._arranged.leaps if self._arranged else (),
             clock_is_set=clocks,
             serves=self._features.serves,
         )
@@ -227,7 +247,11 @@ class Schedule:
         late files.
         """
         world = self._world
+        if world.outlasting:
+            self._grow_old()
         world.land_late(all_of_them=True)
+        world.wake_all()
+        world.run(self._visitors.between_turns)
         world.chances = replace(Chances(), switch=1e-9)
         world.faults_left = world.aims_left = 0
         self._visitors.come_to_rest()
@@ -243,6 +267,13 @@ class Schedule:
             if world.violations:
                 return
             starts += last.finished  # it may have been asked to stop
+
+    def _grow_old(self) -> None:
+        """Days pass, and the pipeline starts again, while one change is still on its way."""
+        for _ in range(_LAST_STARTS):
+            self._world.leap(_OBJECTS_EXPIRE)
+            self._start_process()
+            self._world.run(lambda: None)
 
     def _recreate_topic(self) -> None:
         world, before = self._world, self._table.contents

@@ -33,6 +33,7 @@ _ROUNDS_MAX: Final = 3
 _STARTS_MAX: Final = 4
 _IDLE: Final = 0.3
 """How often the source has nothing for a while after a micro-batch."""
+_LONG_IDLE: Final = 0.3
 _STOPPED: Final = 0.04
 """How often the process gets a stop request after a micro-batch."""
 _SERVED: Final = 0.7
@@ -61,6 +62,8 @@ class Limits:
     """Whether it holds the table's lock while it changes the timeline: then no other actor has a turn."""
     serves: ServiceRules | None = None
     """What its table services keep; None: it has none."""
+    leaps: tuple[timedelta, ...] = ()
+    """How long the source may have nothing after a micro-batch."""
     clock_is_set: bool = False
     """Whether its wall clock goes back and forth while it runs."""
 
@@ -110,7 +113,7 @@ class Process:
 
     def _ingest(self, actor: Actor) -> None:
         around, limits, spec = self._around, self._limits, self.spec
-        opened = open_table(View(around.table, self._world, actor), around.definition, SCHEMA, has_deletes=True)
+        opened = open_table(around.view(actor), around.definition, SCHEMA, has_deletes=True)
         settings = CoordinatorSettings(
             spec.pipeline,
             limits.write_tasks,
@@ -159,6 +162,8 @@ class Process:
             if self._services is not None and rng.random() < _SERVED:
                 for _ in range(rng.choice((1, 1, 2, 4))):
                     self._services.step(actor)
+            if self._limits.leaps and rng.random() < _LONG_IDLE:
+                self._be_idle(coordinator)
             if rng.random() < _IDLE:
                 coordinator.commit_if_due()
             if rng.random() < _STOPPED:  # gracefully, as by SIGTERM
@@ -170,6 +175,13 @@ class Process:
             self._services.step(actor, to_the_end=True)
         self.finished = True
         self._world.note(self.name, "finished")
+
+    def _be_idle(self, coordinator: InstantCoordinator) -> None:
+        """Hours without a row: first the instant that is open becomes due."""
+        if self._limits.commit_interval is not None:
+            self._world.leap(self._limits.commit_interval)
+            coordinator.commit_if_due()
+        self._world.leap(self._world.rng.choice(self._limits.leaps))
 
     def _next(self, start: int, end: int) -> SourceRange:
         """A new micro-batch: Spark's checkpoint has its range and its time before anything runs."""

@@ -236,7 +236,10 @@ class OwnServices:
         self._world.spawn(name, live, starts_in=self._world.rng.choice((0, 0, 30, 200)))
 
     def _view(self, actor: Actor) -> View:
-        return View(self._around.table, self._world, actor, lists_stale=False, aim=self._rules.aim)
+        around = self._around
+        return View(
+            around.table, self._world, actor, lists_stale=False, aim=self._rules.aim, outlasting=around.outlasting
+        )
 
 
 def _answer(view: View, work: Work) -> Ready | Swept:

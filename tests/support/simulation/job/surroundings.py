@@ -10,6 +10,7 @@ from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import Storage
 from bucketingest.write.errors import ConflictingAttempt, FencedOut
 from support.simulation.judge.instants import read_instants
+from support.simulation.outlasting import Outlasting
 from support.simulation.source import DEFINITION
 from support.simulation.spec import Row, Work
 from support.simulation.store import Objects
@@ -35,6 +36,12 @@ class Surroundings:
     """Name of the pipeline that holds the table's lease."""
     holder: str = ""
     """Name of the process that holds it."""
+    outlasting: Outlasting | None = None
+    """Which change of the pipeline comes hours later."""
+
+    def view(self, actor: Actor) -> View:
+        """The table as an actor of the pipeline sees it."""
+        return View(self.table, self.world, actor, outlasting=self.outlasting)
 
     def assign(self, instant: str, sequence: int, work: Work) -> None:
         """Remember what an attempt will write."""

@@ -28,6 +28,7 @@ _HEARTBEATS: Final = ".hoodie/.heartbeat/"
 _ROLLBACK: Final = re.compile(r"\.hoodie/timeline/(\d{17})\.rollback\.requested")
 _STEPS_BETWEEN: Final = 5
 """A look at the timeline comes so many steps before the look at the heartbeat, at most."""
+_GONE: Final = re.compile(r"\.hoodie/\.bucketingest/services/compaction/\d+/")
 _GO: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)go")
 
 
@@ -67,6 +68,9 @@ class TableWatch:
     def created(self, path: str) -> None:
         """Judge what is final: that a compaction may be carried out, and how a round ended."""
         content = self._table.objects[path].content
+        root = _GONE.match(path)
+        if root is not None and f"{root[0]}plan" not in self._table.objects:
+            return  # a process that was paused until all of that compaction was forgotten: it never takes effect
         if (match := _ROUND.fullmatch(path)) is not None:
             self._report("decision", self._bases(match[1], match[2], content))
         elif (match := _GO.fullmatch(path)) is not None and content == b"start":

@@ -1,0 +1,62 @@
+"""Rare events around which a schedule is built, at most one each: what it needs to happen at all is arranged.
+
+Most of them need time: hours must pass while one process, or one request, stands still.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final, Literal, get_args
+
+from bucketingest.services.archive.choose import ArchiveRules
+from bucketingest.services.clean.choose import Retention
+from support.simulation.features import Features
+from support.simulation.job.services import ServiceRules
+
+Event = Literal["pause"]
+EVENTS: Final[tuple[Event, ...]] = get_args(Event)
+STANDING: Final[tuple[Event, ...]] = ()
+"""Those that happen without being asked for."""
+_EACH: Final = 4
+"""One of so many schedules has one of these."""
+_PAUSES: Final = (timedelta(minutes=20), timedelta(hours=2), timedelta(hours=30))
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """What an event makes of a schedule."""
+
+    event: Event
+    rows: int = 70
+    """How many the source has."""
+    leaps: tuple[timedelta, ...] = ()
+    """How long the pipeline may be idle after a micro-batch."""
+    pauses: tuple[timedelta, ...] = ()
+    """How long one change of the pipeline may stand still before its effect."""
+
+
+def event_of(seed: int, *, wanted: Event | None = None) -> Event | None:
+    """The event of a schedule; `wanted`: this one."""
+    if wanted is not None or not STANDING or seed % _EACH:
+        return wanted
+    return STANDING[seed // _EACH % len(STANDING)]
+
+
+def arrange(features: Features, event: Event, seed: int) -> tuple[Features, Arranged]:
+    """The schedule's features as the event needs them, and what else it is made of."""
+    rng = random.Random(f"event {seed}")
+    calm = replace(features, topic_made_anew=False, clocks_are_set=False, outlived=0.0, services=(), visits=0,
+                   schedules_without_lock=False)  # fmt: skip
+    match event:
+        case "pause":
+            edits = tuple(edit for edit in features.edits if edit != "name")
+            kept = replace(calm, edits=edits, serves=_short(rng), service_faults=0)
+            return kept, Arranged(event, leaps=_PAUSES[:2], pauses=(rng.choice(_PAUSES),))
+
+
+def _short(rng: random.Random) -> ServiceRules:
+    """Services that keep as little as they may."""
+    retain = timedelta(0) if rng.random() < 0.7 else timedelta(minutes=30)
+    return ServiceRules(Retention(retain), ArchiveRules(keep_min=1, min_age=timedelta(0), instants_max=100))
