@@ -15,7 +15,7 @@ from bucketingest.services.clean.choose import Retention
 from support.simulation.features import Features
 from support.simulation.job.services import ServiceRules
 
-Event = Literal["pause"]
+Event = Literal["pause", "partitions"]
 EVENTS: Final[tuple[Event, ...]] = get_args(Event)
 STANDING: Final[tuple[Event, ...]] = ()
 """Those that happen without being asked for."""
@@ -31,6 +31,8 @@ class Arranged:
     event: Event
     rows: int = 70
     """How many the source has."""
+    partitions: bool = False
+    """New partitions of the topic appear."""
     leaps: tuple[timedelta, ...] = ()
     """How long the pipeline may be idle after a micro-batch."""
     pauses: tuple[timedelta, ...] = ()
@@ -50,6 +52,8 @@ def arrange(features: Features, event: Event, seed: int) -> tuple[Features, Arra
     calm = replace(features, topic_made_anew=False, clocks_are_set=False, outlived=0.0, services=(), visits=0,
                    schedules_without_lock=False)  # fmt: skip
     match event:
+        case "partitions":
+            return replace(features, topic_made_anew=False), Arranged(event, rows=rng.randint(24, 48), partitions=True)
         case "pause":
             edits = tuple(edit for edit in features.edits if edit != "name")
             kept = replace(calm, edits=edits, serves=_short(rng), service_faults=0)

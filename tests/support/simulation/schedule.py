@@ -23,6 +23,7 @@ from support.simulation.outlasting import Outlasting
 from support.simulation.source import DEFINITION, GLOBAL_DEFINITION, STATE_DEFINITIONS, draw_rows
 from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
+from support.simulation.topic import Topic
 from support.simulation.verdict import COUNTED, Verdict
 from support.simulation.visitors import Visitors
 from support.simulation.world import Actor, Chances, World
@@ -87,6 +88,8 @@ class Schedule:
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
         definition = GLOBAL_DEFINITION if is_global else STATE_DEFINITIONS[seed % 2] if state else DEFINITION
         self._around = Surroundings(self._world, self._table, letters, rows, definition)
+        if self._arranged is not None and self._arranged.partitions:
+            self._around.topic = Topic.draw(rng, rows)
         if self._arranged is not None and self._arranged.pauses:
             self._around.outlasting = Outlasting(
                 self._world,
@@ -239,7 +242,7 @@ class Schedule:
         )
 
     def _look(self) -> None:
-        for found in check_moment(self._table.contents, self._around.rows, self._around.assigned):
+        for found in check_moment(self._table.contents, self._around.rows, self._around.assigned, self._around.topic):
             self._world.violation(found)
 
     def _come_to_rest(self) -> None:
@@ -321,6 +324,7 @@ class Schedule:
             foreign_instants=rows.keys() | visitors.others.requested | self._started_by_others(),
             others=visitors.came or not {"undo", "compact"}.isdisjoint(features.services),
             overtaken=self._table.overtaken,
+            topic=self._around.topic,
             pipeline=self._spec.pipeline,
             letters_place=self._spec.dead_letters,
             state=self._state,

@@ -14,6 +14,7 @@ from support.simulation.outlasting import Outlasting
 from support.simulation.source import DEFINITION
 from support.simulation.spec import Row, Work
 from support.simulation.store import Objects
+from support.simulation.topic import Topic
 from support.simulation.view import View
 from support.simulation.world import Actor, World
 
@@ -27,10 +28,11 @@ class Surroundings:
     letters: Sequence[Objects]
     rows: list[Row]
     definition: TableDefinition = DEFINITION
+    topic: Topic = field(default_factory=Topic)
     failures: list[str] = field(default_factory=list)
     assigned: defaultdict[tuple[str, int], list[Work]] = field(default_factory=lambda: defaultdict(list))
     """What was planned for each micro-batch of an instant, by each attempt."""
-    checkpoints: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, str | None, str], int] = field(default_factory=dict)
     """Checkpoint and range of a micro-batch -> its time in milliseconds, as long as the checkpoints are not lost."""
     pipeline: str = ""
     """Name of the pipeline that holds the table's lease."""
@@ -58,7 +60,7 @@ class Surroundings:
             return  # it was cleaned or rolled back meanwhile
         if "the index's state is lost" in path:
             return  # the micro-batch is written again, in a new instant
-        planned = {(w.start, w.end, w.fingerprint, w.transform, _time(w)) for w in self.assigned[instant, sequence]}
+        planned = {(w.numbers, w.fingerprint, w.transform, _time(w)) for w in self.assigned[instant, sequence]}
         if len(planned) == 1 and instant in standing - instants.rolled_back:
             self.world.violation(str(error))
 
