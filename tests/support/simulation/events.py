@@ -15,7 +15,7 @@ from bucketingest.services.clean.choose import Retention
 from support.simulation.features import Features
 from support.simulation.job.services import ServiceRules
 
-Event = Literal["pause", "partitions"]
+Event = Literal["pause", "partitions", "readers"]
 EVENTS: Final[tuple[Event, ...]] = get_args(Event)
 STANDING: Final[tuple[Event, ...]] = ()
 """Those that happen without being asked for."""
@@ -33,6 +33,8 @@ class Arranged:
     """How many the source has."""
     partitions: bool = False
     """New partitions of the topic appear."""
+    reads: bool = False
+    """Incremental readers and such that travel back in time come."""
     leaps: tuple[timedelta, ...] = ()
     """How long the pipeline may be idle after a micro-batch."""
     pauses: tuple[timedelta, ...] = ()
@@ -54,6 +56,11 @@ def arrange(features: Features, event: Event, seed: int) -> tuple[Features, Arra
     match event:
         case "partitions":
             return replace(features, topic_made_anew=False), Arranged(event, rows=rng.randint(24, 48), partitions=True)
+        case "readers":
+            rules = ServiceRules(Retention(timedelta(days=9)), ArchiveRules(100, timedelta(0), 100), aim=rng.choice((0.0, 0.05)))
+            edits = tuple(edit for edit in features.edits if edit in ("log block", "memory"))
+            kept = replace(calm, edits=edits, sql_uses_time=False, serves=rules, service_faults=2)
+            return kept, Arranged(event, rows=rng.randint(24, 60), reads=True)
         case "pause":
             edits = tuple(edit for edit in features.edits if edit != "name")
             kept = replace(calm, edits=edits, serves=_short(rng), service_faults=0)

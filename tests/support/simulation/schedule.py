@@ -17,6 +17,7 @@ from support.simulation.job.releases import Releases, compactions_of_two
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, installed
 from support.simulation.judge.reader import read
+from support.simulation.judge.readers import Readers
 from support.simulation.judge.table_checks import Ended, check_end, check_moment
 from support.simulation.judge.watch import TableWatch
 from support.simulation.outlasting import Outlasting
@@ -114,7 +115,11 @@ class Schedule:
         self._locks = features.needs_lock or rng.random() < 0.3
         self._leaps = rng.choice((0, 0, 0, 2))
         right = not self._features.clocks_are_set
-        self._table.watch = TableWatch(self._table, self._world, self._retain(), clocks_are_right=right)
+        reads = self._arranged is not None and self._arranged.reads
+        self._table.watch = TableWatch(
+            self._table, self._world, self._retain(), clocks_are_right=right, reads=reads
+        )
+        self._readers = Readers(seed, self._world, self._table) if reads else None
         self._visitors = Visitors(self._world, self._table, features, rng, state=state)
         self._processes: list[Process] = []
         self._current: Actor | None = None
@@ -140,6 +145,8 @@ class Schedule:
                 world.run(self._between_turns)
                 if not world.violations:
                     self._come_to_rest()
+                if not world.violations and self._readers is not None:
+                    self._readers.read_all()
                 if not world.violations:
                     for found in check_end(self._ended()):
                         world.violation(found)
@@ -179,6 +186,8 @@ class Schedule:
         """What happens around the actors: starts the pipeline again, lets other writers visit, checks the table."""
         rng, current = self._world.rng, self._current
         self._visitors.between_turns()
+        if self._readers is not None:
+            self._readers.between_turns()
         if current is None or current.done:
             if self._processes and self._processes[-1].finished:
                 return

@@ -41,6 +41,7 @@ COUNTED: Final = (
     "restores",
     "undoes",
     "rounds",
+    "reads",
 )
 """Events of the world that a verdict counts."""
 

@@ -22,6 +22,7 @@ _OWN: Final = "process "
 """Names of the pipeline's actors begin so; those of other writers do not."""
 _SUPERSEDES: Final = re.compile(r"\.hoodie/timeline/\d{17}_\d{17}\.(?:commit|replacecommit)")
 _COMPLETED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_\d{17}\.(deltacommit|commit|replacecommit)")
+_ENDED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_(\d{17})\.(deltacommit|replacecommit)")
 _ROUND: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)round/(\d+)/decision")
 _OPENED: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)round/\d+/opened")
 _HEARTBEATS: Final = ".hoodie/.heartbeat/"
@@ -35,14 +36,16 @@ _GO: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)go")
 class TableWatch:
     """Looks at every change of a table before it happens."""
 
-    def __init__(self, table: Objects, world: World, retain: timedelta | None, *, clocks_are_right: bool) -> None:
+    def __init__(self, table: Objects, world: World, retain: timedelta | None, *, clocks_are_right: bool, reads: bool = False) -> None:
         """`retain`: for how long readers keep the files of a slice that was superseded; None: that is not checked.
-        `clocks_are_right`: else no process can say how old a heartbeat is.
+        `clocks_are_right`: else no process can say how old a heartbeat is. `reads`: times of services are such that
+        incremental readers lose nothing.
         """
         self._table = table
         self._world = world
         self._retain = retain
         self._clocks_are_right = clocks_are_right
+        self._reads = reads
         self._looked = -1
         self._read_until: dict[str, datetime] = {}
         """Data file -> when it was last a part of what new readers read."""
@@ -71,6 +74,8 @@ class TableWatch:
         root = _GONE.match(path)
         if root is not None and f"{root[0]}plan" not in self._table.objects:
             return  # a process that was paused until all of that compaction was forgotten: it never takes effect
+        if self._reads and (match := _ENDED.fullmatch(path)) is not None:
+            self._report("times", self._times(*match.groups()))
         if (match := _ROUND.fullmatch(path)) is not None:
             self._report("decision", self._bases(match[1], match[2], content))
         elif (match := _GO.fullmatch(path)) is not None and content == b"start":
@@ -175,6 +180,22 @@ class TableWatch:
         """Whether the position as of this instant is stored beside the timeline."""
         kept = (o.content for path, o in self._table.objects.items() if path.endswith(f"/position/{instant}"))
         return json.loads(ranges)[-1] in [json.loads(content) for content in kept]
+
+    def _times(self, requested: str, done: str, action: str) -> Iterator[str]:
+        """A merge of file groups has a request time that no reader's range ends after which ends before it. No
+        compaction is requested while an instant of ours is open: its log files would be in the new slice, whose base
+        file completes after ranges that end with the instant.
+        """
+        instants = self._read().instants
+        if action == "replacecommit":
+            for each in instants.completed.values():
+                if requested < each.completion_time < done:
+                    yield f"{requested} replaces file groups as of {done}: {each.request_time} completed in between"
+            return
+        for time in instants.plans:
+            path = f"{TIMELINE}{time}.compaction.requested"
+            if requested < time < done and self._table.creators.get(path, "").startswith(_OWN):
+                yield f"compaction {time} was requested while {requested} was open, which completed at {done}"
 
     def _second_operations(self, root: str, looked: int) -> Iterator[str]:
         """A compaction may be carried out although a file group of it was in another pending one."""
