@@ -13,9 +13,10 @@ from typing import Final, Literal, get_args
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from support.simulation.features import Features
+from support.simulation.job.local_faults import LOCAL_FAULTS, LocalFault
 from support.simulation.job.services import ServiceRules
 
-Event = Literal["pause", "partitions", "readers"]
+Event = Literal["pause", "partitions", "readers", "local fault"]
 EVENTS: Final[tuple[Event, ...]] = get_args(Event)
 STANDING: Final[tuple[Event, ...]] = ()
 """Those that happen without being asked for."""
@@ -35,6 +36,8 @@ class Arranged:
     """New partitions of the topic appear."""
     reads: bool = False
     """Incremental readers and such that travel back in time come."""
+    local: LocalFault | None = None
+    """What fails where services run."""
     leaps: tuple[timedelta, ...] = ()
     """How long the pipeline may be idle after a micro-batch."""
     pauses: tuple[timedelta, ...] = ()
@@ -61,6 +64,9 @@ def arrange(features: Features, event: Event, seed: int) -> tuple[Features, Arra
             edits = tuple(edit for edit in features.edits if edit in ("log block", "memory"))
             kept = replace(calm, edits=edits, sql_uses_time=False, serves=rules, service_faults=2)
             return kept, Arranged(event, rows=rng.randint(24, 60), reads=True)
+        case "local fault":
+            kept = replace(calm, serves=_short(rng), service_faults=0)
+            return kept, Arranged(event, rows=rng.randint(24, 48), local=rng.choice(LOCAL_FAULTS))
         case "pause":
             edits = tuple(edit for edit in features.edits if edit != "name")
             kept = replace(calm, edits=edits, serves=_short(rng), service_faults=0)

@@ -11,6 +11,7 @@ from typing import Final
 from bucketingest.write.errors import PositionLost, RangeConflict
 from support.simulation.events import Event, arrange, event_of
 from support.simulation.features import draw_features, with_services
+from support.simulation.job.local_faults import LocalFaults
 from support.simulation.job.new_topic import NewTopicProcess
 from support.simulation.job.process import SKEWS, Limits, Process
 from support.simulation.job.releases import Releases, compactions_of_two
@@ -98,6 +99,8 @@ class Schedule:
                 pause=rng.choice(self._arranged.pauses),
                 stands=rng.random() < 0.7,
             )
+        if self._arranged is not None and self._arranged.local is not None:
+            self._around.local = LocalFaults(random.Random(f"local {seed}"), self._arranged.local)
         self._routes = Routes()
         # Of few rows, two queries send none to the same file group: then no file shows that they differ.
         self._batch_rows = rng.choice(((1, 4), (3, 6), (4, 9)) if features.is_fixed else ((1, 2), (1, 3), (3, 6)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import Storage
 from bucketingest.write.errors import ConflictingAttempt, FencedOut
+from support.simulation.job.local_faults import LocalFaults
 from support.simulation.judge.instants import read_instants
 from support.simulation.outlasting import Outlasting
 from support.simulation.source import DEFINITION
@@ -38,6 +39,8 @@ class Surroundings:
     """Name of the pipeline that holds the table's lease."""
     holder: str = ""
     """Name of the process that holds it."""
+    local: LocalFaults | None = None
+    """What fails on the machines of its services."""
     outlasting: Outlasting | None = None
     """Which change of the pipeline comes hours later."""
 
