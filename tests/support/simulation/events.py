@@ -15,13 +15,19 @@ from bucketingest.services.clean.choose import Retention
 from support.simulation.features import Features
 from support.simulation.job.local_faults import LOCAL_FAULTS, LocalFault
 from support.simulation.job.services import ServiceRules
+from support.simulation.outlasting import Late
+from support.simulation.writers.table_services import Service
 
-Event = Literal["pause", "partitions", "readers", "local fault"]
+Event = Literal["pause", "partitions", "readers", "local fault", "late rollback", "late plan"]
 EVENTS: Final[tuple[Event, ...]] = get_args(Event)
 STANDING: Final[tuple[Event, ...]] = ()
 """Those that happen without being asked for."""
 _EACH: Final = 4
 """One of so many schedules has one of these."""
+_DEEP: Final = 205
+"""Instants further back than any look at the table would go by default."""
+_IS_DEEP: Final = 0.1
+_FORGOTTEN_AFTER: Final = 12
 _PAUSES: Final = (timedelta(minutes=20), timedelta(hours=2), timedelta(hours=30))
 
 
@@ -38,6 +44,10 @@ class Arranged:
     """Incremental readers and such that travel back in time come."""
     local: LocalFault | None = None
     """What fails where services run."""
+    visits: int = 0
+    """How often writers come who are late."""
+    late_rollbacks: Late | None = None
+    late_plans: Late | None = None
     leaps: tuple[timedelta, ...] = ()
     """How long the pipeline may be idle after a micro-batch."""
     pauses: tuple[timedelta, ...] = ()
@@ -58,7 +68,18 @@ def arrange(features: Features, event: Event, seed: int) -> tuple[Features, Arra
                    schedules_without_lock=False)  # fmt: skip
     match event:
         case "partitions":
-            return replace(features, topic_made_anew=False), Arranged(event, rows=rng.randint(24, 48), partitions=True)
+            services = tuple(each for each in features.services if each != "archive")
+            kept = replace(features, topic_made_anew=False, services=services, visits=features.visits * bool(services))
+            return kept, Arranged(event, rows=rng.randint(24, 48), partitions=True, visits=8,
+                                  late_rollbacks=Late(rng.randint(1, 3)))  # fmt: skip
+        case "late rollback" | "late plan":
+            late, rows = (Late(_DEEP), _DEEP + 60) if rng.random() < _IS_DEEP else (Late(_FORGOTTEN_AFTER, _PAUSES[0]), 70)
+            edits = tuple(edit for edit in features.edits if edit not in ("name", "sql", "deletes"))
+            if event == "late rollback":
+                return replace(calm, edits=edits), Arranged(event, rows, visits=6, late_rollbacks=late, leaps=_PAUSES[:1])
+            services: tuple[Service, ...] = ("schedule", "schedule", "compact")
+            kept = replace(calm, edits=edits, services=services, visits=8, schedules_without_lock=True)
+            return kept, Arranged(event, rows, visits=1, late_plans=late, leaps=_PAUSES[:1])
         case "readers":
             rules = ServiceRules(Retention(timedelta(days=9)), ArchiveRules(100, timedelta(0), 100), aim=rng.choice((0.0, 0.05)))
             edits = tuple(edit for edit in features.edits if edit in ("log block", "memory"))

@@ -21,7 +21,7 @@ from support.simulation.judge.reader import read
 from support.simulation.judge.readers import Readers
 from support.simulation.judge.table_checks import Ended, check_end, check_moment
 from support.simulation.judge.watch import TableWatch
-from support.simulation.outlasting import Outlasting
+from support.simulation.outlasting import Late, Outlasting
 from support.simulation.source import DEFINITION, GLOBAL_DEFINITION, STATE_DEFINITIONS, draw_rows
 from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
@@ -38,6 +38,8 @@ _LAST_STARTS: Final = 2
 """How often the pipeline starts once more at the end: it sweeps late files."""
 _CHANGES: Final = 400
 """Of so many first changes of the pipeline, one may outlast all else."""
+_FORGOTTEN_AFTER: Final = 12
+"""Instants of the pipeline after which one may be forgotten."""
 _HEARTBEATS_EXPIRE: Final = timedelta(minutes=3)
 _OBJECTS_EXPIRE: Final = timedelta(hours=25)
 _FAILURES_MAX: Final = 4
@@ -94,9 +96,8 @@ class Schedule:
             self._around.topic = Topic.draw(rng, rows)
         if self._arranged is not None and self._arranged.pauses:
             self._around.outlasting = Outlasting(
-                self._world,
+                Late(_FORGOTTEN_AFTER, rng.choice(self._arranged.pauses)),
                 after=rng.randint(1, _CHANGES),
-                pause=rng.choice(self._arranged.pauses),
                 stands=rng.random() < 0.7,
             )
         if self._arranged is not None and self._arranged.local is not None:
@@ -124,6 +125,8 @@ class Schedule:
         )
         self._readers = Readers(seed, self._world, self._table) if reads else None
         self._visitors = Visitors(self._world, self._table, features, rng, state=state)
+        if self._arranged is not None and self._arranged.visits:
+            self._visitors.come_late(self._arranged.visits, self._arranged.late_rollbacks, self._arranged.late_plans)
         self._processes: list[Process] = []
         self._current: Actor | None = None
         self._failed_in_calm = 0

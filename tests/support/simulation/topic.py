@@ -33,7 +33,7 @@ class Topic:
         for row in rows:
             if row["id"] is None or row["id"].startswith("h"):
                 partitions.append(0)
-            elif count < len(rows) // 12 and rng.random() < 0.1:
+            elif count < len(rows) // 5 and rng.random() < 0.25:
                 partitions.append(count)
                 count += 1
             else:
@@ -63,7 +63,7 @@ class Topic:
         there = [*range(self._known), *([self._known] if self._is_new(self._known, at) else [])]
         left = {each: len(self._numbers[each]) - at.get(each, 0) for each in there}
         busy = [each for each in there if left[each]]
-        if len(there) > self._known and rng.random() < 0.5:
+        if len(there) > self._known and rng.random() < 0.8:
             busy = there[self._known :]
         elif rng.random() < 0.5:
             busy = [rng.choice(busy)]

@@ -271,7 +271,7 @@ class View:
     def _outlast(self, outlasting: Outlasting, what: str, path: str, effect: Callable[[], None]) -> None:
         """The process stands still in this change, or ends and the change comes without it."""
         world = self._world
-        is_due = outlasting.begin(f"{self._actor.name}: {what} {path}")
+        is_due = outlasting.late.begin(world, f"{self._actor.name}: {what} {path}")
         if outlasting.stands and not self._actor.atomic:
             world.wait(self._actor, is_due)
             return

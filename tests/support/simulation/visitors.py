@@ -8,6 +8,7 @@ from typing import Final
 
 from support.simulation.features import Features
 from support.simulation.judge.instants import TIMELINE
+from support.simulation.outlasting import Late
 from support.simulation.spec import Row
 from support.simulation.store import Objects
 from support.simulation.world import Actor, World
@@ -56,6 +57,12 @@ class Visitors:
         elif self._services_visits and rng.random() < (chance / 2 if serves else chance):
             self._services_visits -= 1
             self._serve(self._choice())
+
+    def come_late(self, visits: int, rollbacks: Late | None, plans: Late | None) -> None:
+        """Writers come so often whose rollbacks, or plans without a lock, end long after they were begun."""
+        self.others.late_rollbacks, self.others.late_plans = rollbacks, plans
+        self.late_rollbacks = rollbacks is not None
+        self._visits = visits
 
     def come_to_rest(self) -> None:
         """No more visits, but services finish scheduled work."""
