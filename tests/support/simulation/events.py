@@ -68,20 +68,26 @@ def arrange(features: Features, event: Event, seed: int) -> tuple[Features, Arra
                    schedules_without_lock=False)  # fmt: skip
     match event:
         case "partitions":
-            services = tuple(each for each in features.services if each != "archive")
-            kept = replace(features, topic_made_anew=False, services=services, visits=features.visits * bool(services))
+            others = tuple(each for each in features.services if each != "archive")
+            kept = replace(features, topic_made_anew=False, services=others, visits=features.visits * bool(others))
             return kept, Arranged(event, rows=rng.randint(24, 48), partitions=True, visits=8,
                                   late_rollbacks=Late(rng.randint(1, 3)))  # fmt: skip
         case "late rollback" | "late plan":
-            late, rows = (Late(_DEEP), _DEEP + 60) if rng.random() < _IS_DEEP else (Late(_FORGOTTEN_AFTER, _PAUSES[0]), 70)
+            late, rows = (
+                (Late(_DEEP), _DEEP + 60) if rng.random() < _IS_DEEP else (Late(_FORGOTTEN_AFTER, _PAUSES[0]), 70)
+            )
             edits = tuple(edit for edit in features.edits if edit not in ("name", "sql", "deletes"))
             if event == "late rollback":
-                return replace(calm, edits=edits), Arranged(event, rows, visits=6, late_rollbacks=late, leaps=_PAUSES[:1])
+                return replace(calm, edits=edits), Arranged(
+                    event, rows, visits=6, late_rollbacks=late, leaps=_PAUSES[:1]
+                )
             services: tuple[Service, ...] = ("schedule", "schedule", "compact")
             kept = replace(calm, edits=edits, services=services, visits=8, schedules_without_lock=True)
             return kept, Arranged(event, rows, visits=1, late_plans=late, leaps=_PAUSES[:1])
         case "readers":
-            rules = ServiceRules(Retention(timedelta(days=9)), ArchiveRules(100, timedelta(0), 100), aim=rng.choice((0.0, 0.05)))
+            rules = ServiceRules(
+                Retention(timedelta(days=9)), ArchiveRules(100, timedelta(0), 100), aim=rng.choice((0.0, 0.05))
+            )
             edits = tuple(edit for edit in features.edits if edit in ("log block", "memory"))
             kept = replace(calm, edits=edits, sql_uses_time=False, serves=rules, service_faults=2)
             return kept, Arranged(event, rows=rng.randint(24, 60), reads=True)

@@ -1,4 +1,4 @@
-"""Changes of storage that take effect long after they were planned, when all who could remember it may have forgotten."""
+"""Changes of storage that take effect long after they were planned: those who could remember it may have forgotten."""
 
 from __future__ import annotations
 

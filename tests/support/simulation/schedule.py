@@ -120,9 +120,7 @@ class Schedule:
         self._leaps = rng.choice((0, 0, 0, 2))
         right = not self._features.clocks_are_set
         reads = self._arranged is not None and self._arranged.reads
-        self._table.watch = TableWatch(
-            self._table, self._world, self._retain(), clocks_are_right=right, reads=reads
-        )
+        self._table.watch = TableWatch(self._table, self._world, self._retain(), clocks_are_right=right, reads=reads)
         self._readers = Readers(seed, self._world, self._table) if reads else None
         self._visitors = Visitors(self._world, self._table, features, rng, state=state)
         if self._arranged is not None and self._arranged.visits:

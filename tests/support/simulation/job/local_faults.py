@@ -1,5 +1,5 @@
-"""What fails where a table service runs, and not in the table: a full disk, pages that cannot be read, an object that the
-store does not take. One file group of the table has it; the services of all others go on.
+"""What fails where a table service runs, and not in the table: a full disk, pages that cannot be read, an object that
+the store does not take. One file group of the table has it; the services of all others go on.
 """
 
 from __future__ import annotations

@@ -69,7 +69,11 @@ class Model:
                     found.possible.append(row)
         named = {offset for _, offset in newest}
         found.certain = [newest[at] for at in sorted(newest, key=lambda at: (at[1], at[0]))]
-        found.certain += [_UNPLANNED.of(row, 0) for n, row in enumerate(source) if n not in named and (expected is None or n in expected)]
+        found.certain += [
+            _UNPLANNED.of(row, 0)
+            for n, row in enumerate(source)
+            if n not in named and (expected is None or n in expected)
+        ]
         return found
 
     def _note_order(self, row: Row, deleted: dict[Place, Row]) -> None:
@@ -130,9 +134,7 @@ def deletions(rows: Iterable[Row]) -> Counter[tuple[Any, ...]]:
 
 
 def _rows(source: Sequence[Row], part: Written, assigned: Assigned) -> list[Row]:
-    planned = [
-        work for work in assigned.get((part.instant, part.sequence), ()) if work.numbers == part.numbers
-    ]
+    planned = [work for work in assigned.get((part.instant, part.sequence), ()) if work.numbers == part.numbers]
     if planned:
         return planned[-1].rows(source)
     return [_UNPLANNED.of(row, 0) for row in map(source.__getitem__, part.numbers)]

@@ -61,7 +61,9 @@ class Readers:
             return
         end = completed[-1].completion_time
         table = _shown(now)
-        for begin in {self._rng.choice(["", *(each.completion_time for each in completed[:-1])]) for _ in range(_BEGINS)}:
+        for begin in {
+            self._rng.choice(["", *(each.completion_time for each in completed[:-1])]) for _ in range(_BEGINS)
+        }:
             instants = frozenset(each.request_time for each in completed if begin < each.completion_time)
             rows = {place: row for place, row in table.items() if row["_hoodie_commit_time"] in instants}
             due = self._world.steps + self._rng.choice(_WAITS)

@@ -55,9 +55,7 @@ class Ended:
     """Late files of an aborted instant may be part of a base file: their rows are in the table anyway."""
 
 
-def check_moment(
-    objects: Mapping[str, bytes], rows: Sequence[Row], assigned: Assigned, topic: Topic
-) -> Iterator[str]:
+def check_moment(objects: Mapping[str, bytes], rows: Sequence[Row], assigned: Assigned, topic: Topic) -> Iterator[str]:
     """What is wrong with the table as a reader sees it now: it must be that of a beginning of the input."""
     table = read(objects)
     if table.instants.completed.keys() & table.instants.rolled_back:

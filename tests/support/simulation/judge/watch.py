@@ -36,7 +36,9 @@ _GO: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)go")
 class TableWatch:
     """Looks at every change of a table before it happens."""
 
-    def __init__(self, table: Objects, world: World, retain: timedelta | None, *, clocks_are_right: bool, reads: bool = False) -> None:
+    def __init__(
+        self, table: Objects, world: World, retain: timedelta | None, *, clocks_are_right: bool, reads: bool = False
+    ) -> None:
         """`retain`: for how long readers keep the files of a slice that was superseded; None: that is not checked.
         `clocks_are_right`: else no process can say how old a heartbeat is. `reads`: times of services are such that
         incremental readers lose nothing.

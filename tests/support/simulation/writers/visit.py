@@ -13,8 +13,8 @@ from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import AlreadyExists
 from support.simulation.judge.reader import Snapshot, read
-from support.simulation.records import container
 from support.simulation.outlasting import Late
+from support.simulation.records import container
 from support.simulation.spec import Row
 from support.simulation.store import Objects
 from support.simulation.view import View
