@@ -71,7 +71,7 @@ def arrange(features: Features, event: Event, seed: int) -> tuple[Features, Arra
             others = tuple(each for each in features.services if each != "archive")
             kept = replace(features, topic_made_anew=False, services=others, visits=features.visits * bool(others))
             return kept, Arranged(event, rows=rng.randint(24, 48), partitions=True, visits=8,
-                                  late_rollbacks=Late(rng.randint(1, 3)))  # fmt: skip
+                                  late_rollbacks=Late(rng.randint(2, 3)))  # fmt: skip
         case "late rollback" | "late plan":
             late, rows = (
                 (Late(_DEEP), _DEEP + 60) if rng.random() < _IS_DEEP else (Late(_FORGOTTEN_AFTER, _PAUSES[0]), 70)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,24 @@ from typing import Final
 
 from support.simulation.world import World
 
-_UNIMPORTANT: Final = re.compile(r"\.hoodie/\.heartbeat/.*")
+_KINDS: Final = tuple(
+    map(
+        re.compile,
+        (
+            r"(?!\.hoodie/\.heartbeat/).*",
+            r".*/instants/\d+/decision",
+            r"[^/]+/\.[^/]*\.log\.[^/]*",
+            r"\.hoodie/timeline/\d+\.deltacommit\.(?:requested|inflight)",
+            r"\.hoodie/timeline/\d+_\d+\.[a-z]+",
+            r".*/services/.*|[^/]+/[^/]*\.parquet",
+        ),
+    )
+)
+"""Of which kind the change is."""
+_ANY: Final = 400
+_OF_KIND: Final = 12
+"""Of so many first changes of its kind, it is one."""
+_STANDS: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +50,16 @@ class Late:
 class Outlasting:
     """Which change it is, and when it comes."""
 
-    def __init__(self, late: Late, *, after: int, stands: bool) -> None:
-        """`after`: so many changes of the pipeline come before it. `stands`: its process goes on afterwards; else that
-        one is dead, and only the request is on its way.
-        """
-        self.stands = stands
+    def __init__(self, late: Late, rng: random.Random) -> None:
         self.late = late
-        self._left = after
+        self.stands = rng.random() < _STANDS
+        """Its process goes on afterwards; else that one is dead, and only the request is on its way."""
+        self._kind = rng.choice(_KINDS)
+        self._left = rng.randint(1, _ANY if self._kind is _KINDS[0] else _OF_KIND)
 
     def hits(self, path: str) -> bool:
         """Whether it is this change."""
-        if _UNIMPORTANT.fullmatch(path):
+        if not self._kind.fullmatch(path):
             return False
         self._left -= 1
         return self._left == 0

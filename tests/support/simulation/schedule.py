@@ -36,8 +36,6 @@ _CALM_AFTER: Final = 20
 """Processes after which no more faults happen: then one must succeed."""
 _LAST_STARTS: Final = 2
 """How often the pipeline starts once more at the end: it sweeps late files."""
-_CHANGES: Final = 400
-"""Of so many first changes of the pipeline, one may outlast all else."""
 _FORGOTTEN_AFTER: Final = 12
 """Instants of the pipeline after which one may be forgotten."""
 _HEARTBEATS_EXPIRE: Final = timedelta(minutes=3)
@@ -95,11 +93,7 @@ class Schedule:
         if self._arranged is not None and self._arranged.partitions:
             self._around.topic = Topic.draw(rng, rows)
         if self._arranged is not None and self._arranged.pauses:
-            self._around.outlasting = Outlasting(
-                Late(_FORGOTTEN_AFTER, rng.choice(self._arranged.pauses)),
-                after=rng.randint(1, _CHANGES),
-                stands=rng.random() < 0.7,
-            )
+            self._around.outlasting = Outlasting(Late(_FORGOTTEN_AFTER, rng.choice(self._arranged.pauses)), rng)
         if self._arranged is not None and self._arranged.local is not None:
             self._around.local = LocalFaults(random.Random(f"local {seed}"), self._arranged.local)
         self._routes = Routes()
@@ -124,7 +118,9 @@ class Schedule:
         self._readers = Readers(seed, self._world, self._table) if reads else None
         self._visitors = Visitors(self._world, self._table, features, rng, state=state)
         if self._arranged is not None and self._arranged.visits:
-            self._visitors.come_late(self._arranged.visits, self._arranged.late_rollbacks, self._arranged.late_plans)
+            comes = (lambda: self._around.topic.is_fresh) if self._arranged.partitions else None
+            its = self._arranged
+            self._visitors.come_late(its.visits, its.late_rollbacks, its.late_plans, comes)
         self._processes: list[Process] = []
         self._current: Actor | None = None
         self._failed_in_calm = 0

@@ -23,6 +23,8 @@ class Topic:
         self._numbers: defaultdict[int, list[int]] = defaultdict(list)
         for number, partition in enumerate(partitions):
             self._numbers[partition].append(number)
+        self.is_fresh = False
+        """Whether the last micro-batch has only rows of partitions that are new."""
         self._known = 1
         """How many partitions a query has seen: one that is there stays."""
 
@@ -60,11 +62,12 @@ class Topic:
         at = offsets(start)
         if not self._partitions:
             return position({0: min(rows, at[0] + most)})
+        self.is_fresh = False
         there = [*range(self._known), *([self._known] if self._is_new(self._known, at) else [])]
         left = {each: len(self._numbers[each]) - at.get(each, 0) for each in there}
         busy = [each for each in there if left[each]]
         if len(there) > self._known and rng.random() < 0.8:
-            busy = there[self._known :]
+            busy, self.is_fresh = there[self._known :], True
         elif rng.random() < 0.5:
             busy = [rng.choice(busy)]
         end = dict.fromkeys(there, 0) | at

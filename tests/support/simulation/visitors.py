@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from typing import Final
 
 from support.simulation.features import Features
@@ -39,6 +40,7 @@ class Visitors:
         if self.late_rollbacks:
             self._visits = max(self._visits, rng.choice((1, 3)))
         self._services_visits = features.visits
+        self._comes: Callable[[], bool] | None = None
         self._world = world
         self._table = table
         self._features = features
@@ -49,7 +51,7 @@ class Visitors:
         rng = self._world.rng
         serves = self._features.serves is not None
         chance = 0.4 if self._world.watched else 0.05
-        if self._visits and rng.random() < chance:
+        if self._visits and (rng.random() < chance if self._comes is None else self._world.watched and self._comes()):
             self._visits -= 1
             self._visit()
         if self._comes_between():
@@ -58,8 +60,13 @@ class Visitors:
             self._services_visits -= 1
             self._serve(self._choice())
 
-    def come_late(self, visits: int, rollbacks: Late | None, plans: Late | None) -> None:
-        """Writers come so often whose rollbacks, or plans without a lock, end long after they were begun."""
+    def come_late(
+        self, visits: int, rollbacks: Late | None, plans: Late | None, comes: Callable[[], bool] | None
+    ) -> None:
+        """Writers come so often whose rollbacks, or plans without a lock, end long after they were begun. `comes`:
+        only at such moments.
+        """
+        self._comes = comes
         self.others.late_rollbacks, self.others.late_plans = rollbacks, plans
         self.late_rollbacks = rollbacks is not None
         self._visits = visits
@@ -125,11 +132,11 @@ class Visitors:
 
     def _visit(self) -> None:
         rng = self._world.rng
-        if rng.random() < 0.2:
+        if self._comes is None and rng.random() < 0.2:
             command = RollbackCommand(f"rollback command {next(self._names)}", self._world, self._table)
             self._world.spawn(command.name, command.live)
             return
-        eager = rng.random() < 0.6
+        eager = self._comes is not None or rng.random() < 0.6
         habits = HudiHabits(eager, commits=not eager or rng.random() < 0.5, late_rollbacks=self.late_rollbacks)
         writer = HudiWriter(f"hudi {next(self._names)}", self._world, self._table, habits, self.others)
         self.came = True

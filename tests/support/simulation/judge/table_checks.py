@@ -147,7 +147,7 @@ def _chain(written: Sequence[Written], end: int) -> Iterator[str]:
     parts = [part.numbers for part in standing]
     covered = Counter(number for numbers in parts for number in numbers)
     if missing := [offset for offset in range(end) if not covered[offset]]:
-        yield f"no commit names the offsets {missing}: {parts}"
+        yield f"no commit names the rows {missing}: {parts}"
     if beyond := [offset for offset in covered if offset >= end]:
         yield f"commits name the rows {beyond}, the input ends at {end}: {parts}"
     if len(standing) == len(written) and (twice := [o for o, count in covered.items() if count > 1]):
