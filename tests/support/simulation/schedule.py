@@ -21,7 +21,7 @@ from support.simulation.judge.reader import read
 from support.simulation.judge.readers import Readers
 from support.simulation.judge.table_checks import Ended, check_end, check_moment
 from support.simulation.judge.watch import TableWatch
-from support.simulation.outlasting import Late, Outlasting
+from support.simulation.outlasting import Outlasting
 from support.simulation.source import DEFINITION, GLOBAL_DEFINITION, STATE_DEFINITIONS, draw_rows
 from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
@@ -36,8 +36,8 @@ _CALM_AFTER: Final = 20
 """Processes after which no more faults happen: then one must succeed."""
 _LAST_STARTS: Final = 2
 """How often the pipeline starts once more at the end: it sweeps late files."""
-_FORGOTTEN_AFTER: Final = 12
-"""Instants of the pipeline after which one may be forgotten."""
+_WRONG_CLOCK: Final = 1
+"""Which process has a wrong clock, if one has."""
 _HEARTBEATS_EXPIRE: Final = timedelta(minutes=3)
 _OBJECTS_EXPIRE: Final = timedelta(hours=25)
 _FAILURES_MAX: Final = 4
@@ -72,17 +72,14 @@ class Schedule:
         self.seed = seed
         self._state, self._is_global = state, is_global
         rng = random.Random(seed)
-        features, self._arranged = with_services(draw_features(rng), seed), None
-        event = event_of(seed, wanted=event)
-        if event is not None:
-            features, self._arranged = arrange(features, event, seed)
+        features, self._arranged = arrange(with_services(draw_features(rng), seed), event_of(seed, wanted=event), seed)
         self._features = features
         self._kind = rng.choice(list(_KINDS))
         self._world = World(f"schedule {seed}", _KINDS[self._kind], faults=rng.randint(1, _FAULTS_MAX))
         rows = draw_rows(
             rng, rng.randint(12, 36) if features.serves else rng.randint(8, 30), growing=features.compacts or state
         )
-        if self._arranged is not None:
+        if self._arranged.rows:
             rows = draw_rows(rng, self._arranged.rows, growing=True)
         self._table = self._objects("sim://table")
         self._world.aims_left, self._world.outlived = features.service_faults, features.outlived
@@ -90,12 +87,6 @@ class Schedule:
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
         definition = GLOBAL_DEFINITION if is_global else STATE_DEFINITIONS[seed % 2] if state else DEFINITION
         self._around = Surroundings(self._world, self._table, letters, rows, definition)
-        if self._arranged is not None and self._arranged.partitions:
-            self._around.topic = Topic.draw(rng, rows)
-        if self._arranged is not None and self._arranged.pauses:
-            self._around.outlasting = Outlasting(Late(_FORGOTTEN_AFTER, rng.choice(self._arranged.pauses)), rng)
-        if self._arranged is not None and self._arranged.local is not None:
-            self._around.local = LocalFaults(random.Random(f"local {seed}"), self._arranged.local)
         self._routes = Routes()
         # Of few rows, two queries send none to the same file group: then no file shows that they differ.
         self._batch_rows = rng.choice(((1, 4), (3, 6), (4, 9)) if features.is_fixed else ((1, 2), (1, 3), (3, 6)))
@@ -113,14 +104,12 @@ class Schedule:
         self._locks = features.needs_lock or rng.random() < 0.3
         self._leaps = rng.choice((0, 0, 0, 2))
         right = not self._features.clocks_are_set
-        reads = self._arranged is not None and self._arranged.reads
-        self._table.watch = TableWatch(self._table, self._world, self._retain(), clocks_are_right=right, reads=reads)
-        self._readers = Readers(seed, self._world, self._table) if reads else None
+        self._table.watch = TableWatch(
+            self._table, self._world, self._retain(), clocks_are_right=right, reads=self._arranged.reads
+        )
+        self._readers = Readers(seed, self._world, self._table) if self._arranged.reads else None
         self._visitors = Visitors(self._world, self._table, features, rng, state=state)
-        if self._arranged is not None and self._arranged.visits:
-            comes = (lambda: self._around.topic.is_fresh) if self._arranged.partitions else None
-            its = self._arranged
-            self._visitors.come_late(its.visits, its.late_rollbacks, its.late_plans, comes)
+        self._set_up_event(rng)
         self._processes: list[Process] = []
         self._current: Actor | None = None
         self._failed_in_calm = 0
@@ -136,6 +125,18 @@ class Schedule:
             and not features.schedules_without_lock
             and services_land_at_once
         )
+
+    def _set_up_event(self, rng: random.Random) -> None:
+        its, around = self._arranged, self._around
+        if its.partitions:
+            around.topic = Topic.draw(rng, around.rows)
+        if its.late is not None:
+            around.outlasting = Outlasting(its.late, rng)
+        if its.local is not None:
+            around.local = LocalFaults(random.Random(f"local {self.seed}"), its.local)
+        if its.visits:
+            comes = (lambda: around.topic.is_fresh) if its.partitions else None
+            self._visitors.come_late(its.visits, its.late_rollbacks, its.late_plans, comes)
 
     def run(self, steps_shown: int) -> Verdict:
         """Run and judge."""
@@ -210,7 +211,7 @@ class Schedule:
     def _start_process(self, *, edited: float = 0.3) -> None:
         """The pipeline starts again; `edited`: the probability of an edited spec."""
         world = self._world
-        if self._processes and world.faults_left <= 0 and self._processes[-1].ended:
+        if self._processes and world.faults_left <= 0 and self._processes[-1].ended and not self._is_ahead():
             self._failed_in_calm += 1
             if self._failed_in_calm > _FAILURES_MAX:
                 world.violation(f"does not recover: {self._processes[-1].ended}")
@@ -231,8 +232,13 @@ class Schedule:
         self._processes.append(process)
         self._current = world.spawn(process.name, process.live)
 
+    def _is_ahead(self) -> bool:
+        """Whether the last process had a wrong clock, and so a reason to end."""
+        return self._arranged.ahead is not None and len(self._processes) == _WRONG_CLOCK + 1
+
     def _limits(self) -> Limits:
         rng, clocks = self._world.rng, self._features.clocks_are_set
+        ahead = self._arranged.ahead if len(self._processes) == _WRONG_CLOCK else None
         other = rng.random() < 0.2  # the cluster has another size today
         return Limits(
             batch_rows=self._batch_rows,
@@ -240,12 +246,13 @@ class Schedule:
             write_tasks=rng.choice((1, 2)) if other else self._write_tasks,
             max_retries=rng.choice((0, 2)),
             twins=self._twins,
-            skew=timedelta(
+            skew=ahead
+            or timedelta(
                 milliseconds=rng.choice(SKEWS if clocks else (0, 0, 0, -1500, 0 if self._features.serves else 2000))
             ),
             locks=self._locks,
             commit_interval=None if self._interval_ms is None else timedelta(milliseconds=self._interval_ms),
-            leaps=self._arranged.leaps if self._arranged else (),
+            leaps=self._arranged.leaps,
             clock_is_set=clocks,
             serves=self._features.serves,
         )

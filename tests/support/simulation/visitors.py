@@ -13,12 +13,14 @@ from support.simulation.outlasting import Late
 from support.simulation.spec import Row
 from support.simulation.store import Objects
 from support.simulation.world import Actor, World
+from support.simulation.writers.configuring import BACKUP, PROPERTIES
 from support.simulation.writers.hudi_writer import HudiHabits, HudiWriter
 from support.simulation.writers.rollback_command import RollbackCommand
 from support.simulation.writers.table_services import Service, TableServices
 from support.simulation.writers.visit import Others, Visit
 
 _PLAN: Final = re.compile(r".*/services/compaction/\d+/plan")
+_FINISHES: Final = 0.1
 _LAST: Final[tuple[Service, ...]] = ("compact", "clean")
 """Scheduled compactions are run at the end, so rows that one left out are no longer visible."""
 
@@ -54,7 +56,9 @@ class Visitors:
         if self._visits and (rng.random() < chance if self._comes is None else self._world.watched and self._comes()):
             self._visits -= 1
             self._visit()
-        if self._comes_between():
+        if self._are_properties_gone() and rng.random() < _FINISHES:
+            self._serve(["configure"])
+        elif self._comes_between():
             self._serve(["schedule"])
         elif self._services_visits and rng.random() < (chance / 2 if serves else chance):
             self._services_visits -= 1
@@ -75,7 +79,8 @@ class Visitors:
         """No more visits, but services finish scheduled work."""
         self._visits = self._services_visits = 0
         if self._features.services:
-            self._serve([service for service in _LAST if service in self._features.services])
+            last = (*_LAST, *(["configure"] if self._are_properties_gone() else []))
+            self._serve([service for service in last if service in self._features.services])
             self._world.run(lambda: None)
 
     def rows(self) -> dict[str, Row]:
@@ -101,6 +106,12 @@ class Visitors:
             case "fill partition" if rng.random() < 0.7:
                 return [first, "delete partition"]
         return [first]
+
+    def _are_properties_gone(self) -> bool:
+        """Whether a writer died, or is paused, between two steps of a change of them."""
+        if "configure" not in self._features.services or "configuring" in self.others.busy:
+            return False
+        return BACKUP in self._table.objects and PROPERTIES not in self._table.objects
 
     def _comes_between(self) -> bool:
         """Whether a scheduler without lock comes now, while the pipeline is paused between its plan and its request."""

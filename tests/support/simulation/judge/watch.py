@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from bucketingest.hudi.timeline.instant import COMMIT
+from bucketingest.hudi.timeline.instant_time import parse_time
 from support.simulation.judge.file_content import entries_of
 from support.simulation.judge.files import DataFile, data_file
 from support.simulation.judge.instants import TIMELINE, plan_of_clean
@@ -23,6 +24,10 @@ _OWN: Final = "process "
 _SUPERSEDES: Final = re.compile(r"\.hoodie/timeline/\d{17}_\d{17}\.(?:commit|replacecommit)")
 _COMPLETED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_\d{17}\.(deltacommit|commit|replacecommit)")
 _ENDED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_(\d{17})\.(deltacommit|replacecommit)")
+_STARTED: Final = re.compile(r"\.hoodie/timeline/(\d{17})\.[a-z]+\.requested")
+_PROPERTIES: Final = ".hoodie/hoodie.properties"
+_PROVES_A_TABLE: Final = re.compile(r"\.hoodie/(?:timeline/\d{17}|hoodie\.properties\.backup)")
+_AHEAD: Final = timedelta(minutes=15)
 _ROUND: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)round/(\d+)/decision")
 _OPENED: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)round/\d+/opened")
 _HEARTBEATS: Final = ".hoodie/.heartbeat/"
@@ -57,6 +62,10 @@ class TableWatch:
         self._looked = looked
         there = path in self._table.objects
         own = by.startswith(_OWN)
+        if own and path == _PROPERTIES and not there and what in ("create", "put"):
+            self._report(by, self._makes_properties())
+        if own and what == "create" and (match := _STARTED.fullmatch(path)) is not None:
+            self._report(by, self._is_ahead(match[1]))
         if what == "create" and not there:
             if _SUPERSEDES.fullmatch(path):
                 self._remember()
@@ -198,6 +207,18 @@ class TableWatch:
             path = f"{TIMELINE}{time}.compaction.requested"
             if requested < time < done and self._table.creators.get(path, "").startswith(_OWN):
                 yield f"compaction {time} was requested while {requested} was open, which completed at {done}"
+
+    def _makes_properties(self) -> Iterator[str]:
+        """A table that is there is never made anew: its buckets and keys are what its properties said."""
+        there = [path for path in self._table.objects if _PROVES_A_TABLE.match(path)]
+        if there:
+            yield f"{_PROPERTIES} is made anew beside {sorted(there)[:3]}"
+
+    def _is_ahead(self, time: str) -> Iterator[str]:
+        """No instant has a time that is far ahead: every later start would have to wait for it."""
+        ahead = parse_time(time) - self._world.now()
+        if ahead > _AHEAD:
+            yield f"{time} is {ahead} ahead"
 
     def _second_operations(self, root: str, looked: int) -> Iterator[str]:
         """A compaction may be carried out although a file group of it was in another pending one."""
