@@ -70,7 +70,7 @@ class Schedule:
         forgotten, as by a compaction.
         """
         self.seed = seed
-        self._state, self._is_global = state, is_global
+        self._state, self._is_global, self._event = state, is_global, event
         rng = random.Random(seed)
         features, self._arranged = arrange(with_services(draw_features(rng), seed), event_of(seed, wanted=event), seed)
         self._features = features
@@ -157,7 +157,14 @@ class Schedule:
                 world.end()
         steps = [f"{step:6} {actor:28} {what:14} {detail}" for step, actor, what, detail in world.log]
         return Verdict(
-            self.seed, self._kind, world.violations, steps[-steps_shown:], self._counts(), self._state, self._is_global
+            self.seed,
+            self._kind,
+            world.violations,
+            steps[-steps_shown:],
+            self._counts(),
+            self._state,
+            self._is_global,
+            self._event,
         )
 
     def _counts(self) -> Counter[str]:
@@ -192,6 +199,8 @@ class Schedule:
         if current is None or current.done:
             if self._processes and self._processes[-1].finished:
                 return
+            if self._world.is_anybody_awake and self._visitors.are_properties_gone() and rng.random() < 0.9:
+                return  # it starts again, and again, until they are back
             self._start_process()
         elif self._kills and rng.random() < (0.4 if self._world.watched else 0.01):
             self._kills -= 1
@@ -211,7 +220,8 @@ class Schedule:
     def _start_process(self, *, edited: float = 0.3) -> None:
         """The pipeline starts again; `edited`: the probability of an edited spec."""
         world = self._world
-        if self._processes and world.faults_left <= 0 and self._processes[-1].ended and not self._is_ahead():
+        excused = self._is_ahead() or self._visitors.are_properties_gone()
+        if self._processes and world.faults_left <= 0 and self._processes[-1].ended and not excused:
             self._failed_in_calm += 1
             if self._failed_in_calm > _FAILURES_MAX:
                 world.violation(f"does not recover: {self._processes[-1].ended}")

@@ -56,7 +56,7 @@ class Visitors:
         if self._visits and (rng.random() < chance if self._comes is None else self._world.watched and self._comes()):
             self._visits -= 1
             self._visit()
-        if self._are_properties_gone() and rng.random() < _FINISHES:
+        if self.are_properties_gone() and "configuring" not in self.others.busy and rng.random() < _FINISHES:
             self._serve(["configure"])
         elif self._comes_between():
             self._serve(["schedule"])
@@ -79,7 +79,7 @@ class Visitors:
         """No more visits, but services finish scheduled work."""
         self._visits = self._services_visits = 0
         if self._features.services:
-            last = (*_LAST, *(["configure"] if self._are_properties_gone() else []))
+            last = (*_LAST, *(["configure"] if self.are_properties_gone() else []))
             self._serve([service for service in last if service in self._features.services])
             self._world.run(lambda: None)
 
@@ -107,9 +107,9 @@ class Visitors:
                 return [first, "delete partition"]
         return [first]
 
-    def _are_properties_gone(self) -> bool:
+    def are_properties_gone(self) -> bool:
         """Whether a writer died, or is paused, between two steps of a change of them."""
-        if "configure" not in self._features.services or "configuring" in self.others.busy:
+        if "configure" not in self._features.services:
             return False
         return BACKUP in self._table.objects and PROPERTIES not in self._table.objects
 

@@ -237,6 +237,11 @@ class World:
         """Whether an actor stands still, or a request is on its way, for longer than anything else takes."""
         return any(actor.waits_for for actor in self._actors) or any(each.outlasts for each in self._late)
 
+    @property
+    def is_anybody_awake(self) -> bool:
+        """Whether an actor is left that does not stand still."""
+        return any(not actor.done and actor.waits_for is None for actor in self._actors)
+
     def wake_all(self) -> None:
         """Whoever stands still goes on."""
         for actor in self._actors:

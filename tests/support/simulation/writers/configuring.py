@@ -11,7 +11,7 @@ from support.simulation.writers.visit import Visit
 
 PROPERTIES: Final = ".hoodie/hoodie.properties"
 BACKUP: Final = f"{PROPERTIES}.backup"
-_PAUSES: Final = (10, 60, 300, 1000)
+_PAUSES: Final = (10, 60, 300)
 
 
 def configure(visit: Visit, actor: Actor, storage: View) -> None:
