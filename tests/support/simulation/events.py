@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
-from support.simulation.features import Features
+from support.simulation.features import Features, draw_features, with_services
 from support.simulation.job.local_faults import LOCAL_FAULTS, LocalFault
 from support.simulation.job.services import ServiceRules
 from support.simulation.outlasting import Late
@@ -23,9 +23,9 @@ Event = Literal[
     "pause", "partitions", "readers", "local fault", "late rollback", "late plan", "properties", "clock ahead"
 ]
 EVENTS: Final[tuple[Event, ...]] = get_args(Event)
-STANDING: Final[tuple[Event, ...]] = ()
+STANDING: Final[tuple[Event, ...]] = ("partitions",)
 """Those that happen without being asked for."""
-_EACH: Final = 4
+_EACH: Final = 6
 """One of so many schedules has one of these."""
 _DEEP: Final = 205
 """Instants further back than any look at the table would go by default."""
@@ -75,6 +75,11 @@ def arrange(features: Features, event: Event | None, seed: int) -> tuple[Feature
     calm = replace(features, topic_made_anew=False, clocks_are_set=False, outlived=0.0, services=(), visits=0,
                    schedules_without_lock=False)  # fmt: skip
     return _EVENTS[event](features, calm, rng)
+
+
+def features_of(seed: int) -> Features:
+    """The features of a schedule's seed."""
+    return arrange(with_services(draw_features(random.Random(seed)), seed), event_of(seed), seed)[0]
 
 
 def _partitions(drawn: Features, _: Features, rng: random.Random) -> tuple[Features, Arranged]:
