@@ -8,18 +8,15 @@ from functools import partial
 
 import stamina
 
-from support.simulation.events import Event
 from support.simulation.schedule import run_schedule
 from support.simulation.verdict import Verdict
 
 _SEEDS_AT_ONCE = 25
 
 
-def run_all(
-    seeds: range, workers: int, *, state: bool = False, is_global: bool = False, event: Event | None = None
-) -> Iterator[Verdict]:
+def run_all(seeds: range, workers: int, *, state: bool = False, is_global: bool = False) -> Iterator[Verdict]:
     """The verdicts, as they come."""
-    run = partial(run_quietly, state=state, is_global=is_global, event=event)
+    run = partial(run_quietly, state=state, is_global=is_global)
     if workers == 1:
         yield from map(run, seeds)
         return
@@ -27,11 +24,9 @@ def run_all(
         yield from pool.imap_unordered(run, seeds, chunksize=_SEEDS_AT_ONCE)
 
 
-def run_quietly(
-    seed: int, steps_shown: int = 60, *, state: bool = False, is_global: bool = False, event: Event | None = None
-) -> Verdict:
+def run_quietly(seed: int, steps_shown: int = 60, *, state: bool = False, is_global: bool = False) -> Verdict:
     """One schedule, without log output about retries. `state`: its table has an index with a state; `is_global`: and a
     key is in one partition only.
     """
     stamina.instrumentation.set_on_retry_hooks([])
-    return run_schedule(seed, steps_shown=steps_shown, state=state, is_global=is_global, event=event)
+    return run_schedule(seed, steps_shown=steps_shown, state=state, is_global=is_global)

@@ -9,8 +9,8 @@ from bucketingest.storage.interface import Storage
 from support.storage.passing_storage import PassingStorage
 
 
-class Crash(Exception):
-    """The process is gone. No code under test catches it."""
+class Crash(BaseException):
+    """The process is gone: a BaseException, which no code under test takes for an error."""
 
 
 class CrashingStorage(PassingStorage):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,16 +17,19 @@ from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.archive.horizon import HORIZONS
+from bucketingest.services.archive.idle import retire
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean, held_back
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.compaction.holder import KEPT_FOR, CompactionHolder
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.kept_position import kept_position
 from support.tables.other_writers import earlier, later, roll_back_completed, switch_on_metadata_table
 from support.tables.services.snapshot import snapshot
+from support.tables.state.tables import THEIRS, insert_by_another, state_table
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -177,3 +181,71 @@ def test_an_idle_pipeline_that_has_something_to_do_keeps_its_instants() -> None:
     position = table.attempt(pipeline="shop/old").coordinator.position
     assert position is not None
     assert position.end == offsets(0, 1).end
+
+
+def archived(table: TestTable, now: timedelta = timedelta()) -> list[str]:
+    """Why instants stay after an archival at this time from now."""
+    results = archive_old(replace(guarded(table), clock=lambda: utc_now() + now), AT_ONCE)
+    return [pin.why for pin in results[-1].pins]
+
+
+def test_a_renamed_pipeline_does_not_keep_the_compactions_after_it() -> None:
+    """Its own instants are archived when the next compaction comes."""
+    table = TestTable()
+    table.attempt(pipeline="shop/old").run(offsets(0, 1), [row("old")])
+    years(table, 6)
+    clean(guarded(table), NOTHING)
+    table.attempt()
+    archived(table)
+    years_later = table.attempt()
+    for number in range(6, 15):
+        years_later.run(offsets(number, number + 1), [row(f"k{number % 4}", at=number)])
+        if number % 3 == 2:
+            compact_now(table.storage, CompactionHolder(table.storage, nullcontext, lambda: None), ALL, utc_now)
+    clean(guarded(table), NOTHING)
+    table.attempt()
+    assert not [why for why in archived(table) if "shop/old" in why]
+    assert len([each for each in table.timeline().completed if each.action == COMMIT]) == 1
+
+
+def test_an_aborted_instant_of_a_renamed_pipeline_stays_for_a_day() -> None:
+    table = TestTable()
+    old = table.attempt(pipeline="shop/old")
+    old.run(offsets(0, 1), [row("old")])
+    with pytest.raises(ZeroDivisionError):
+        old.run(offsets(1, 2), [row("lost")], lambda: 1 / 0)
+    table.attempt(pipeline="shop/old", work="another").run(offsets(1, 2), [row("lost")])
+    years(table, 6)
+    clean(guarded(table), NOTHING)
+    table.attempt()
+    assert [why for why in archived(table) if "shop/old aborted it lately" in why]
+    assert not [why for why in archived(table, KEPT_FOR + timedelta(minutes=1)) if "shop/old" in why]
+
+
+def test_a_position_is_not_kept_while_rows_are_lost() -> None:
+    """A start that continued there would never ingest them again."""
+    table = TestTable()
+    old = table.attempt(pipeline="shop/old")
+    for number in range(3):
+        old.run(offsets(number, number + 1), [row(f"old{number}")])
+    journal, timeline = Journal(table.storage, "shop/old"), table.timeline()
+    _, second, third = journal.instants()
+    assert retire(table.storage, timeline, "shop/old", third, lambda: None)
+    table.storage.delete_many([info.path for info in table.storage.list() if "/position/" in info.path])
+    journal.mark_overtaken(second, "a test")
+    assert not retire(table.storage, timeline, "shop/old", third, lambda: None)
+    assert kept_position(table.storage, "shop/old") is None
+
+
+def test_base_files_that_another_writers_base_files_superseded_go_after_the_archive_has_passed_it() -> None:
+    table = state_table()
+    table.attempt().run(offsets(0, 1), [row("u0", region="us")])
+    for number in range(6):
+        insert_by_another(table, [row("k0", at=number)], file_id=THEIRS)
+    table.attempt().run(offsets(1, 2), [row("u0", region="us", at=1)])
+    archived(table)
+    assert len(archived_instants(table.storage)) >= 3
+    kept = clean(guarded(table), NOTHING).choice.kept
+    assert kept == ()
+    assert len([info for info in table.storage.list("eu") if info.path.endswith(".parquet")]) <= 2
+    assert snapshot(table.storage)["k0"]["at"].microsecond == 5

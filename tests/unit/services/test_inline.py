@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -12,10 +12,14 @@ from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.lease.record import LeaseLost, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.propose import TableNow
 from bucketingest.services.compaction.work import Task
+from bucketingest.services.errors import StepFailed
 from bucketingest.services.inline import LOOK_EVERY
+from bucketingest.services.merge import merge_group
 from bucketingest.services.placement import ServicesPolicy
 from bucketingest.services.worker import Execute, Propose, Tidy
+from bucketingest.storage import ObjectTooLarge
 from bucketingest.storage.interface import Level, ObjectInfo
 from support.storage.flaky_storage import FlakyStorage
 from support.storage.passing_storage import PassingStorage
@@ -160,6 +164,84 @@ def test_a_failure_does_not_end_the_job_and_is_tried_again_later(caplog: pytest.
     assert not services.is_due(), "it pauses"
     job.pass_time(job.services(), looks=3)
     assert job.compactions == 1
+
+
+def damaged(job: Job, key: str = "eu") -> None:
+    """The pages of a base file are not what they were; its footer is."""
+    (path,) = (info.path for info in job.table.storage.list(key) if info.path.endswith(".parquet"))
+    content = job.table.storage.get(path)
+    job.table.storage.put(path, content[:4] + bytes(len(content) // 4) + content[4 + len(content) // 4 :])
+
+
+def test_a_damaged_base_file_is_left_out_and_ingestion_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    job = Job()
+    services = job.services()
+    job.pass_time(services, looks=1)
+    damaged(job)
+    job.attempt.run(offsets(2, 4), [row("k0", region="eu", at=9), row("k1", region="us", at=9)])
+    job.pass_time(services, looks=3)
+    assert job.compactions == 2
+    assert "file group not compacted, its slice stays" in caplog.text
+    assert "table service failed" not in caplog.text
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError(), AssertionError("a defect")])
+def test_no_error_of_the_process_beside_the_job_ends_ingestion(error: Exception) -> None:
+    job = Job()
+
+    def fails(_: object) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TableNow, "load", fails)
+        job.pass_time(job.services(), looks=1)
+    assert isinstance(job.reports[-1].last_error, StepFailed)
+    assert type(error).__name__ in str(job.reports[-1].last_failure)
+    job.pass_time(job.services())
+    assert job.compactions == 1
+
+
+def test_a_full_scratch_disk_fails_the_merge_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(merge_group, "merge_slice", full)
+    job.pass_time(job.services())
+    assert [each.failures for each in job.reports[-1:]] == [0]
+    assert job.table.leftovers() == []
+    assert snapshot(job.table.storage) == job.rows
+
+
+class Small(PassingStorage):
+    """Takes no base file of partition eu in one request."""
+
+    def create(self, path: str, data: Any) -> None:
+        if path.startswith("eu/") and path.endswith(".parquet"):
+            raise ObjectTooLarge(f"{self.url}/{path} has 6 GiB; the store takes at most 5 GiB in one request")
+        super().create(path, data)
+
+
+def test_a_base_file_that_is_too_large_for_the_store_stops_no_other_service() -> None:
+    job = Job()
+    job.pass_time(job.services(storage=Small(job.table.storage)))
+    assert (job.compactions, job.reports[-1].failures) == (1, 0)
+    assert job.table.leftovers() == []
+    partitions = {info.path.split("/")[0] for info in job.table.storage.list() if info.path.endswith(".parquet")}
+    assert partitions == {"us"}
+    assert snapshot(job.table.storage) == job.rows
+
+
+def test_the_table_is_tidied_while_a_compaction_waits() -> None:
+    job = Job(tidies=True)
+    with TableLease.acquire(job.table.storage, LeaseOwner("shop/orders"), wait=timedelta(0)) as lease:
+        job.lease_id = lease.lease_id
+        services = job.services(storage=FlakyStorage(job.table.storage, lambda path: path.startswith("eu/")))
+        for _ in range(40):
+            job.pass_time(services, looks=1)
+    assert job.compactions == 0, "storage does not take its base files"
+    assert sum(isinstance(each, Tidy) for each in job.requests) >= 2
 
 
 def test_a_lost_lease_ends_the_job() -> None:

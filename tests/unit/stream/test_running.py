@@ -6,7 +6,12 @@ import threading
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import MagicMock
 
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from bucketingest.stream.errors import JvmFailed
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.running import RunningIngest
@@ -64,3 +69,20 @@ def test_a_table_that_was_rolled_back_while_idle_ends_the_micro_batch_that_waits
     assert queries[0].call_ended, "stop waits for the call, so the call must not wait for the stopping thread"
     assert running.query is cast(Any, queries[1])
     assert not function.ending.is_set(), "the new query's micro-batches may start"
+
+
+def running(error: Exception) -> RunningIngest:
+    starter = MagicMock()
+    starter.start.return_value.awaitTermination.side_effect = error
+    return RunningIngest(starter, MagicMock())
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError("no answer"), ConnectionRefusedError(111, "refused")])
+def test_the_jvm_is_gone(error: Exception) -> None:
+    with pytest.raises(JvmFailed, match="JVM is gone"):
+        running(error).wait()
+
+
+def test_a_full_disk_is_named_as_what_it_is() -> None:
+    with pytest.raises(OSError, match="No space left"):
+        running(OSError(28, "No space left on device")).wait()

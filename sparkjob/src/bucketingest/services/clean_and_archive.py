@@ -16,23 +16,22 @@ from bucketingest.hudi.history.archived import hidden_writes
 from bucketingest.hudi.history.manifest import load_manifest
 from bucketingest.hudi.history.writer import settle
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.hudi.naming import join
 from bucketingest.hudi.rollback.plan import rolled_back_instants
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.timeline.instant import ROLLBACK
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveChoice, ArchiveRules, Held, choose, old_writes
 from bucketingest.services.archive.execute import ArchiveResult, archive, put_back
 from bucketingest.services.archive.facts import read_facts
 from bucketingest.services.archive.horizon import read_horizon
-from bucketingest.services.archive.idle import idle_pipelines, retire
+from bucketingest.services.archive.idle import idle_pipelines, look_for, retire
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.decisions import StoredDecisions
 from bucketingest.services.clean.execute import Cleaned, CleanOptions, clean_table
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.compaction.holder import KEPT_FOR
-from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.regroup.journal import MergeJournal
 from bucketingest.services.regroup.records import MergeEnd
 from bucketingest.storage import NotFound, Storage
@@ -100,8 +99,8 @@ def remove_put_back(table: Guarded) -> None:
 
 
 def clean_options(table: Guarded) -> CleanOptions:
-    """How the table is cleaned. Log files that a round of a compaction added to its plan count as merged."""
-    return CleanOptions(table.lock, table.check, clock=table.clock, also_merged=tuple(_added(table.storage)))
+    """How the table is cleaned."""
+    return CleanOptions(table.lock, table.check, clock=table.clock)
 
 
 def archive_old(
@@ -116,12 +115,21 @@ def archive_old(
     remove_put_back(table)
     rules = rules or ArchiveRules()
     damaged = damage_of_table(table.storage) if damaged is None else damaged
+    _look_for_all(table)
     results: list[ArchiveResult] = []
     while len(results) < _RUNS_MAX:
         results.append(_archive(table, rules, damaged))
         if not results[-1].instants:
             break
     return results
+
+
+def _look_for_all(table: Guarded) -> None:
+    """Before the archive: what nobody has looked at for a pipeline stays on the timeline."""
+    timeline = Timeline.load(table.storage)
+    for pipeline in pipelines(table.storage):
+        table.check()
+        look_for(table.storage, timeline, pipeline)
 
 
 def _archive(table: Guarded, rules: ArchiveRules, damaged: Collection[Damaged] = ()) -> ArchiveResult:
@@ -163,18 +171,22 @@ def held_back(storage: Storage, now: datetime, damaged: Collection[Damaged] = ()
     }
     kept = dict(_merging(storage, timeline, now))
     for pipeline in pipelines(storage):
-        kept |= dict(_kept(Journal(storage, pipeline), timeline, rollbacks))
+        kept |= dict(_kept(Journal(storage, pipeline), timeline, rollbacks, now))
     kept |= {each.file.instant: f"its data file {each.file.path} is damaged" for each in damaged}
     return Held(facts.last_earliest or None, kept, hidden=max(hidden_writes(storage, timeline), default=""))
 
 
-def _kept(journal: Journal, timeline: Timeline, rollbacks: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
+def _kept(
+    journal: Journal, timeline: Timeline, rollbacks: dict[str, tuple[str, ...]], now: datetime
+) -> Iterator[tuple[str, str]]:
     objects_by_instant = journal.objects_by_instant()
     for instant, objects in objects_by_instant.items():
         if "done" not in objects:
             yield instant, f"{journal.pipeline} has not finished it"
-        elif "aborted" in objects or "overtaken" in objects:
+        elif "overtaken" in objects:
             yield instant, f"its rows are ingested again by {journal.pipeline}"
+        elif "aborted" in objects and now - parse_time(instant) <= KEPT_FOR:  # else nothing of it comes any more
+            yield instant, f"{journal.pipeline} aborted it lately: a file of it may still come"
     for rollback, named in rollbacks.items():
         unmarked = [time for time in named if not {"aborted", "overtaken"} & objects_by_instant.get(time, {"aborted"})]
         if unmarked:
@@ -205,11 +217,3 @@ def _merging(storage: Storage, timeline: Timeline, now: datetime) -> Iterator[tu
         elif plan.instant >= (timeline.first_active or ""):
             found = True
             yield plan.instant, "a file that is on its way may still come into a file group that it replaced"
-
-
-def _added(storage: Storage) -> Iterator[str]:
-    journal = CompactionJournal(storage)
-    for number in journal.numbers():
-        _, opened = journal.newest_round(number)
-        for (partition_path, _), names in (opened.added if opened is not None else {}).items():
-            yield from (join(partition_path, name) for name in names)

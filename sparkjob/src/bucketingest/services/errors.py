@@ -46,6 +46,10 @@ class PodsMissing(ServiceError):
     """A Job was wanted for a compaction, and no pod has started to work on it, or all of them have stopped."""
 
 
+class StepFailed(ServiceError):
+    """A step of a table service ended with an error that it does not know: of the local disk, or a defect."""
+
+
 class WorkerDied(ServiceError):
     """The process beside the job was killed, or cannot be started."""
 

@@ -20,7 +20,7 @@ from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.sweep import Swept
 from bucketingest.services.compaction.work import Ended, Task, Work
-from bucketingest.services.errors import MergeInDoubt, NewerFormat, PlanOutdated, RoundEnded, WorkerDied
+from bucketingest.services.errors import MergeInDoubt, NewerFormat, PlanOutdated, RoundEnded, StepFailed, WorkerDied
 from bucketingest.services.placement import Home, LeftToHudi, ServicesPolicy, left_to_hudi
 from bucketingest.services.pods.waiting import POLL, Pods
 from bucketingest.services.regroup.inline import InlineMerges, Made
@@ -63,12 +63,14 @@ class InlineServices:
         tidy: Tidy | None = None,
         policy: ServicesPolicy | None = None,
         merges: InlineMerges | None = None,
+        between: Callable[[], bool] = lambda: True,
         report: Callable[[ServicesState], None] = lambda _: None,
     ) -> None:
         """`triggers` None: nothing new is started, what is pending is finished. `forward`: seconds by a clock that
         cannot be set. `start`: starts the process beside the job. `tidy`: cleans and archives, unless None. `policy`:
-        where compactions are merged; None: inline. `merges`: merges small file groups, unless None. `report` is called
-        with every change.
+        where compactions are merged; None: inline. `merges`: merges small file groups, unless None. `between`: whether
+        the job has no instant open, which might write to file groups that a merge replaces. `report` is called with
+        every change.
         """
         self._storage = storage
         self._holder = holder
@@ -82,6 +84,8 @@ class InlineServices:
         self._left: LeftToHudi | None = None if self._policy.mode == "auto" else LeftToHudi()
         self._pods = Pods(storage, self._policy, forward)
         self._merges = merges
+        self._between = between
+        self._makes_groups = False
         self._tell = report
         self._report = ServicesState()
         self._next_look: float | None = forward() + FIRST_LOOK.total_seconds()
@@ -99,9 +103,10 @@ class InlineServices:
         return None if self._worker is None else self._worker.pid
 
     def is_due(self) -> bool:
-        """Whether `step` has something to do. No I/O."""
-        is_time = self._next_look is not None and self._forward() >= self._next_look
-        return is_time if self._worker is None else self._worker.has_ended()
+        """Whether `step` has something to do. No I/O. A merge of file groups is committed between two instants."""
+        if self._worker is None:
+            return self._next_look is not None and self._forward() >= self._next_look
+        return self._worker.has_ended() and (not self._makes_groups or self._between())
 
     def finish(self) -> None:
         """The job ends with its input: the next look is due now, and a clean after it. May be repeated."""
@@ -119,7 +124,8 @@ class InlineServices:
     def step(self) -> None:
         """Do what is due: a few requests to storage, at most a commit.
 
-        A failure is logged, and tried again later. Raises LeaseError, FencedOut, MergeInDoubt: then the job must end.
+        A failure is logged, and tried again later, whatever it is: ingestion goes on. Raises LeaseError, FencedOut,
+        MergeInDoubt: then the job must end.
         """
         try:
             self._step()
@@ -132,13 +138,18 @@ class InlineServices:
             log.warning("compaction interrupted", extra={"reason": str(error)})
             self._look_again(LOOK_EVERY)
         except BucketIngestError as error:
-            self._failures += 1
-            self._note(failures=self._report.failures + 1, last_error=error)
-            rests = isinstance(error, NewerFormat | HudiError)
-            pause = _PAUSE_MAX if rests else min(LOOK_EVERY * 2 ** (self._failures - 1), _PAUSE_MAX)
-            extra = {"reason": str(error), "again_in_seconds": pause.total_seconds()}
-            log.error("table service failed", extra=extra)  # noqa: TRY400
-            self._look_again(pause)
+            self._fail(error)
+        except Exception as error:
+            log.exception("table service failed")
+            self._fail(StepFailed(f"{type(error).__name__}: {error}"))
+
+    def _fail(self, error: BucketIngestError) -> None:
+        self._failures += 1
+        self._note(failures=self._report.failures + 1, last_error=error)
+        rests = isinstance(error, NewerFormat | HudiError)
+        pause = _PAUSE_MAX if rests else min(LOOK_EVERY * 2 ** (self._failures - 1), _PAUSE_MAX)
+        log.error("table service failed", extra={"reason": str(error), "again_in_seconds": pause.total_seconds()})
+        self._look_again(pause)
 
     def stop(self) -> None:
         """End what runs beside the job: the next start continues it."""
@@ -156,6 +167,7 @@ class InlineServices:
             return
         worker, work = self._worker, self._work
         self._worker = self._work = None
+        self._makes_groups = False
         try:
             answer = worker.answer()
         except WorkerDied:
@@ -195,7 +207,7 @@ class InlineServices:
         if work is None:
             self._look_again(LOOK_EVERY)
         else:
-            self._worker = self._start(work)
+            self._worker, self._makes_groups = self._start(work), True
 
     def _commit_merge(self, made: Made) -> None:
         assert self._merges is not None, "it was started"
@@ -209,6 +221,10 @@ class InlineServices:
     def _look(self, found: Ready | Swept | None = None) -> None:
         if self._merges is not None:
             self._merges.settle()
+        # Also while a compaction waits, perhaps for ever. A job that ends compacts first.
+        if found is None and self._looks_left is None and self._is_tidy_due() and self._holder.open_compaction():
+            self._tidy_up()
+            return
         state = self._holder.advance(found, lists=False)
         if isinstance(state, Work):
             self._note(compacting=state.compaction)
@@ -227,14 +243,18 @@ class InlineServices:
         if state is None and pending is None:
             if self._triggers is None:
                 self._next_look = None
-            elif self._tidy is not None and self._is_tidy_due():
-                self._next_tidy = self._forward() + TIDY_EVERY.total_seconds()
-                self._worker = self._start(self._tidy)
+            elif self._is_tidy_due():
+                self._tidy_up()
             else:
                 wish = None if self._merges is None else self._merges.wish()
                 self._worker = self._start(Propose(self._storage, self._triggers, self._skipped(), wish))
         else:
             self._look_again(LOOK_EVERY)
+
+    def _tidy_up(self) -> None:
+        assert self._tidy is not None, "it is due"
+        self._next_tidy = self._forward() + TIDY_EVERY.total_seconds()
+        self._worker = self._start(self._tidy)
 
     def _goes_to_pods(self, work: Work) -> bool:
         """Only merges do: what else takes long is for the process beside the job."""

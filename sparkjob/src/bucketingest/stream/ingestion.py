@@ -146,7 +146,7 @@ def _start(
         _merge_holder(held).start()  # before anything is written: an earlier process may have decided a merge
         coordinator = _coordinator(pipeline, opened, held, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows))
         lease.set_epoch(coordinator.epoch)
-        services = _services(pipeline, held, lease, board)
+        services = _services(pipeline, held, lease, board, coordinator)
         function = MicroBatchFunction(
             pipeline,
             opened,
@@ -252,7 +252,9 @@ def _coordinator(
     return InstantCoordinator(opened, settings)
 
 
-def _services(pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: ProgressBoard) -> InlineServices:
+def _services(
+    pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: ProgressBoard, coordinator: InstantCoordinator
+) -> InlineServices:
     holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
     tidy = Tidy(held.storage, pipeline.retention, pipeline.archive, pipeline.lock, lease.lease_id)
     triggers = pipeline.merges
@@ -264,6 +266,7 @@ def _services(pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: Pr
         tidy=tidy,
         policy=pipeline.services,
         merges=merges,
+        between=lambda: coordinator.inflight is None,
         report=board.services,
     )
 

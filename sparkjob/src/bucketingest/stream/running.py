@@ -87,7 +87,7 @@ class RunningIngest:
                     self._stop()
                     return True
                 self._start_again(error)
-            except (Py4JError, OSError) as error:
+            except (Py4JError, ConnectionError) as error:  # another OSError is of this process's disk, say
                 raise JvmFailed(
                     "Spark's JVM is gone, killed or out of memory (spark.driver.memory); the next start finishes or "
                     "rolls back what was started"

@@ -101,15 +101,11 @@ class NamedTable:
     def group(self, place: Group = GROUP) -> FileGroup:
         return self.view().partitions[place[0]][place[1]]
 
-    def facts(self, *, last: str = "", also_merged: Collection[str] = ()) -> CleanFacts:
-        return CleanFacts(
-            self.superseders.get, self.savepoints, self.replaced, self.pending, self.modified, last, also_merged
-        )
+    def facts(self, *, last: str = "") -> CleanFacts:
+        return CleanFacts(self.superseders.get, self.savepoints, self.replaced, self.pending, self.modified, last)
 
-    def choose(
-        self, retention: Retention = HOUR, *, last: str = "", also_merged: Collection[str] = (), files_max: int = 10**6
-    ) -> Choice:
-        facts = self.facts(last=last, also_merged=also_merged)
+    def choose(self, retention: Retention = HOUR, *, last: str = "", files_max: int = 10**6) -> Choice:
+        facts = self.facts(last=last)
         return choose(self.view(), self.timeline(), facts, retention, NOW, files_max=files_max)
 
 

@@ -106,6 +106,7 @@ class Job:
             tidy=tidy if self.tidies else None,
             policy=self.policy,
             merges=merges,
+            between=lambda: self.attempt.coordinator.inflight is None,
             report=self.reports.append,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -19,9 +19,11 @@ from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, Stat
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
+from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean_and_archive import Guarded, clean
 from bucketingest.services.compaction.commit import ready_commit
 from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
-from bucketingest.services.compaction.holder import KEPT_FOR
+from bucketingest.services.compaction.holder import KEPT, KEPT_FOR
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
@@ -58,6 +60,21 @@ def test_a_log_file_that_completed_before_is_merged_by_a_new_round(given: Writte
     assert CompactionJournal(given.storage).newest_round(work.number)[0] == 2
     given.rows = rows
     given.unchanged()
+
+
+def test_a_slice_with_such_a_log_file_is_cleaned_after_the_compactions_objects_are_gone(given: Written) -> None:
+    test_a_log_file_that_completed_before_is_merged_by_a_new_round(given)
+    for number in range(KEPT):
+        given.table.attempt().run(offsets(9 + number, 10 + number), [row("k0", at=90 + number)])
+        soon = utc_now() + timedelta(minutes=4 + number)
+        execute(given.storage, started(given.storage, soon))
+        assert finish(given.storage, soon) == [End.COMPLETED]
+    holder(given.storage, lambda: utc_now() + KEPT_FOR + timedelta(hours=1)).sweep_old()
+    assert 1 not in CompactionJournal(given.storage).numbers()
+    later = utc_now() + timedelta(hours=2)
+    assert (
+        clean(Guarded(given.storage, nullcontext, lambda: None, lambda: later), Retention(versions=1)).choice.kept == ()
+    )
 
 
 def complete_by_another(given: Written, work: Work) -> None:

@@ -17,21 +17,27 @@ def at(milliseconds: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("first", "used", "before", "expected"),
+    ("first", "used", "completed", "before", "expected"),
     [
-        (None, [], None, None),
-        (at(100), [at(100), at(500)], None, at(499)),
-        (at(100), [at(100), at(499), at(498), at(500)], None, at(497)),
-        (at(100), [at(100), at(101)], None, None),
-        (at(100), [at(100), at(101), at(102)], None, None),
-        (at(100), [at(100), at(500)], at(498), at(499)),
-        (at(100), [at(100), at(500)], at(499), None),
-        (at(100), [at(100), at(9000)], None, at(8999)),
+        (None, [], [], None, None),
+        (at(100), [at(100), at(500)], [at(500)], None, at(499)),
+        (at(100), [at(100), at(499), at(498), at(500)], [at(500)], None, at(497)),
+        (at(100), [at(100), at(499), at(498), at(500)], [at(500), at(498)], None, None),
+        (at(100), [at(100), at(499), at(500)], [at(499)], None, None),
+        (at(100), [at(100), at(497), at(500)], [at(497)], None, at(499)),
+        (at(100), [at(100), at(101)], [at(101)], None, None),
+        (at(100), [at(100), at(101), at(102)], [at(101)], None, None),
+        (at(100), [at(100), at(500)], [at(500)], at(498), at(499)),
+        (at(100), [at(100), at(500)], [at(500)], at(499), None),
+        (at(100), [at(100), at(9000)], [at(9000)], None, at(8999)),
     ],
     ids=[
         "no instants",
         "just before the newest",
         "an unused one",
+        "none before another commit",
+        "none before the commit before an open instant",
+        "before an open instant",
         "none after the first active instant, before which all count as archived",
         "none between",
         "after the merge before",
@@ -39,8 +45,10 @@ def at(milliseconds: int) -> str:
         "after a pause",
     ],
 )
-def test_the_time(first: str | None, used: list[str], before: str | None, expected: str | None) -> None:
-    found = free_time(first, used, before)
+def test_the_time(
+    first: str | None, used: list[str], completed: list[str], before: str | None, expected: str | None
+) -> None:
+    found = free_time(first, used, completed, before)
     assert found == expected
     if found is not None:
         assert next_instant_time(parse_time(at(0)), used) > found, "also with a clock that is behind"

@@ -31,7 +31,7 @@ from support.tables.services.regroupings import PAIRS, made, merge_groups, merge
 from support.tables.services.serving_job import Job
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import offsets
-from support.tables.write_plans import WITH_DELETES, row
+from support.tables.write_plans import WITH_DELETES, definition, row
 from unit.services.regroup.conftest import Scattered
 
 SELDOM = CompactionTriggers(log_files=1000, log_ratio=1000.0, log_age=timedelta(days=9))
@@ -251,6 +251,23 @@ def test_groups_that_are_written_to_while_they_are_merged_rest(given: Scattered,
     job.pass_time(services, looks=1)
     assert len(given.groups["eu"]) == 1
     given.unchanged()
+
+
+def test_a_merge_is_committed_between_two_instants_though_one_is_open_nearly_always(given: Scattered, job: Job) -> None:
+    given.table.definition = definition(state=StateRules(inserts="log"))
+    job.attempt = given.table.attempt(commit_interval=timedelta(hours=1))
+    before = given.groups["eu"]
+    job.attempt.run(offsets(8, 9), [row("u1", region="us", at=8)])
+    services = job.services(SELDOM, merges=merges(job))
+    job.pass_time(services, looks=3)
+    assert sum(isinstance(each, MakeBaseFiles) for each in job.requests) == 1, "its work is not thrown away"
+    assert given.groups["eu"] == before
+    job.attempt.coordinator.commit_open()
+    assert services.is_due(), "before the next instant"
+    services.step()
+    assert len(given.groups["eu"]) == 1
+    assert job.reports[-1].group_merges == 1
+    assert set(snapshot(given.storage)) == {*given.rows, "u1"}
 
 
 def test_a_merge_whose_process_died_is_void_at_the_next_look(given: Scattered, job: Job) -> None:

@@ -34,13 +34,12 @@ def decide_services(work: Pass) -> None:
     if _rests(work):
         _keep_only(work, None)
         return
-    wanted = None
-    if _answers(work):
-        wanted = None if report is None else report.job
-        _keep_only(work, wanted)
-        if wanted is not None and work.wanted is not None:
-            _ensure(work, wanted, work.wanted)
-    if report is not None and work.resource.wanted is not None:
+    if report is None:  # nobody knows yet what the driver wants, and Jobs stay: one that is not wanted ends by itself
+        return
+    _keep_only(work, report.job)
+    if report.job is not None and work.wanted is not None:
+        _ensure(work, report.job, work.wanted)
+    if work.resource.wanted is not None:
         _judge(work, report, work.resource.wanted)
 
 
@@ -51,7 +50,7 @@ def delete_jobs(work: Pass) -> None:
 
 
 def _answers(work: Pass) -> bool:
-    """Whether the driver of the running attempt has just answered: else nobody knows what it wants, and Jobs stay."""
+    """Whether the driver of the running attempt has just answered."""
     current = work.draft.current
     contact = work.seen.contact
     runs = current is not None and current.ended_at is None and current.outcome is None

@@ -1,9 +1,10 @@
-"""Pipelines that have written nothing for long: a retired or renamed one must not keep the timeline long forever."""
+"""Pipelines that have written nothing for long, or never will: a renamed one must not keep the timeline long."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.timeline.instant import Instant
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.facts import newest_positions
@@ -11,7 +12,7 @@ from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.kept_position import keep_position, kept_position
 from bucketingest.write.instants.position import read_position
-from bucketingest.write.instants.shared_table import archived_unseen, audit
+from bucketingest.write.instants.shared_table import archived_unseen, audit, mark_rolled_back
 
 
 def idle_pipelines(storage: Storage, timeline: Timeline, old: Sequence[Instant]) -> dict[str, str]:
@@ -20,20 +21,25 @@ def idle_pipelines(storage: Storage, timeline: Timeline, old: Sequence[Instant])
     return {pipeline: time for pipeline, time in positions.items() if time <= old[-1].request_time}
 
 
+def look_for(storage: Storage, timeline: Timeline, pipeline: str) -> None:
+    """Look at compactions and rollbacks on behalf of a pipeline that may never do so again: what they took from it is
+    marked in its journal, where its next start finds it. The caller holds the table.
+    """
+    journal = Journal(storage, pipeline)
+    if journal.instants():
+        mark_rolled_back(storage, journal, timeline, rollback_targets(storage, timeline))
+        audit(storage, journal, timeline, journal.audited(), archived_unseen(storage, journal))
+
+
 def retire(storage: Storage, timeline: Timeline, pipeline: str, instant: str, check: Callable[[], None] | None) -> bool:
     """Keep the position of an idle pipeline beside the timeline; whether the archival may then forget its instants.
 
     Not if something is to be done for the pipeline: an instant that is not finished, or rows that it ingests again.
-    The pipeline cannot look at compactions any more, so this does. The caller holds the table: it does not run.
-    `check` raises if it lost the table; None: nothing is written.
+    `check` raises if the caller lost the table; None: nothing is written.
     """
     journal = Journal(storage, pipeline)
     if any("done" not in objects for objects in journal.objects_by_instant().values()):
         return False
-    if check is not None:
-        check()
-        if audit(storage, journal, timeline, journal.audited(), archived_unseen(storage, journal)):
-            return False
     kept = kept_position(storage, pipeline)
     if kept is not None and kept[0] == instant:
         return True

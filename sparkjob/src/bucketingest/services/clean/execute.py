@@ -54,8 +54,7 @@ class CleanOptions:
 
     `lock`: Hudi's lock of the table. `check`: called before each batch of deletions and before the completed file;
     raises if this process may no longer act. `decisions`: None for objects in the table. `known_times`: times outside
-    timeline and history that new times must exceed. `also_merged`: log files, relative to the table's root, that were
-    merged though no plan names them.
+    timeline and history that new times must exceed.
     """
 
     lock: Lock = nullcontext
@@ -63,7 +62,6 @@ class CleanOptions:
     decisions: Decisions | None = None
     clock: Callable[[], datetime] = utc_now
     known_times: Sequence[str] = ()
-    also_merged: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +126,7 @@ def choose_now(storage: Storage, retention: Retention, options: CleanOptions = _
     """What a new clean would delete. Changes nothing; lists the whole table, and opens the commits that say whether
     the file groups concerned are whole. Raises `InvalidTable`.
     """
-    timeline, facts = load_clean_facts(storage, also_merged=options.also_merged)
+    timeline, facts = load_clean_facts(storage)
     view, now = load_file_view(storage, timeline), options.clock()
     choice = choose(view, timeline, facts, retention, now)
     if choice.plan is None:

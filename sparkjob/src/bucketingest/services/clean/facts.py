@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 
 from bucketingest.hudi.errors import InvalidTable
+from bucketingest.hudi.history.archived import archived_contents, archived_plan
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, join
 from bucketingest.hudi.plans.clean_plan import CleanMetadata
 from bucketingest.hudi.plans.clustering_plan import clustered_file_groups
@@ -28,6 +30,7 @@ from bucketingest.hudi.timeline.instant import (
     Instant,
 )
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.services.compaction.records import ADDED
 from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
 
@@ -40,6 +43,8 @@ class Superseder:
     """None if it was no compaction: then it merged no log files."""
     base_files: frozenset[str]
     """Paths, relative to the table's root, that its commit names."""
+    added: frozenset[str] = frozenset()
+    """Paths of log files that it merged though its plan does not name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class CleanFacts:
     """What a choice needs to know beyond files and timeline."""
 
     superseder: Callable[[str], Superseder | None]
-    """The completed instant of a request time; None if its plan or commit is gone, as after its archival, or if it is
+    """The completed instant of a request time, also an archived one; None if its plan or commit is gone, or if it is
     being rolled back.
     """
     savepoints: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -69,13 +74,11 @@ class CleanFacts:
     """Request time -> when the completed file was put onto storage."""
     last_earliest: str = ""
     """Earliest instant that the last clean retained; "" if there is none."""
-    also_merged: Collection[str] = ()
-    """Log files, relative to the table's root, that were merged though no plan names them."""
     damaged: Collection[Group] = ()
     """File groups that lack a file of their newest slice: then an older slice may be all that is left of its rows."""
 
 
-def load_clean_facts(storage: Storage, *, also_merged: Collection[str] = ()) -> tuple[Timeline, CleanFacts]:
+def load_clean_facts(storage: Storage) -> tuple[Timeline, CleanFacts]:
     """The timeline, from one listing, and the facts at that moment.
 
     Opens a file per savepoint, replacecommit and pending table service, and the last clean's; per superseding commit
@@ -100,26 +103,33 @@ def load_clean_facts(storage: Storage, *, also_merged: Collection[str] = ()) -> 
             if instant.action in (COMMIT, REPLACE_COMMIT)
         },
         last_earliest=_last_earliest(storage, timeline),
-        also_merged=also_merged,
     )
     return timeline, facts
 
 
 def _superseder(storage: Storage, timeline: Timeline, request_time: str) -> Superseder | None:
+    where = f"the commit of {request_time}"
     for action in (COMMIT, DELTA_COMMIT, REPLACE_COMMIT):
         instant = timeline.find(request_time, action)
-        if instant is None or not instant.is_completed:
-            continue
-        plan = read_compaction_plan(storage, request_time)
-        if plan is None and action == COMMIT:
-            return None
-        path = path_of(instant)
-        try:
-            written = CommitMetadata.decode_files(storage.get(path), path)
-        except NotFound:  # archived since the timeline was loaded
-            return None
-        return Superseder(plan, frozenset(join(file.partition_path, file.name) for file in written))
+        content: bytes | None = None
+        if instant is not None and instant.is_completed:
+            plan = read_compaction_plan(storage, request_time)
+            with suppress(NotFound):  # archived since the timeline was loaded
+                content = storage.get(path_of(instant))
+        elif instant is None and timeline.is_archived(request_time):
+            content = next(iter(archived_contents(storage, request_time, action)), None)
+            planned = archived_plan(storage, request_time) if content is not None and action == COMMIT else None
+            plan = None if planned is None else CompactionPlan.decode(planned, f"the plan of {request_time}")
+        if content is not None:
+            return None if plan is None and action == COMMIT else _from_commit(plan, content, where)
     return None
+
+
+def _from_commit(plan: CompactionPlan | None, content: bytes, where: str) -> Superseder:
+    written = CommitMetadata.decode_files(content, where)
+    added = CommitMetadata.decode_extra(content, where).get(ADDED, "")
+    paths = frozenset(join(file.partition_path, file.name) for file in written)
+    return Superseder(plan, paths, frozenset(added.splitlines()))
 
 
 def _pending_plans(storage: Storage, timeline: Timeline) -> dict[Group, PendingPlan]:

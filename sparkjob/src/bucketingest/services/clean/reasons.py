@@ -17,7 +17,6 @@ class Reasons:
     def __init__(self, timeline: Timeline, facts: CleanFacts) -> None:
         self._timeline = timeline
         self._facts = facts
-        self._also_merged = frozenset(facts.also_merged)
         self._operations = cache(self._operations_of)
 
     def to_keep(self, group: FileGroup, position: int) -> str | None:
@@ -52,15 +51,13 @@ class Reasons:
         instant = newer.base_instant
         superseder = self._facts.superseder(instant)
         if superseder is None:
-            yield f"the plan or the commit of {instant}, which superseded it, is gone: archived, or being rolled back"
+            yield f"the plan or the commit of {instant}, which superseded it, is gone, or is being rolled back"
             return
         if newer.base_file is None or newer.base_file.path not in superseder.base_files:
             yield f"the commit of {instant} does not name the base file that superseded it"
         operation = self._operations(instant).get(place)
         merged = frozenset(operation.log_files) if operation else frozenset()
-        lost = [
-            log for log in file_slice.log_files if str(log.name) not in merged and log.path not in self._also_merged
-        ]
+        lost = [log for log in file_slice.log_files if str(log.name) not in merged and log.path not in superseder.added]
         if lost:
             others = f" and {len(lost) - 1} more are" if len(lost) > 1 else " is"
             yield f"log file {lost[0].name}{others} not in the plan of {instant}, which superseded it"

@@ -21,7 +21,7 @@ from bucketingest.hudi.timeline.instant_time import next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import OURS, Decided, PlanRecord, round_token
+from bucketingest.services.compaction.records import ADDED, OURS, Decided, PlanRecord, round_token
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import CommitDecision
@@ -95,7 +95,7 @@ def ready_commit(storage: Storage, journal: CompactionJournal, number: int, roun
         frozenset((stat.partition_path or "", stat.file_id) for stat in stats),
         tuple(each for each, result in zip(groups, results, strict=True) if result.failed and each not in left_out),
         sizes_of(storage, sizes) == sizes,
-        compaction_commit(stats, schema).encode(),
+        compaction_commit(stats, schema, added_paths(opened.added if opened else {})).encode(),
         schema_json(schema),
     )
 
@@ -183,12 +183,18 @@ def wanted_decision(storage: Storage, timeline: Timeline, ready: Ready, compacti
         return Decided(completion_time, ready.content)
     planned = CommitMetadata.decode(ready.content, f"the commit of compaction {compaction}").write_stats.values()
     stats = [each for each in chain.from_iterable(planned) if (each.partition_path or "", each.file_id) not in replaced]
-    return Decided(completion_time, compaction_commit(stats, schema).encode())
+    return Decided(completion_time, compaction_commit(stats, schema, added_paths(ready.added)).encode())
 
 
-def compaction_commit(stats: Iterable[WriteStat], schema: AvroSchema) -> CommitMetadata:
-    """Content of the completed file. `schema`: the table's columns without meta columns."""
+def added_paths(added: Mapping[Group, tuple[str, ...]]) -> list[str]:
+    """Paths of the log files that a round merges besides those of its plan, relative to the table's root."""
+    return [join(partition_path, name) for (partition_path, _), names in added.items() for name in names]
+
+
+def compaction_commit(stats: Iterable[WriteStat], schema: AvroSchema, added: Collection[str] = ()) -> CommitMetadata:
+    """Content of the completed file. `schema`: the table's columns without meta columns. `added`: see `ADDED`."""
     write_stats: dict[str, list[WriteStat]] = {}
     for stat in stats:
         write_stats.setdefault(stat.partition_path or "", []).append(stat)
-    return CommitMetadata(write_stats, {SCHEMA_KEY: schema_json(schema), OURS: "1"}, _OPERATION_TYPE, compacted=True)
+    extra = {SCHEMA_KEY: schema_json(schema), OURS: "1"} | ({ADDED: "\n".join(sorted(added))} if added else {})
+    return CommitMetadata(write_stats, extra, _OPERATION_TYPE, compacted=True)

@@ -22,7 +22,7 @@ from bucketingest.services.compaction.commit import Ready, late_logs, ready_comm
 from bucketingest.services.compaction.decide import Choice, Facts, Step, decide
 from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.propose import Proposal, services_of
+from bucketingest.services.compaction.propose import Proposal, claimed, open_at, services_of
 from bucketingest.services.compaction.records import Decided, End, PlanRecord, Round
 from bucketingest.services.compaction.sweep import (
     EndedCompaction,
@@ -115,6 +115,8 @@ class CompactionHolder:
             return f"instant {max(gone)} is no longer on the timeline"
         if compaction in timeline.times:
             return "its time is taken"
+        if started := open_at(compaction, timeline, claimed(self._storage)):
+            return f"instant {started[0]} was open at its time"
         return undecided(self._storage, timeline)
 
     def open_compaction(self) -> str | None:

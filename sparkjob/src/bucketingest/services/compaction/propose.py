@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -18,7 +19,7 @@ from bucketingest.hudi.table.file_view import FileView, Group, load_file_view
 from bucketingest.hudi.table.schema import AvroSchema, avro_to_arrow, schema_json, with_meta_columns
 from bucketingest.hudi.table.table import HoodieTable, load_table
 from bucketingest.hudi.timeline.instant import CLEAN, CLUSTERING, COMPACTION, DELTA_COMMIT, LOG_COMPACTION, SAVEPOINT
-from bucketingest.hudi.timeline.instant_time import next_instant_time, parse_time
+from bucketingest.hudi.timeline.instant_time import format_time, newest_time, next_instant_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.choose import CompactionTriggers, Due, due_groups, plan_of
 from bucketingest.services.compaction.records import OURS, PlanRecord
@@ -28,6 +29,8 @@ from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.open_table import stored_schema
 from bucketingest.write.pipeline_names import pipelines
+
+log = logging.getLogger(__name__)
 
 _BEHIND: Final = timedelta(seconds=60)
 """A compaction is requested so far in the past: a writer whose clock is behind may still complete before it."""
@@ -139,7 +142,7 @@ class TableNow:
 
     def times(self, storage: Storage) -> set[str]:
         """Every time that anybody has used."""
-        return {*self.timeline.times, *archived_times(storage), *_claimed(storage)}
+        return {*self.timeline.times, *archived_times(storage), *claimed(storage)}
 
     def damage(self, groups: Collection[Group]) -> tuple[Damaged, ...]:
         """Files that these file groups lack. Raises as `look_for_damage`."""
@@ -197,9 +200,41 @@ def propose_for(
         return Look(backlog, None, damaged)
     beyond = due[len(chosen) :]
     plan = plan_of(chosen, [*left_out, *(each.operation.group for each in beyond)], {OURS: "1"})
-    compaction = next_instant_time(now - _BEHIND, found.times(storage))
+    compaction = quiet_time(found.timeline, found.times(storage), claimed(storage), now)
+    if compaction is None:
+        log.info("compaction waits for the end of the open instant")
+        return Look(backlog, None, damaged)
     record = PlanRecord.of(compaction, schema_json(found.schema), MERGE_VERSION, found.known, plan)
     return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(found.timeline)), damaged)
+
+
+def quiet_time(timeline: Timeline, times: Collection[str], ours: Collection[str], now: datetime) -> str | None:
+    """A request time for a compaction: after every known time; or before the first of our instants that is open then,
+    if nothing has completed since. None: wait for its end. Pure.
+
+    hudi-rs 0.5.0 leaves the rows of an instant that is open at this time out of an incremental read that ends with it:
+    it looks for base files by request times, and for the log files that are merged with them by completion times.
+    """
+    newest = next_instant_time(now - _BEHIND, times)
+    first = min(open_at(newest, timeline, ours), default=None)
+    if first is None:
+        return newest
+    before = newest_time(time for time in times if time < first)
+    if before is None or any((each.completion_time or "") >= first for each in timeline.completed_commits):
+        return None
+    time = format_time(parse_time(before) + timedelta(milliseconds=1))
+    return time if time < first else None
+
+
+def open_at(time: str, timeline: Timeline, ours: Collection[str]) -> list[str]:
+    """Request times of those instants of pipelines that began before this time and had not completed by then. `ours`:
+    what they claimed.
+    """
+    return [
+        each.request_time
+        for each in timeline.instants
+        if each.request_time in ours and each.request_time <= time <= (each.completion_time or time)
+    ]
 
 
 def _limited(due: list[Due]) -> list[Due]:
@@ -239,7 +274,6 @@ def _unplaced(storage: Storage, timeline: Timeline, view: FileView) -> Iterator[
     yield from (group for time, group in archived if time not in known)
 
 
-def _claimed(storage: Storage) -> Iterator[str]:
+def claimed(storage: Storage) -> frozenset[str]:
     """Times that pipelines claimed, also those of aborted instants."""
-    for pipeline in pipelines(storage):
-        yield from Journal(storage, pipeline).instants()
+    return frozenset(time for pipeline in pipelines(storage) for time in Journal(storage, pipeline).instants())

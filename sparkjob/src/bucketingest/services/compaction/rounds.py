@@ -9,9 +9,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-import pyarrow as pa
-
-from bucketingest.hudi.errors import HudiError
 from bucketingest.hudi.merge.merge_rules import merge_rules
 from bucketingest.hudi.naming import LogFileName
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation
@@ -26,6 +23,7 @@ from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import OperationResult, PlanRecord, Round, round_token
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.merge.adopted_base import adopted_base_file
+from bucketingest.services.merge.failures import fails_alone, reason_of
 from bucketingest.services.merge.merge_group import MERGE_VERSION, compact_group
 from bucketingest.storage import NotFound, Storage
 
@@ -69,8 +67,8 @@ class RoundExecutor:
         """Make the base files, and record results by chunks; returns how many operations failed.
 
         `gives_up`: operations that are not tried, by their place in the plan, and why. `starts` is called with the
-        place of each operation and their number. An operation whose log files cannot be merged fails alone: its file
-        group keeps its slice. Raises RoundEnded if another process ended the round, and StorageError: then another
+        place of each operation and their number. An operation that cannot be merged fails alone: its file group keeps
+        its slice. Raises RoundEnded if another process ended the round, and StorageError: then another
         executor continues.
         """
         done, failures = self.done_chunks(), 0
@@ -127,13 +125,15 @@ class RoundExecutor:
                     too_late=self._discard,
                 )
                 return OperationResult(stat)
-            except (HudiError, NotFound, pa.ArrowException) as error:
+            except Exception as error:
+                if not fails_alone(error):
+                    raise
                 if isinstance(error, NotFound) and not late:  # another writer merged what the plan says, and only that
                     adopted = adopted_base_file(self._storage, operation, self._compaction)
                     if adopted is not None:
                         self.check()
                         return OperationResult(adopted)
-                failed = f"{type(error).__name__}: {error}"
+                failed = reason_of(error)
         extra = {"partition": operation.partition_path, "file_id": operation.file_id, "reason": failed}
         log.error("file group not compacted, its slice stays", extra=extra)
         return OperationResult(None, failed)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.errors import HudiError, InvalidTable
+from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.hudi.merge.merge_rules import MergeRules, merge_rules
 from bucketingest.hudi.naming import join
@@ -25,10 +24,11 @@ from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.index.state.hashing import SEED_BYTES, KeyHasher
 from bucketingest.index.state.store import keeps_state
 from bucketingest.services.errors import RoundEnded
+from bucketingest.services.merge.failures import fails_alone, reason_of
 from bucketingest.services.merge.slice_merge import MergeStatistics, SliceInput, merge_slices
 from bucketingest.services.regroup.journal import MergeJournal
 from bucketingest.services.regroup.records import MergePlan, NewGroup, NewGroupResult
-from bucketingest.storage import NotFound, Storage
+from bucketingest.storage import Storage
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +85,10 @@ class _Maker:
         self.check()
         try:
             return NewGroupResult(self._made(new))
-        except (HudiError, NotFound, pa.ArrowException) as error:
-            failed = f"{type(error).__name__}: {error}"
+        except Exception as error:
+            if not fails_alone(error):
+                raise
+            failed = reason_of(error)
         extra = {"partition": new.partition_path, "file_groups": len(new.slices), "reason": failed}
         log.error("file groups not merged, they stay", extra=extra)
         return NewGroupResult(None, failed)

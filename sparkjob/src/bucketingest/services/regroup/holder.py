@@ -14,7 +14,7 @@ from typing import Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import InstantExists
-from bucketingest.hudi.history.archived import archived_times, is_archived
+from bucketingest.hudi.history.archived import is_archived
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import split
 from bucketingest.hudi.rollback.markers import create_marker, delete_markers
@@ -24,7 +24,6 @@ from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, Instant, State
-from bucketingest.hudi.timeline.instant_time import next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, completed_files, create_inflight, path_of
 from bucketingest.lease.record import LeaseError
 from bucketingest.services.compaction.facts import HEARTBEAT
@@ -212,8 +211,7 @@ class MergeHolder:
         if (missing := missing_file(self._storage, stats)) is not None:
             return None, f"{missing} is missing"
         replaced = frozenset().union(*(each.replaced for each, _ in chosen))
-        taken = {*timeline.times, *archived_times(self._storage), plan.instant}
-        return Decided(next_instant_time(self._clock(), taken), merge_commit(plan, stats, replaced)), ""
+        return Decided(plan.completion_time, merge_commit(plan, stats, replaced)), ""
 
     def _complete(self, plan: MergePlan, decided: Decided, content: bytes) -> None:
         """Requested, inflight and completed: of the two possible contents the first one stays."""

@@ -86,20 +86,24 @@ def propose_merge(
 
 def _instant(storage: Storage, found: TableNow) -> str | None:
     used = found.times(storage) | rollback_targets(storage, found.timeline)
-    return free_time(found.timeline.first_active, used, newest_merge(storage))
+    completed = {each.completion_time or "" for each in found.timeline.completed_commits}
+    return free_time(found.timeline.first_active, used, completed, newest_merge(storage))
 
 
-def free_time(first_active: str | None, times: Collection[str], before: str | None) -> str | None:
+def free_time(
+    first_active: str | None, times: Collection[str], completed: Collection[str], before: str | None
+) -> str | None:
     """A request time for a merge: unused, and before the newest one that is known, so that no instant that begins while
     the merge is not on the timeline can take it. None: wait for the next instant. Pure.
 
-    Nor an older merge's, whose files may come late: `before` is that of the newest merge. `first_active`: older ones
-    count as archived.
+    `completed`: completion times of the writes; none of them is between the time and the newest. An incremental read
+    up to there would have the merge, and with it rows of later commits. Nor an older merge's time, whose files may come
+    late: `before` is that of the newest merge. `first_active`: older ones count as archived.
     """
     newest = newest_time(times)
     if newest is None or first_active is None:
         return None
-    least = max(first_active, before or "")
+    least = max(first_active, before or "", *(time for time in completed if time < newest))
     for back in range(1, _TRIES_MAX):
         time = format_time(parse_time(newest) - back * _MILLISECOND)
         if time <= least:

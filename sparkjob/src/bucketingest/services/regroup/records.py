@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final, Self
 
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.naming import BaseFileName, join, parse_data_file_name
 from bucketingest.hudi.table.file_view import Group
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.errors import NewerFormat
 
@@ -72,6 +74,14 @@ class MergePlan:
     first_active: str | None
     """Of the timeline then: an archival since may hide what other instants did."""
     new_groups: tuple[NewGroup, ...]
+
+    @property
+    def completion_time(self) -> str:
+        """The next millisecond, whenever it is committed: its file groups are until then as they were at its request.
+        Incremental readers leave the old groups out of every range that ends after the request, and take the new ones
+        into those that end after the completion. So no commit may complete between the two.
+        """
+        return format_time(parse_time(self.instant) + timedelta(milliseconds=1))
 
     @property
     def paths(self) -> list[str]:

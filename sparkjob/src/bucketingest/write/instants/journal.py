@@ -206,6 +206,10 @@ class Journal:
         newest = max(self.instants(), default=instant)
         created(self._storage, self._path(instant, "overtaken"), json.dumps({"why": why, "newest": newest}).encode())
 
+    def why_overtaken(self, instant: str) -> str:
+        """What came before the instant."""
+        return str(json.loads(get_if_there(self._storage, self._path(instant, "overtaken")) or b"{}").get("why", ""))
+
     def newest_when_overtaken(self, instant: str) -> str:
         """The newest instant when this one was marked as overtaken."""
         return str(json.loads(get_if_there(self._storage, self._path(instant, "overtaken")) or b"{}").get("newest", ""))

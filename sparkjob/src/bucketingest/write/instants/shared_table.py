@@ -59,7 +59,7 @@ class SharedTable:
     def refresh(self) -> Timeline:
         """Load the timeline. Other writers' changes up to now count as known afterwards. Compactions are audited."""
         timeline = Timeline.load(self._storage)
-        self._mark_rolled_back(timeline, rollback_targets(self._storage, timeline))
+        mark_rolled_back(self._storage, self._journal, timeline, rollback_targets(self._storage, timeline))
         self._rollbacks = _times(timeline, ROLLBACK)
         self._known = frozenset(instant.request_time for instant in timeline.completed_commits)
         self._audit(timeline)
@@ -76,7 +76,7 @@ class SharedTable:
         ignored = self._rollbacks | frozenset(self._own_rollbacks)
         if _times(timeline, ROLLBACK) - ignored:
             named = rollback_targets(self._storage, timeline, ignored)
-            gone |= (named & self._known) | self._mark_rolled_back(timeline, named)
+            gone |= (named & self._known) | mark_rolled_back(self._storage, self._journal, timeline, named)
         gone |= self._audit(timeline)
         if gone:
             raise PositionLost(
@@ -85,20 +85,6 @@ class SharedTable:
             )
         self._known = completed
         self._rollbacks = _times(timeline, ROLLBACK)
-
-    def _mark_rolled_back(self, timeline: Timeline, named: Collection[str]) -> set[str]:
-        """Our completed instants among those that rollbacks name, marked as overtaken: whoever finishes such a rollback
-        deletes their files. The mark also says, once they are archived, whether their rows have come again.
-        """
-        marked = set()
-        for time in named:
-            if not isinstance(self._journal.decision(time), CommitDecision) or self._journal.is_overtaken(time):
-                continue
-            if timeline.completion_time(time) or (timeline.is_archived(time) and is_archived(self._storage, time)):
-                self._journal.mark_overtaken(time, "another writer rolled it back after it was complete")
-                log.error("rollback of a completed instant", extra={"instant": time})
-                marked.add(time)
-        return marked
 
     def _audit(self, timeline: Timeline) -> set[str]:
         first, newest = min(timeline.times, default=""), max(timeline.times, default="")
@@ -151,6 +137,21 @@ class SharedTable:
         self._known |= {instant}
 
 
+def mark_rolled_back(storage: Storage, journal: Journal, timeline: Timeline, named: Collection[str]) -> set[str]:
+    """The pipeline's completed instants among those that rollbacks name, now marked as overtaken: whoever finishes such
+    a rollback deletes their files. The mark also says, once they are archived, whether their rows have come again.
+    """
+    marked = set()
+    for time in named:
+        if not isinstance(journal.decision(time), CommitDecision) or journal.is_overtaken(time):
+            continue
+        if timeline.completion_time(time) or (timeline.is_archived(time) and is_archived(storage, time)):
+            journal.mark_overtaken(time, "another writer rolled it back after it was complete")
+            log.error("rollback of a completed instant", extra={"instant": time})
+            marked.add(time)
+    return marked
+
+
 def archived_unseen(storage: Storage, journal: Journal) -> set[str]:
     """Archived compactions that completed after the pipeline's newest instant: it looked at the timeline for the last
     time when it had completed that one.
@@ -180,6 +181,8 @@ def audit(
     for instant, by in left_out(storage, new, instants):
         time, extra = instant.request_time, {"instant": instant.request_time, "by": by}
         if journal.is_overtaken(time):
+            if journal.why_overtaken(time) == by:  # found on behalf of this pipeline while it was idle
+                overtaken.add(time)
             continue
         if time not in active or is_of_pipeline(storage, active[time], journal.pipeline):
             journal.mark_overtaken(time, by)

@@ -114,7 +114,9 @@ def test_a_driver_that_does_not_answer_or_restarts_leaves_the_job_alone() -> Non
     lost = seen(WORK, job(), drivers=(driver(state=PodState.FAILED, exit_code=9),), contact=Contact())
     assert acts(lost) == []
     starting = seen(WORK, job(), contact=Contact(report(services=None)))
-    assert acts(starting) == [DeleteCompaction(NAMES.compaction(3, 1))], "it answers, and wants none"
+    assert acts(starting) == [], "its services have not looked yet: a Job that merges for hours must go on"
+    wants_none = seen(WORK, job(), contact=Contact(report(services=services())))
+    assert acts(wants_none) == [DeleteCompaction(NAMES.compaction(3, 1))]
 
 
 def test_suspended_deleted_completed_or_stalled_there_is_no_job() -> None:

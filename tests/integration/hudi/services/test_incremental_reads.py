@@ -1,0 +1,172 @@
+"""Incremental reads, of commits around our compactions, merges of file groups and cleans: each gives the rows that the
+table had at its end, of the keys that changed since its beginning, whenever it runs.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.table.table import StateRules, TableDefinition
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean_and_archive import Guarded, clean
+from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.propose import propose
+from bucketingest.services.compaction.work import Work
+from bucketingest.services.regroup.choose import MergeTriggers
+from bucketingest.services.regroup.execute import make_base_files
+from bucketingest.storage import open_storage
+from support.oracle import hudi_rs
+from support.oracle.readers import BEGINNING
+from support.tables.local_writer import LocalWriter
+from support.tables.services.compactions import execute, holder
+from support.tables.services.regroupings import merge_holder, planned
+
+SCHEMA: Final = pa.schema(
+    [("id", pa.string()), ("region", pa.string()), ("at", pa.int64()), ("value", pa.string()), ("gone", pa.bool_())]
+)
+SMALL: Final = MergeTriggers(10 * 1024**2, min_groups=2)
+COMMITS: Final = 26
+"""325 pairs."""
+TABLES: Final = {
+    "buckets": TableDefinition("read", ("id",), ("region",), "at", buckets=2),
+    "state": TableDefinition("read", ("id",), ("region",), "at", state=StateRules()),
+    "state, new keys in logs": TableDefinition("read", ("id",), ("region",), "at", state=StateRules(inserts="log")),
+}
+Rows = dict[str, int]
+"""Number of the commit that wrote a key last."""
+
+
+@pytest.fixture(autouse=True)
+def local_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@dataclass
+class History:
+    """A table with commits, and services that begin while instants are open and end much later."""
+
+    path: Path
+    definition: TableDefinition
+    rng: random.Random
+    commits: list[str] = field(default_factory=lambda: [BEGINNING])
+    """Completion times."""
+    versions: list[dict[str, int | None]] = field(default_factory=lambda: [{}])
+    """After each commit: number of the commit that wrote or deleted a key last; deleted: negative."""
+    ends: dict[str, int] = field(default_factory=dict)
+    """How many services ended, by kind."""
+    cleaned: int = 0
+    """The first commit after the clean: reads that end before may miss files."""
+
+    def __post_init__(self) -> None:
+        self.storage = open_storage(str(self.path))
+        self.writer = LocalWriter(self.path, self.definition, SCHEMA, "gone", commit_interval=timedelta(hours=1))
+        self.compactions, self.merges = holder(self.storage), merge_holder(self.storage)
+        self.work: Work | None = None
+        self.merge: int | None = None
+
+    def live(self) -> None:
+        for number in range(1, COMMITS):
+            version = dict(self.versions[-1])
+            for _ in range(self.rng.choice((1, 1, 2))):
+                self._write(number, version)
+                self._serve()
+            self._serve()
+            if self.writer.coordinator.inflight is not None:
+                self.writer.coordinator.commit_open()
+            newest = max(each.completion_time or "" for each in Timeline.load(self.storage).completed_commits)
+            self.commits.append(newest)
+            self.versions.append(version)
+            self._commit_merge()
+            self._serve()
+            if number == COMMITS // 3:
+                self._clean()
+
+    def _write(self, number: int, version: dict[str, int | None]) -> None:
+        keys = self.rng.sample(range(40), self.rng.randint(2, 8))
+        gone = [self.rng.random() < 0.2 for _ in keys]
+        columns = {
+            "id": [f"k{key}" for key in keys],
+            "region": [("eu", "us")[key % 2] for key in keys],
+            "at": [number] * len(keys),
+            "value": [str(number)] * len(keys),
+            "gone": gone,
+        }
+        self.writer.commit(pa.table(columns, schema=SCHEMA))
+        version.update({f"k{key}": -number if deleted else number for key, deleted in zip(keys, gone, strict=True)})
+
+    def _serve(self) -> None:
+        """The next step of one service."""
+        if self.rng.random() < 0.4:
+            return
+        if self.work is not None:
+            execute(self.storage, self.work)
+            self.work = None
+        state = self.compactions.advance()
+        if isinstance(state, Work):
+            self.work = state
+        elif state is not None:
+            self._note(f"compaction {state.end}")
+        elif self.merge is None and self.definition.state is not None and self.rng.random() < 0.5:
+            if (plan := planned(self.storage, SMALL)) is not None:
+                self.merge = self.merges.begin(plan)
+                make_base_files(self.storage, self.merge)
+        elif self.merge is None:
+            triggers = CompactionTriggers(log_files=self.rng.choice((1, 3)))
+            if (proposal := propose(self.storage, triggers, utc_now()).proposal) is not None:
+                self.compactions.request(proposal)
+
+    def _clean(self) -> None:
+        guarded = Guarded(self.storage, nullcontext, lambda: None)
+        self._note("cleaned", sum(each.files for each in clean(guarded, Retention(retain=timedelta())).results))
+        self.cleaned = len(self.commits)
+
+    def _commit_merge(self) -> None:
+        if self.merge is not None and self.rng.random() < 0.7:
+            self._note(f"merge {self.merges.commit(self.merge).end}")
+            self.merge = None
+
+    def _note(self, what: str, count: int = 1) -> None:
+        self.ends[what] = self.ends.get(what, 0) + count
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        return (each for each in combinations(range(len(self.commits)), 2) if each[1] >= self.cleaned)
+
+    def expected(self, begin: int, end: int) -> Rows:
+        before, after = self.versions[begin], self.versions[end]
+        changed = {key: number for key, number in after.items() if before.get(key) != number}
+        return {key: number for key, number in changed.items() if number is not None and number > 0}
+
+    def wrong(self, read: Callable[[Path, str, str], pa.Table], ranges: list[tuple[int, int]]) -> list[str]:
+        """Those reads that give other rows, in words."""
+        found = []
+        for begin, end in ranges:
+            rows = read(self.path, self.commits[begin], self.commits[end])
+            pairs = sorted(zip(rows["id"].to_pylist(), map(int, rows["value"].to_pylist()), strict=True))
+            if pairs != sorted(self.expected(begin, end).items()):
+                found.append(f"({begin}, {end}]: {pairs} instead of {sorted(self.expected(begin, end).items())}")
+        return found
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_an_incremental_read_gives_the_difference_of_two_snapshots(tmp_path: Path, table: str) -> None:
+    its = History(tmp_path / "table", TABLES[table], random.Random(table))
+    its.live()
+    assert its.ends["compaction completed"] > 2
+    assert its.ends["cleaned"] > 0
+    if TABLES[table].state is not None:
+        assert its.ends["merge completed"] > 0
+    ranges = list(its.ranges())
+    assert its.wrong(hudi_rs.incremental, ranges) == []
