@@ -38,10 +38,12 @@ def verify_bucket_layout(
     rule: RecordKeyRule,
     buckets: int,
     hash: BucketHash = "hudi",  # noqa: A002 - the word of the spec and of the table property
+    remedy: str | None = None,
 ) -> int:
     """Check (record key, file id) pairs found in the table; returns how many were checked (0 proves nothing).
 
-    Raises BucketLayoutMismatch, naming a key, where it is and where it should be.
+    Raises BucketLayoutMismatch, naming a key, where it is and where it should be. `remedy`: what to do then; None: set
+    the spec's index to what fits.
     """
     pairs = list(sample)
     if not pairs:
@@ -57,7 +59,7 @@ def verify_bucket_layout(
         raise BucketLayoutMismatch(
             f"record key {record_keys[row]!r} is in bucket {found[row]} (file group {pairs[row][1]}), but {buckets} "
             f"buckets, hash {hash} and hash fields {list(rule.hash_fields)} put it into bucket {expected[row]}; "
-            f"{len(wrong)} of {len(pairs)} checked keys are elsewhere. {_hint(hashes, found)}"
+            f"{len(wrong)} of {len(pairs)} checked keys are elsewhere. {remedy or _hint(hashes, found)}"
         )
     return len(pairs)
 

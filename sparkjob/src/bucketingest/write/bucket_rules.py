@@ -1,5 +1,5 @@
-"""Changes a table's bucket rules at a start: partitions that exist keep their bucket count, only those to come get
-another.
+"""Changes a table's bucket rules at a start, and checks that rows are where the rules say: partitions that exist keep
+their bucket count, only those to come get another.
 
 One file, created if absent under the table's lock, holds all rules, so a crash leaves the old rules or the new ones.
 """
@@ -7,7 +7,8 @@ One file, created if absent under the table's lock, holds all rules, so a crash 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
@@ -18,17 +19,21 @@ from bucketingest.hudi.bucket_rules.hashing_config import (
     FIRST_INSTANT,
     HashingConfig,
     TableRules,
+    counts_at,
     instants_in,
     load_rules,
 )
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.rollback.rollback import Lock
-from bucketingest.hudi.table.file_view import load_file_view
+from bucketingest.hudi.table.file_view import FileView, Group, load_file_view
+from bucketingest.hudi.table.key_sample import sample_partitions
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, REPLACE_COMMIT, Instant
 from bucketingest.hudi.timeline.instant_time import TIME_LENGTH, format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.index.layout_check import verify_bucket_layout
+from bucketingest.index.row_rules import RowRules
 from bucketingest.spec.partition_pattern import literal_pattern
 from bucketingest.storage import NotFound, Storage, created
 from bucketingest.write.errors import RulesConflict
@@ -36,6 +41,9 @@ from bucketingest.write.pipeline_names import PIPELINE
 
 log = logging.getLogger(__name__)
 
+OLDER_MAX: Final = 32
+"""Partitions that are looked at because they seem older than the rules: a copy of a table has new dates."""
+NEWEST_MAX: Final = 16
 KEPT_MAX: Final = 10_000
 """Partitions that keep another count than the rules give. Hudi searches all rules for each partition."""
 
@@ -68,6 +76,58 @@ def settle_rules(
     extra = {"config": config.path, "kept": config.kept, "rules": len(config.wanted)}
     log.warning("bucket rules changed", extra=extra)
     return changed
+
+
+def verify_placement(
+    storage: Storage, table_rules: TableRules, rules: RowRules, view: FileView, replaced: Collection[Group]
+) -> None:
+    """Check record keys of partitions to which the rules in force give another count than those before did.
+
+    Only the rows say by which rules a partition was filled: a file of rules that was created late does not keep the
+    partitions that came meanwhile, and another writer may have cached older rules. Raises BucketLayoutMismatch.
+    """
+    config = table_rules.config
+    if config is None:
+        return
+    before = _counts_before(storage, config)
+    chosen = _worth_a_look(storage, config, before, view, replaced)
+    samples: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for key, path, file_id in sample_partitions(storage, view, chosen, replaced):
+        samples[path].append((key, file_id))
+    for path, pairs in samples.items():
+        remedy = (
+            f"They are of partition {path!r}, whose {config.counts.of(path)} buckets are from {config.path}; the rules "
+            f"before gave it {before.of(path)}. If all its rows are in {before.of(path)} buckets, delete that file "
+            "before anything else is written: it came late. Else another writer used older rules: stop it, and rewrite "
+            "the partition with Hudi's insert_overwrite"
+        )
+        verify_bucket_layout(pairs, rules.record_key, config.counts.of(path), rules.hash, remedy)
+
+
+def _counts_before(storage: Storage, config: HashingConfig) -> BucketCounts:
+    """By the rules that the ones in force replaced; without such, every partition had the table's count."""
+    older = [
+        each for each in (*instants_in(storage), *instants_in(storage, ARCHIVE_DIRECTORY)) if each < config.instant
+    ]
+    found = counts_at(storage, max(older, default=""), config.counts.default)
+    return found or BucketCounts(config.counts.default)
+
+
+def _worth_a_look(
+    storage: Storage, config: HashingConfig, before: BucketCounts, view: FileView, replaced: Collection[Group]
+) -> list[str]:
+    """Partitions whose count the rules changed: those that are older than the rules, and the newest ones."""
+    began = {
+        path: min(file.instant for group in groups.values() for each in group.slices for file in each.files)
+        for path, groups in view.partitions.items()
+        if any(group.slices and (path, group.file_id) not in replaced for group in groups.values())
+    }
+    paths = sorted(began, key=lambda path: (began[path], path))
+    pairs = zip(paths, before.of_all(paths).tolist(), config.counts.of_all(paths).tolist(), strict=True)
+    changed = [path for path, old, new in pairs if old != new]
+    made = format_time(storage.head(config.path).modified)
+    older = [path for path in changed if began[path] < made]
+    return list(dict.fromkeys((*older[-OLDER_MAX:], *changed[-NEWEST_MAX:])))
 
 
 def rules_for(

@@ -36,7 +36,7 @@ from bucketingest.index.layout_check import verify_bucket_layout
 from bucketingest.index.row_rules import RowRules, check_columns, row_rules
 from bucketingest.lease.store_clock import DIFFERENCE_MAX
 from bucketingest.storage import Storage, verify_create_if_absent
-from bucketingest.write.bucket_rules import settle_rules
+from bucketingest.write.bucket_rules import settle_rules, verify_placement
 from bucketingest.write.instants.journal import ROOT
 from bucketingest.write.plan import DELETE_COLUMN
 
@@ -123,6 +123,7 @@ def open_table(
         _refuse_buckets(storage, view, replaced)
     elif table.bucket_count is None:  # made by Hudi, which does not record how it hashed
         _verify_layout(sample_record_keys(storage, view, replaced), rules, bucket_rules.counts)
+    verify_placement(storage, bucket_rules, rules, view, replaced)
     if drop_metadata_table is not None:
         drop_metadata_table()
     if has_buckets:
