@@ -9,10 +9,11 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
+from bucketingest.decode.avro.column_types import columns_of
 from bucketingest.decode.avro.registered import RegisteredAvroDecoder
+from bucketingest.decode.avro.schema import read_reader
 from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.decode.rows import Decoded
-from support.decoding.spark_columns import spark_columns
 
 OLD: dict[str, Any] = {
     "type": "record",
@@ -51,18 +52,7 @@ def decoder(reader: dict[str, Any], writers: dict[int, dict[str, Any] | WriterSc
 
 
 def columns(reader: dict[str, Any]) -> pa.Schema:
-    return spark_columns(_without_reading_attributes(reader))
-
-
-def _without_reading_attributes(schema: Any) -> Any:
-    """`spark_columns` reads a schema as Spark's way does, which takes no attributes of others."""
-    if isinstance(schema, list):
-        return [_without_reading_attributes(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        name: _without_reading_attributes(each) for name, each in schema.items() if name not in {"aliases", "owner"}
-    }
+    return columns_of(read_reader(json.dumps(reader)))
 
 
 def decode(found: RegisteredAvroDecoder, *messages: bytes | None) -> Decoded:

@@ -2,7 +2,7 @@
 Python object.
 
 A schema is as `json.loads` gives it, each named type written out where it is used. A union is null and one type, or one
-type. What is only passed over may have any union.
+type, or of several: then it is a struct of its members.
 
 A schema may also be the writer's resolved with a reader's (`decode/avro/resolution`). Then records have `defaults`, the
 columns of fields that the writer lacks; a field's name is the reader's, None for one that the reader lacks; a symbol
@@ -54,6 +54,8 @@ def _columns(cursors: Cursors, record: dict[str, Any], wanted: Any, present: Mas
 
 def _field(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.Array:
     """A field's values, null where `present` is not, or where its union says so."""
+    if isinstance(avro, list) and len(avro) - avro.count("null") > 1:
+        return _members(cursors, avro, kind, present)
     avro, present = _branch(cursors, avro, present)
     return _values(cursors, avro, kind, present)
 
@@ -77,6 +79,23 @@ def _branch(cursors: Cursors, avro: Any, present: Mask) -> tuple[Any, Mask]:
     if unknown.any():
         cursors.refuse(unknown, "a union has a branch that its type lacks")
     return avro[value], both(is_value, present)
+
+
+def _members(cursors: Cursors, branches: list[Any], kind: pa.StructType, present: Mask) -> pa.Array:
+    """A union of several types: a struct with a member of each, of which one has a value."""
+    tags = cursors.varints(present, is_int=True)
+    unknown = both((tags < 0) | (tags >= len(branches)), present)
+    if unknown.any():
+        cursors.refuse(unknown, "a union has a branch that its type lacks")
+    children: list[pa.Array] = []
+    is_value = np.zeros(len(cursors), np.bool_)
+    for tag, branch in enumerate(branches):
+        if branch == "null":
+            continue
+        of_branch = both(tags == tag, present)
+        children.append(_values(cursors, branch, kind.field(len(children)).type, of_branch))
+        is_value |= of_branch
+    return pa.Array.from_buffers(kind, len(cursors), [_bitmap(is_value)], children=children)
 
 
 def _skip(cursors: Cursors, avro: Any, present: Mask) -> None:
@@ -138,7 +157,11 @@ def _values(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa
             bits = cursors.blocks(avro["size"], present)
             return pa.Array.from_buffers(kind, len(cursors), [_bitmap(present), pa.py_buffer(bits)])
         case "boolean":
-            return pa.array(cursors.byte(present) == 1, mask=_absent(present))  # any other byte is false, as in Java
+            bits = cursors.byte(present)
+            unknown = both(bits > 1, present)
+            if unknown.any():
+                cursors.refuse(unknown, "a boolean is neither 0 nor 1")
+            return pa.array(bits == 1, mask=_absent(present))
         case "float":
             bits = cursors.words(4, present).astype(np.uint32)
             with np.errstate(invalid="ignore"):  # any bits, also of rows that have no value

@@ -8,8 +8,9 @@ from pathlib import Path
 import typer
 
 from bucketingest.cli.options import UnknownFields, load_known
-from bucketingest.decode.decoder_choice import has_ways, way_of, why_refused
+from bucketingest.decode.decoder_choice import has_ways, way_of
 from bucketingest.decode.kafka.reading_choice import reading_of
+from bucketingest.decode.message_columns import why_refused
 from bucketingest.decode.registered.subjects import registry_client, with_readers_schema
 from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.client import RegistryClient

@@ -1,31 +1,47 @@
-"""Reads the columns of a schema in Spark's DDL far enough to say which of their types a decoder cannot do."""
+"""Columns in Spark's DDL, `id STRING, tags ARRAY<STRING>`, as Arrow types: those that a message can have."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
+
+import pyarrow as pa
+
+from bucketingest.decode.same_names import same_names
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(`(?:[^`]|``)+`)|([A-Za-z_0-9]+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([<>(),:]))"
 )
+_TYPES: Final = {
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "BOOLEAN": pa.bool_(),
+    **dict.fromkeys(["TINYINT", "BYTE"], pa.int8()),
+    **dict.fromkeys(["SMALLINT", "SHORT"], pa.int16()),
+    **dict.fromkeys(["INT", "INTEGER"], pa.int32()),
+    **dict.fromkeys(["BIGINT", "LONG"], pa.int64()),
+    **dict.fromkeys(["FLOAT", "REAL"], pa.float32()),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+    **dict.fromkeys(["TIMESTAMP", "TIMESTAMP_LTZ"], pa.timestamp("us", "UTC")),
+}
 _DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC"})
+_DIGITS_MAX: Final = 38
+_NESTED: Final = ("ARRAY", "MAP", "STRUCT")
 
 
 class UnreadableDdl(Exception):
-    """The text is not understood here; Spark may understand it."""
+    """The text names no columns that a message can have. Its words follow the field that has it."""
 
 
-def unsupported(ddl: str, supported: Collection[str]) -> str | None:
-    """The first type in the text that is not in `supported`, nor a decimal, array or struct; None if there is none.
-
-    Raises UnreadableDdl, also for names that differ in case only: it depends on Spark which of them is meant.
-    """
+def columns_of(ddl: str) -> pa.Schema:
+    """The columns, all of them nullable. Raises UnreadableDdl."""
     tokens = _Tokens(ddl)
-    found = _columns(tokens, supported, closing="")
-    if found is None and tokens.next:
-        raise UnreadableDdl(tokens.next)
-    return found
+    found = _columns(tokens, closing="")
+    if tokens.next:
+        raise UnreadableDdl(f"has {tokens.next!r} where it should end")
+    return pa.schema(found)
 
 
 class _Tokens:
@@ -46,7 +62,7 @@ class _Tokens:
 
     def expect(self, wanted: str) -> None:
         if not self.take_if(wanted):
-            raise UnreadableDdl(self.next)
+            raise UnreadableDdl(f"has {self.next!r} instead of {wanted!r}" if self.next else f"ends without {wanted!r}")
 
 
 def _tokens(ddl: str) -> Iterator[str]:
@@ -54,46 +70,84 @@ def _tokens(ddl: str) -> Iterator[str]:
     while at < end:
         found = _TOKEN.match(ddl, at)
         if found is None:
-            raise UnreadableDdl(ddl[at:])
+            raise UnreadableDdl(f"has {ddl[at:].strip()[:20]!r}, which is no part of a column")
         yield found[found.lastindex or 0]
         at = found.end()
 
 
-def _columns(tokens: _Tokens, supported: Collection[str], *, closing: str) -> str | None:
-    names: set[str] = set()
+def _columns(tokens: _Tokens, *, closing: str) -> list[pa.Field]:
+    found: dict[str, pa.Field] = {}
     while True:
-        name = tokens.take().strip("`").lower()
-        if not name or name in names:
-            raise UnreadableDdl(name)
-        names.add(name)
+        name = tokens.take()
+        if not name or name in {"<", ">", "(", ")", ",", ":"}:
+            raise UnreadableDdl(f"has {name!r} instead of a column's name" if name else "ends before a column's name")
+        if name.startswith("`"):
+            name = name[1:-1].replace("``", "`")
+        if (other := found.get(name.lower())) is not None:
+            raise UnreadableDdl(same_names(other.name, name))
         tokens.take_if(":")
-        if found := _type(tokens, supported):
-            return found
+        found[name.lower()] = pa.field(name, _type(tokens, name))
         if tokens.take_if("NOT"):
             tokens.expect("NULL")
         if tokens.take_if("COMMENT"):
             tokens.take()
         if tokens.next == closing:
-            return None
+            return list(found.values())
+        if tokens.next not in {",", "", ">"}:
+            raise UnreadableDdl(
+                f"has {tokens.next!r} behind the type of {name}: only NOT NULL and COMMENT may follow it"
+            )
         tokens.expect(",")
 
 
-def _type(tokens: _Tokens, supported: Collection[str]) -> str | None:
+def _type(tokens: _Tokens, column: str) -> pa.DataType:
     name = tokens.take().upper()
-    if name == "ARRAY":
+    if name in _NESTED:
         tokens.expect("<")
-        found = _type(tokens, supported)
-    elif name == "STRUCT":
-        tokens.expect("<")
-        found = _columns(tokens, supported, closing=">")
-    elif name in _DECIMALS:
-        if tokens.take_if("("):
-            while not tokens.take_if(")"):
-                if not tokens.take():
-                    raise UnreadableDdl("(")
-        return None
-    else:
-        return None if name in supported else name
-    if found is None:
+        kind = _READERS[name](tokens, column)
         tokens.expect(">")
-    return found
+        return kind
+    if name in _DECIMALS:
+        return _decimal(tokens, column)
+    if name in {"VARCHAR", "CHAR"}:
+        raise UnreadableDdl(f"has the type {name} in {column}, whose length nothing would check: use STRING")
+    if name not in _TYPES:
+        what = f"has the type {name}" if name else "ends before the type"
+        known = ", ".join([*_TYPES, "DECIMAL", *_NESTED])
+        raise UnreadableDdl(f"{what} of {column}, which is not decoded; known are {known}")
+    return _TYPES[name]
+
+
+def _decimal(tokens: _Tokens, column: str) -> pa.DataType:
+    digits = [10, 0]
+    if tokens.take_if("("):
+        written = [tokens.take()]
+        if tokens.take_if(","):
+            written.append(tokens.take())
+        tokens.expect(")")
+        if not all(each.isdecimal() for each in written):
+            raise UnreadableDdl(f"has a DECIMAL of {', '.join(written)} in {column}")
+        digits[: len(written)] = map(int, written)
+    precision, scale = digits
+    if not 1 <= precision <= _DIGITS_MAX or scale > precision:
+        allowed = f"1 to {_DIGITS_MAX} digits, of which no more are behind the point"
+        raise UnreadableDdl(f"has DECIMAL({precision},{scale}) in {column}; a decimal has {allowed}")
+    return pa.decimal128(precision, scale)
+
+
+def _array(tokens: _Tokens, column: str) -> pa.DataType:
+    return pa.list_(pa.field("element", _type(tokens, f"{column}[]")))
+
+
+def _map(tokens: _Tokens, column: str) -> pa.DataType:
+    if (key := _type(tokens, f"the keys of {column}")) != pa.string():
+        raise UnreadableDdl(f"has a MAP with keys of another type than STRING in {column} ({key})")
+    tokens.expect(",")
+    return pa.map_(key, _type(tokens, f"{column}[]"))
+
+
+def _struct(tokens: _Tokens, _column: str) -> pa.DataType:
+    return pa.struct(_columns(tokens, closing=">"))
+
+
+_READERS: Final[dict[str, Callable[[_Tokens, str], pa.DataType]]] = {"ARRAY": _array, "MAP": _map, "STRUCT": _struct}

@@ -1,5 +1,5 @@
-"""Which way messages are decoded and Parquet files are read: on Arrow, where the result is proven to be Spark's, or by
-Spark.
+"""Who evaluates SQL and reads Parquet files: the tasks, on Arrow, where the result is proven to be Spark's, or Spark.
+Messages are always decoded in the tasks.
 """
 
 from __future__ import annotations
@@ -7,35 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bucketingest.decode.avro.schema import UnreadableSchema, read_fields, read_reader
-from bucketingest.decode.ddl import UnreadableDdl, unsupported
-from bucketingest.decode.protobuf.descriptors import read_message
-from bucketingest.decode.protobuf.schema import UnreadableDescriptors
 from bucketingest.decode.sql.words import why_spark
 from bucketingest.spec.model import BucketIngest, Format
 
-_TYPES: Final = frozenset(
-    [
-        "STRING",
-        "SMALLINT",
-        "SHORT",
-        "INT",
-        "INTEGER",
-        "BIGINT",
-        "LONG",
-        "FLOAT",
-        "REAL",
-        "DOUBLE",
-        "BOOLEAN",
-        "DATE",
-        "TIMESTAMP",
-        "TIMESTAMP_LTZ",
-    ]
-)
-_NAMES: Final = {"json": "JSON", "avro": "Avro"}
+_NAMES: Final = {"json": "JSON", "avro": "Avro", "protobuf": "Protobuf"}
+_OF_REGISTRY: Final = {
+    "json": "JSON behind Confluent's header",
+    "avro": "Avro, each message with the schema that the registry has for it",
+    "protobuf": "Protobuf, each message of a schema that the registry has",
+}
 _ALL_ROWS: Final = "select * from source"
-_CONF: Final = ("spark.sql.legacy.", "spark.sql.timestamptype", "spark.sql.casesensitive")
-"""Beginnings of settings, in lower case, that can change what Spark decodes; for a format also those of its own."""
 _OPTIONS_OF_LISTING: Final = frozenset(
     ["cleansource", "filenameonly", "latestfirst", "maxcachedfiles", "maxfileage", "pathglobfilter", "sourcearchivedir"]
 )
@@ -59,23 +40,11 @@ def way_of(resource: BucketIngest) -> Way:
     """The way of a resource, as far as its text tells: of what SQL makes of which types Spark knows more. Nothing is
     contacted.
     """
-    spec = resource.spec
-    format_ = spec.format
-    if format_ is not None and (format_.registry is not None or format_.type == "protobuf"):
-        return _always_decoded(resource, format_)
-    if not has_ways(resource) or (spec.source.kafka is None and format_ is not None):
+    if resource.spec.format is not None:
+        return _way_of_messages(resource, resource.spec.format)
+    if not has_ways(resource):
         return Way("spark", "only Kafka's messages and Parquet files are decoded on Arrow")
-    if format_ is None:
-        return _way_of_files(resource)
-    if (why := _why_spark(resource)) is not None:
-        return Way("spark", why)
-    for name in spec.spark.conf:
-        if name.lower().startswith((*_CONF, f"spark.sql.{format_.type}.")):
-            return Way("spark", f"spec.spark.conf sets {name}")
-    why = _why_not_json(format_) if format_.type == "json" else _why_not_avro(format_)
-    if why is not None:
-        return Way("spark", f"spec.format.schema {why}")
-    return Way("arrow", f"{_NAMES[format_.type]}, {_columns(resource)}")
+    return _way_of_files(resource)
 
 
 def _way_of_files(resource: BucketIngest) -> Way:
@@ -101,9 +70,7 @@ def has_sql(resource: BucketIngest) -> bool:
 
 def sql_refused(resource: BucketIngest, why: str) -> Way:
     """The way of a resource whose SQL Spark has to evaluate."""
-    messages = resource.spec.format is not None and (
-        resource.spec.format.registry is not None or resource.spec.format.type == "protobuf"
-    )
+    messages = resource.spec.format is not None
     found = f"{' or '.join(_fields_of_sql(resource))} {why}"
     return Way("spark", f"{found}; messages on Arrow" if messages else found)
 
@@ -137,52 +104,10 @@ def _why_spark(resource: BucketIngest) -> str | None:
     return None
 
 
-def _always_decoded(resource: BucketIngest, format_: Format) -> Way:
-    """Messages that are always decoded on Arrow; their rows may then be Spark's."""
-    why = _why_spark(resource)
-    if why is not None:
+def _way_of_messages(resource: BucketIngest, format_: Format) -> Way:
+    """Messages are decoded on Arrow; their rows may then be Spark's."""
+    if (why := _why_spark(resource)) is not None:
         each = ", each with the schema that the registry has for it" if format_.registry is not None else ""
         return Way("spark", f"{why}; messages on Arrow{each}")
-    if format_.registry is None:
-        return Way("arrow", f"Protobuf, {_columns(resource)}")
-    messages = {
-        "json": "JSON behind Confluent's header, all columns as they are",
-        "protobuf": "Protobuf, each message of a schema that the registry has",
-    }.get(format_.type, "Avro, each message with the schema that the registry has for it")
-    if not has_sql(resource):
-        return Way("arrow", messages)
-    return Way("arrow", f"{messages.removesuffix(', all columns as they are')}, {_columns(resource)}")
-
-
-def why_refused(format_: Format | None) -> str | None:
-    """Why messages cannot be decoded at all, in words that follow "spec.format.schema"; None if they can, or it is not
-    known: without a registry what is not decoded on Arrow is Spark's, but for Protobuf.
-    """
-    if format_ is None or format_.schema_text is None:
-        return None
-    try:
-        if format_.type == "protobuf":
-            read_message(format_.schema_text, format_.message_name)
-        elif format_.registry is not None and format_.type == "json":
-            return _why_not_json(format_)
-        elif format_.registry is not None:
-            read_reader(format_.schema_text)
-    except (UnreadableSchema, UnreadableDescriptors) as error:
-        return str(error)
-    return None
-
-
-def _why_not_json(format_: Format) -> str | None:
-    try:
-        other = unsupported(format_.columns_text, _TYPES)
-    except UnreadableDdl:
-        return "is more than names and types"
-    return None if other is None else f"has the type {other}"
-
-
-def _why_not_avro(format_: Format) -> str | None:
-    try:
-        read_fields(format_.columns_text)
-    except UnreadableSchema as error:
-        return str(error)
-    return None
+    messages = (_NAMES if format_.registry is None else _OF_REGISTRY)[format_.type]
+    return Way("arrow", f"{messages}, {_columns(resource)}")

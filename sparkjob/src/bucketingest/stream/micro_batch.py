@@ -93,7 +93,7 @@ def write_undecodable(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
 
 
 def write_refused(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder) -> list[WriteStatus]:
-    """Stage the messages that are no rows as dead letters and return what was written."""
+    """Stage the messages that are no rows, or rows without a place, as dead letters and return what was written."""
     columns = rows.select("topic", "partition", "offset", "timestamp", "key", VALUE)
     return _collect(map_in_arrow(columns, _write_refused(plan, decoder), STATUS_DDL))
 
@@ -131,7 +131,7 @@ def _pack_messages(plan: WritePlan, decoder: MessageDecoder) -> Stage:
 
 
 def _write_refused(plan: WritePlan, decoder: MessageDecoder) -> Stage:
-    return lambda batches: write_dead_letters(refused_messages(batches, decoder), plan, _task())
+    return lambda batches: write_dead_letters(refused_messages(batches, decoder, plan), plan, _task())
 
 
 def _shuffled(packed: DataFrame, plan: WritePlan) -> DataFrame:

@@ -175,4 +175,4 @@ def test_what_spark_has_to_evaluate_is_named(
     if why is None:
         assert found == "decoding on Arrow: JSON, with spec.transform.sql"
     else:
-        assert found == f"decoding in Spark: spec.transform.sql {why}"
+        assert found == f"decoding in Spark: spec.transform.sql {why}; messages on Arrow"

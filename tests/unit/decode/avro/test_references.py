@@ -42,6 +42,17 @@ def test_each_type_is_defined_where_it_is_first_used() -> None:
     assert kind["type"]["symbols"] == ["X"]
 
 
+@pytest.mark.parametrize("first", ["inner", "outer"])
+def test_a_type_that_is_defined_inside_a_reference_is_known_by_its_name(first: str) -> None:
+    outer = {"type": "record", "name": "b.Outer", "fields": [{"name": "kind", "type": KIND}]}
+    fields = [{"name": "inner", "type": "b.Kind"}, {"name": "outer", "type": ["null", "b.Outer"]}]
+    order = {"type": "record", "name": "a.Order", "fields": fields if first == "inner" else fields[::-1]}
+    text = self_contained(json.dumps(order), [json.dumps(outer)])
+    fastavro.parse_schema(json.loads(text))
+    found = {field["name"]: field["type"] for field in read_reader(text)["fields"]}
+    assert found["inner"]["symbols"] == found["outer"][1]["fields"][0]["type"]["symbols"] == ["X"]
+
+
 def test_a_schema_without_references_stays_as_it_is() -> None:
     assert self_contained(" {} ", []) == " {} "
 

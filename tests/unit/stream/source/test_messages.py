@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.nodes import Node, RowsInDoubt
 from bucketingest.decode.sql.program import Program, Select, Where
 from bucketingest.stream.source import messages
@@ -80,7 +81,7 @@ def test_refused_messages_keep_their_place_in_the_topic() -> None:
     given = batch(
         good(1), b"no json", None, topic=["t"] * 3, partition=[0, 0, 1], offset=[7, 8, 9], key=[b"a", b"b", b"c"]
     )
-    (letters,) = refused_messages([given], DECODER)
+    (letters,) = refused_messages([given], DECODER, write_plan())
     assert letters.to_pylist() == [
         {
             "reason": "decode",
@@ -101,7 +102,60 @@ def test_refused_messages_keep_their_place_in_the_topic() -> None:
             "value": None,
         },
     ]
-    assert list(refused_messages([batch(good(1))], DECODER)) == []
+    assert list(refused_messages([batch(good(1))], DECODER, write_plan())) == []
+
+
+NO_PLACE = {
+    "recordKey": good(1).replace(b'"k1"', b"null"),
+    "partitionPath": good(1).replace(b'"eu"', b'".."'),
+    "orderingField": good(1).replace(b'"2026-01-01T00:00:00Z"', b"null"),
+}
+
+
+@pytest.mark.parametrize("reason", NO_PLACE)
+def test_messages_without_a_place_in_the_table_keep_theirs_in_the_topic(reason: str) -> None:
+    message = NO_PLACE[reason]
+    assert sum(status.undecoded for status in written([[batch(good(1), message, b"no json")]])) == 2
+    amount = Node("AttributeReference", pa.int64(), value=SCHEMA.get_field_index("amount"))
+    is_one = Node("EqualTo", pa.bool_(), (amount, Node("Literal", pa.int64(), value=1)))
+    for program in (None, Program((Where(is_one),), SCHEMA)):
+        given = batch(good(2), b"no json", good(3), message, good(1), topic=["t"] * 5, offset=[5, 6, 7, 8, 9])
+        (letters,) = refused_messages([given], replace(DECODER, program=program), write_plan())
+        found = [(each["reason"], each["topic"], each["offset"], each["value"]) for each in letters.to_pylist()]
+        assert found == [("decode", "t", 6, b"no json"), (reason, "t", 8, message)]
+
+
+def test_a_message_with_a_time_beyond_the_years_of_a_column_is_no_row() -> None:
+    schema = pa.schema([("at", pa.timestamp("us", "UTC")), ("days", pa.list_(pa.date32()))])
+
+    class Beyond:
+        """Decodes each message to a row with the numbers in it."""
+
+        def decode(self, messages: pa.BinaryArray) -> Decoded:
+            rows = [tuple(map(int, each.split())) for each in messages.to_pylist() if each != b"bad"]
+            at, days = pa.array([row[0] for row in rows], pa.int64()), [[0, row[1]] for row in rows]
+            columns = [at.view(schema.field("at").type), pa.array(days, schema.field("days").type)]
+            bad = [Refused(number, "bad") for number, each in enumerate(messages.to_pylist()) if each == b"bad"]
+            return Decoded(pa.RecordBatch.from_arrays(columns, schema=schema), bad, 0)
+
+    first, last = -62135596800_000_000, 253402300800_000_000 - 1
+    given = [
+        b"0 0",
+        b"bad",
+        b"%d 0" % (last + 1),
+        b"0 2932897",
+        b"%d -719162" % first,
+        b"%d 2932896" % last,
+        b"%d 0" % (first - 1),
+    ]
+    decoded = replace(DECODER, blocks=Beyond()).decode(pa.array(given, pa.binary()))
+    assert decoded.rows.num_rows == 3
+    assert [(each.number, each.why) for each in decoded.refused] == [
+        (1, "bad"),
+        (2, "field at: time 253402300800000000 is beyond the years 0001 to 9999"),
+        (3, "field days[]: day 2932897 is beyond the years 0001 to 9999"),
+        (6, "field at: time -62135596800000001 is beyond the years 0001 to 9999"),
+    ]
 
 
 def test_blocks_are_bounded_in_rows_and_bytes_and_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,18 @@ def test_a_row_without_a_place_is_rejected_with_its_reason(bad: dict[str, Any], 
     assert [letter[name] for name in ("topic", "partition", "offset", "timestamp", "key")] == [None] * 5
 
 
+def test_a_time_beyond_the_years_of_a_column_is_rejected_and_shown_as_a_number() -> None:
+    rows = batch([row("a"), row("b"), row("c")])
+    at = SCHEMA.get_field_index("at")
+    values = pa.array([0, 1700000000000000000, 5], pa.int64()).view(SCHEMA.field("at").type)
+    (letter,) = letters_of(rows.set_column(at, SCHEMA.field("at"), values))
+    assert (letter["reason"], letter["detail"]) == (
+        "time",
+        "field at: time 1700000000000000000 is beyond the years 0001 to 9999",
+    )
+    assert json.loads(letter["value"])["at"] == 1700000000000000000
+
+
 def test_each_refused_partition_path_has_its_own_reason_among_other_letters() -> None:
     rows = [row("a", region="/x"), GOOD[0], row(None), row("b", region="x" * 256), GOOD[1], row(None, region="/x")]
     letters = letters_of(rows, write_plan(room=PathRoom(level=255)))

@@ -1,3 +1,1 @@
-"""Avro messages to Arrow columns, with the verdicts of Spark's `from_avro`: many at once, and one by one,
-exactly, those that are then doubtful.
-"""
+"""Avro messages to Arrow columns: many at once, and one by one, exactly, those that are then in doubt."""

@@ -1,6 +1,4 @@
-"""Which columns Spark makes of an Avro schema, as far as they are decoded here: so that a type which it reads otherwise
-is noticed before a message is.
-"""
+"""The columns of an Avro record, as docs/kafka-avro.md lists them."""
 
 from __future__ import annotations
 
@@ -8,47 +6,59 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from bucketingest.decode.avro.schema import AvroFields
+from bucketingest.decode.avro.schema import AvroRecord
 
-_STAMPS: Final = {
-    "timestamp-millis": pa.timestamp("us", "UTC"),
-    "timestamp-micros": pa.timestamp("us", "UTC"),
-    "local-timestamp-millis": pa.timestamp("us"),
-    "local-timestamp-micros": pa.timestamp("us"),
+DIGITS_MAX: Final = 38
+"""A decimal column has no more; values of a type that has are checked one by one."""
+_TYPES: Final = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "enum": pa.string(),
+    "bytes": pa.binary(),
+    "fixed": pa.binary(),
+}
+_LOGICAL: Final = {
+    ("int", "date"): pa.date32(),
+    ("long", "timestamp-millis"): pa.timestamp("us", "UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("us"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
 }
 
 
-def differing(fields: AvroFields, columns: pa.Schema | pa.StructType) -> str | None:
-    """The first field of which Spark makes a type that is not decoded here, in words; None if there is none."""
-    if [field["name"] for field in fields] != [column.name for column in columns]:
-        return "other columns"
-    for field, column in zip(fields, columns, strict=True):
-        if (found := _differing(field["type"], column.type)) is not None:
-            return found
-    return None
+def columns_of(record: AvroRecord) -> pa.Schema:
+    """A column of each field, in their order."""
+    return pa.schema([pa.field(field["name"], _type(field["type"])) for field in record["fields"]])
 
 
-def _differing(avro: Any, kind: pa.DataType) -> str | None:
+def branches_of(avro: Any) -> list[Any]:
+    """The types of a union but null."""
+    return [branch for branch in avro if branch != "null"]
+
+
+def member(number: int) -> str:
+    """The field of a union's struct that has the values of its type of this number, null not counted."""
+    return f"member{number}"
+
+
+def _type(avro: Any) -> pa.DataType:
     if isinstance(avro, list):
-        avro = next(branch for branch in avro if branch != "null")
-    logical = avro.get("logicalType")
-    match avro["type"]:
-        case "record" if pa.types.is_struct(kind):
-            return differing(avro["fields"], kind)
-        case "array" if pa.types.is_list(kind):
-            return _differing(avro["items"], kind.value_type)
-        case "map" if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
-            return _differing(avro["values"], kind.item_type)
-        case "bytes" | "fixed" if pa.types.is_decimal128(kind):
-            same = logical == "decimal" and (avro["precision"], avro.get("scale", 0)) == (kind.precision, kind.scale)
-        case "bytes" | "fixed":
-            same = kind == pa.binary()
-        case "string" | "enum":
-            same = kind == pa.string()
-        case "int":
-            same = kind == (pa.date32() if logical == "date" else pa.int32())
-        case "long":
-            same = kind == _STAMPS.get(logical, pa.int64())
-        case name:
-            same = kind == {"boolean": pa.bool_(), "float": pa.float32(), "double": pa.float64()}.get(name)
-    return None if same else str(kind)
+        branches = branches_of(avro)
+        if len(branches) == 1:
+            return _type(branches[0])
+        return pa.struct([pa.field(member(number), _type(branch)) for number, branch in enumerate(branches)])
+    kind, logical = avro["type"], avro.get("logicalType")
+    match kind:
+        case "record":
+            return pa.struct([pa.field(field["name"], _type(field["type"])) for field in avro["fields"]])
+        case "array":
+            return pa.list_(pa.field("element", _type(avro["items"])))
+        case "map":
+            return pa.map_(pa.string(), _type(avro["values"]))
+        case "bytes" | "fixed" if logical == "decimal":
+            return pa.decimal128(min(avro["precision"], DIGITS_MAX), avro.get("scale", 0))
+    return _LOGICAL.get((kind, logical), _TYPES[kind])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from bucketingest.avro.columns import read_resolved
-from bucketingest.avro.cursors import DoubtingCursors, Places, padded
+from bucketingest.avro.cursors import Bools, DoubtingCursors, Places, padded
 from bucketingest.decode.avro.exact import ExactDecoder
-from bucketingest.decode.avro.schema import AvroRecord, read_fields
+from bucketingest.decode.avro.schema import AvroRecord, read_record
+from bucketingest.decode.registered.wire_format import HEADER_BYTES
 from bucketingest.decode.rows import Bulk, Decoded, Undecodable, batch, with_value
+
+_OTHER_HEADER: Final = (
+    "it is a message behind Confluent's header of five bytes: format.registry or format.confluentSchemaId says so"
+)
 
 
 class RecordDecoder:
@@ -40,32 +45,62 @@ class RecordDecoder:
         return self._in_bulk(data, starts, ends).completed(one, "byte", numbers, refused)
 
     def _in_bulk(self, data: Any, starts: Places, ends: Places) -> Bulk:
+        rows, doubted = self._read(data, starts, ends, self._header)
+        if not self._header:
+            # Such a message may begin with zero bytes of its own: it is in doubt if it is also one behind a header,
+            # whose id is from 1 to 2^24 (registries count them up).
+            first = data[starts[:, None] + np.arange(HEADER_BYTES)]
+            odd = np.flatnonzero(
+                (first[:, :2] == 0).all(axis=1)
+                & (first[:, 2:] != 0).any(axis=1)
+                & (ends - starts >= HEADER_BYTES)
+                & ~doubted
+            )
+            if len(odd):
+                _, lacking = self._read(data, starts[odd] + HEADER_BYTES, ends[odd], b"")
+                doubted[odd] = ~lacking
+        return Bulk(rows.filter(pa.array(~doubted)) if doubted.any() else rows, doubted)
+
+    def _read(self, data: Any, starts: Places, ends: Places, header: bytes) -> tuple[pa.RecordBatch, Bools]:
+        """A row of each message, and those that are in doubt."""
         cursors = DoubtingCursors(data, starts.copy(), ends)
-        for expected in self._header:
+        for expected in header:
             # At the end of a message the byte behind it is read, which does no harm: it is doubted.
             cursors.doubted |= cursors.byte(None) != expected
         rows = read_resolved(cursors, self._record, self.schema)
-        if cursors.doubted.any():
-            rows = rows.filter(pa.array(~cursors.doubted))
-        return Bulk(rows, cursors.doubted)
+        return rows, cursors.doubted | (cursors.at != ends)
 
     def _one(self, message: bytes) -> dict[str, Any]:
         if not message.startswith(self._header):
             found = message[: len(self._header)].hex() or "nothing"
             raise Undecodable(0, f"the header is {found}, not {self._header.hex()}")
         try:
-            return self._exact.decode(message[len(self._header) :])
+            row = self._exact.decode(message[len(self._header) :])
         except Undecodable as error:
             error.at += len(self._header)
+            if not self._header and self._has_other_header(message):
+                raise Undecodable(0, _OTHER_HEADER) from error
             raise
+        if not self._header and self._has_other_header(message):
+            raise Undecodable(0, _OTHER_HEADER)
+        return row
+
+    def _has_other_header(self, message: bytes) -> bool:
+        if len(message) < HEADER_BYTES or message[:2] != b"\0\0" or not any(message[2:HEADER_BYTES]):
+            return False
+        try:
+            self._exact.decode(message[HEADER_BYTES:])
+        except Undecodable:
+            return False
+        return True
 
 
 class AvroDecoder(RecordDecoder):
-    """Decodes with the verdicts and values of Spark's `from_avro`. Picklable."""
+    """Decodes messages of one schema. Picklable."""
 
     def __init__(self, schema_text: str, schema: pa.Schema, header: bytes = b"") -> None:
-        """`schema`: the columns as Spark types them. `header`: with what each message begins."""
-        super().__init__({"type": "record", "fields": read_fields(schema_text)}, schema, header)
+        """`schema`: the columns. `header`: with what each message begins."""
+        super().__init__(read_record(schema_text), schema, header)
         self._text = schema_text
 
     def __reduce__(self) -> tuple[type[AvroDecoder], tuple[str, pa.Schema, bytes]]:

@@ -1,8 +1,4 @@
-"""One message after the other, exactly as Spark's `from_avro` decodes it: slow, and the judge of every message of which
-the decoder of many is not sure.
-
-As Java's decoder it reads what the schema says and leaves out what follows.
-"""
+"""One message after the other: slow, and the judge of every message of which the decoder of many is not sure."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from bucketingest.decode.avro.column_types import branches_of, member
 from bucketingest.decode.avro.schema import AvroRecord
 from bucketingest.decode.rows import Undecodable
 
@@ -38,12 +35,17 @@ class ExactDecoder:
 
     def decode(self, message: bytes) -> dict[str, Any]:
         """The row, with values that Arrow's constructor takes. Raises Undecodable."""
-        row, _ = self._read(message, 0)
+        row, end = self._read(message, 0)
+        if end < len(message):
+            raise Undecodable(end, f"{len(message) - end} bytes are left over behind the last field")
         return row
 
 
 def _reader(avro: Any, kind: pa.DataType) -> Reader:
     if isinstance(avro, list):
+        if len(branches := branches_of(avro)) > 1:
+            members = iter([_member_reader(at, branch, kind.field(at).type) for at, branch in enumerate(branches)])
+            return _union_reader([None if branch == "null" else next(members) for branch in avro])
         return _union_reader([None if branch == "null" else _reader(branch, kind) for branch in avro])
     if avro["type"] == "required":
         return _required_reader(_reader(avro["branches"], kind))
@@ -68,11 +70,15 @@ def _reader(avro: Any, kind: pa.DataType) -> Reader:
             return _READERS[name]
 
 
+def _member_reader(number: int, avro: Any, kind: pa.DataType) -> Reader:
+    return _converting(_reader(avro, kind), lambda value: {member(number): value})
+
+
 def _number_reader(name: str, logical: str, kind: pa.DataType) -> Reader:
     if pa.types.is_timestamp(kind) and logical.endswith("-millis"):
         return _read_millis if name == "long" else _converting(_read_int, lambda number: number * _THOUSAND)
     if kind == pa.float32():
-        # As Java casts: by way of a double, which `pa.array` would take, some numbers are rounded twice.
+        # By way of a double, which `pa.array` would take, some numbers are rounded twice.
         return _converting(_READERS[name], lambda number: np.int64(number).astype(np.float32))
     return _READERS[name] if kind != pa.float64() else _converting(_READERS[name], float)
 
@@ -201,7 +207,7 @@ def _read_count(data: bytes, at: int) -> tuple[int, int]:
     return count, end
 
 
-def _varint(bytes_max: int, name: str, data: bytes, at: int) -> tuple[int, int]:
+def _varint(bits: int, bytes_max: int, name: str, data: bytes, at: int) -> tuple[int, int]:
     value = 0
     for number in range(bytes_max):
         if at + number >= len(data):
@@ -209,19 +215,19 @@ def _varint(bytes_max: int, name: str, data: bytes, at: int) -> tuple[int, int]:
         byte = data[at + number]
         value |= (byte & 0x7F) << 7 * number
         if byte < 0x80:
+            if value >> bits:
+                raise Undecodable(at, f"{name} has more than {bits} bits")
             return value, at + number + 1
     raise Undecodable(at, f"{name} has more than {bytes_max} bytes")
 
 
 def _read_int(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(_INT_BYTES, "an int", data, at)
-    value &= 2**32 - 1  # as in Java, further bits are lost
+    value, at = _varint(32, _INT_BYTES, "an int", data, at)
     return (value >> 1) ^ -(value & 1), at
 
 
 def _read_long(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(_LONG_BYTES, "a long", data, at)
-    value &= 2**64 - 1
+    value, at = _varint(64, _LONG_BYTES, "a long", data, at)
     return (value >> 1) ^ -(value & 1), at
 
 
@@ -233,8 +239,10 @@ def _read_millis(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
-    value, at = _read_fixed(1, data, at)
-    return value == b"\x01", at
+    value, end = _read_fixed(1, data, at)
+    if value not in {b"\x00", b"\x01"}:
+        raise Undecodable(at, f"a boolean of the byte {value.hex()}")
+    return value == b"\x01", end
 
 
 def _read_float(name: str, data: bytes, at: int) -> tuple[float, int]:

@@ -178,7 +178,8 @@ def _unqualified(name: str) -> str:
 
 
 def _meaning(avro: dict[str, Any]) -> tuple[Any, ...]:
-    return (avro["logicalType"], avro.get("precision"), avro.get("scale") or 0)
+    """Of decimals the digits in all do not count: each value is checked to fit."""
+    return (avro["logicalType"], avro.get("scale") or 0)
 
 
 def _shown(avro: dict[str, Any]) -> str:

@@ -1,15 +1,14 @@
-"""Reads an Avro schema far enough to say whether messages of it can be decoded here, and writes out the types that it
-names.
+"""Reads an Avro schema as far as messages of it can be decoded, and writes out the types that it names.
 
-What Spark or Java's Avro might read otherwise than it looks is left to them. This module needs no Arrow: `validate`
-runs without it.
+This module needs no Arrow.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
+
+from bucketingest.decode.same_names import same_names
 
 AvroFields = list[dict[str, Any]]
 """Fields of a record, each named type written out where it is used."""
@@ -17,32 +16,36 @@ AvroRecord = dict[str, Any]
 """A record with such `fields`."""
 
 _PRIMITIVES: Final = frozenset(["boolean", "int", "long", "float", "double", "string", "bytes"])
-_KEYS: Final[dict[str, frozenset[str]]] = {
-    "record": frozenset(["name", "namespace", "fields"]),
-    "enum": frozenset(["name", "namespace", "symbols", "default"]),
-    "fixed": frozenset(["name", "namespace", "size", "logicalType", "precision", "scale"]),
-    "array": frozenset(["items"]),
-    "map": frozenset(["values"]),
-}
-_KEYS_OF_PRIMITIVES: Final = frozenset(["logicalType", "precision", "scale"])
-_IGNORED: Final = re.compile(r"type|doc|aliases|avro\.java\.string|connect\..*")
-"""What does not change how Spark decodes: with `avro.java.string` it only holds the same text in another class."""
+_COMPLEX: Final = frozenset(["record", "enum", "fixed", "array", "map"])
 _NULLS: Final = ("null", {"type": "null"})
-_FIELD_KEYS: Final = frozenset(["name", "type", "default", "order"])
+_SCALE_MAX: Final = 38
 
 
 class UnreadableSchema(Exception):
-    """The schema is left to Spark. The text follows "spec.format.schema"."""
+    """Messages of the schema cannot be decoded. The text follows "spec.format.schema"."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+        self.path: list[str] = []
+        """Names of the fields around it, innermost first."""
+
+    def __str__(self) -> str:
+        return f"{self.why} in field {'.'.join(reversed(self.path))}" if self.path else self.why
 
 
-def read_fields(text: str) -> AvroFields:
-    """The fields of the record, if Spark decodes them as it looks. Raises UnreadableSchema."""
-    return _read(text, _Names())["fields"]
+def read_record(text: str) -> AvroRecord:
+    """The record whose fields are columns, by Avro's own rules: attributes that Avro lacks count for nothing. A union
+    of several types becomes a struct of its members.
+
+    Raises UnreadableSchema.
+    """
+    return _read(text, _Names())
 
 
 def read_reader(text: str) -> AvroRecord:
-    """The record that messages of any schema are read as, by Avro's own rules. Raises UnreadableSchema."""
-    return _read(text, _Names(by_avro=True))
+    """The same for messages of any schema: without unions of several types. Raises UnreadableSchema."""
+    return _read(text, _Names(unions=False))
 
 
 def read_writer(text: str) -> AvroRecord:
@@ -50,7 +53,7 @@ def read_writer(text: str) -> AvroRecord:
 
     Raises UnreadableSchema.
     """
-    return _read(text, _Names(by_avro=True, any_type=True))
+    return _read(text, _Names(any_type=True))
 
 
 def _read(text: str, names: _Names) -> AvroRecord:
@@ -64,27 +67,17 @@ def _read(text: str, names: _Names) -> AvroRecord:
         raise UnreadableSchema("is no Avro schema") from error
     if not isinstance(written, dict) or written["type"] != "record":
         raise UnreadableSchema("is not a record")
-    names.check_aliases()
     return written
 
 
 class _Names:
-    """`by_avro`: attributes beyond Avro's count for nothing, and an alias is one of a reader's. `any_type`: any union,
-    null as a type, and records without fields are allowed too.
-    """
+    """`unions`: those of several types, too. `any_type`: what can be no column, too, since it is only passed over."""
 
-    def __init__(self, *, by_avro: bool = False, any_type: bool = False) -> None:
-        self._by_avro = by_avro
+    def __init__(self, *, unions: bool = True, any_type: bool = False) -> None:
+        self._unions = unions
         self._any_type = any_type
         self._known: dict[str, dict[str, Any] | None] = {}
         """Full name to type, None while its definition is read."""
-        self._names: set[str] = set()
-        self._aliases: set[str] = set()
-
-    def check_aliases(self) -> None:
-        """An alias that is also a name would make Avro read one for the other."""
-        if not self._by_avro and (clash := sorted(self._names & self._aliases)):
-            raise UnreadableSchema(f"has the alias {clash[0]}, which is also a name")
 
     def written(self, schema: Any, namespace: str) -> Any:
         if isinstance(schema, str):
@@ -95,15 +88,10 @@ class _Names:
         kind = schema["type"]
         if self._any_type and kind == "null":
             return {"type": kind}
-        if not isinstance(kind, str) and self._by_avro:  # its further attributes count for nothing
+        if not isinstance(kind, str):  # its further attributes count for nothing
             return self.written(kind, namespace)
-        if not isinstance(kind, str):
-            raise UnreadableSchema("has a type inside a type")
-        if kind not in _PRIMITIVES and kind not in _KEYS:
-            if kind == "null" or set(schema) != {"type"}:
-                raise UnreadableSchema(f"has the type {kind}")
+        if kind not in _PRIMITIVES and kind not in _COMPLEX:
             return self._named(kind, namespace)
-        self._note(schema, _KEYS.get(kind, _KEYS_OF_PRIMITIVES))
         match kind:
             case "array":
                 return {"type": kind, "items": self.written(schema["items"], namespace)}
@@ -111,15 +99,17 @@ class _Names:
                 return {"type": kind, "values": self.written(schema["values"], namespace)}
             case "record" | "enum" | "fixed":
                 return self._definition(schema, namespace)
+        self._check_decimal(schema)
         return schema
 
-    def _note(self, schema: dict[str, Any], known: frozenset[str]) -> None:
-        for key in schema:
-            if not self._by_avro and key not in known and not _IGNORED.fullmatch(key):
-                raise UnreadableSchema(f"has the attribute {key}")
-        self._aliases.update(alias.rpartition(".")[2] for alias in schema.get("aliases", []))
-        if "name" in schema:
-            self._names.add(schema["name"].rpartition(".")[2])
+    def _check_decimal(self, schema: dict[str, Any]) -> None:
+        if schema.get("logicalType") != "decimal" or self._any_type:
+            return
+        precision, scale = schema.get("precision"), schema.get("scale", 0)
+        if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision:
+            raise UnreadableSchema("has a decimal without a sensible precision and scale")
+        if scale > _SCALE_MAX:
+            raise UnreadableSchema(f"has a decimal with {scale} digits behind the point, and no column more than 38")
 
     def _definition(self, schema: dict[str, Any], namespace: str) -> dict[str, Any]:
         space, _, name = schema["name"].rpartition(".")
@@ -129,38 +119,48 @@ class _Names:
         found = dict(schema)
         if schema["type"] == "record":
             found["fields"] = self._fields(schema["fields"], space)
-        elif schema["type"] == "fixed" and not schema["size"] > 0:
-            raise UnreadableSchema(f"has the type {name} of no bytes")
+        elif schema["type"] == "fixed":
+            if not schema["size"] > 0:
+                raise UnreadableSchema(f"has the type {name} of no bytes")
+            self._check_decimal(schema)
         self._known[full_name] = found
         return found
 
     def _fields(self, fields: list[dict[str, Any]], namespace: str) -> AvroFields:
         found: AvroFields = []
+        names: dict[str, str] = {}
         for field in fields:
-            self._note(field, _FIELD_KEYS)
+            name = field["name"]
+            try:
+                kind = self.written(field["type"], namespace)
+            except UnreadableSchema as error:
+                error.path.append(name)
+                raise
             kept: dict[str, Any] = {key: field[key] for key in ("default", "aliases") if key in field}
-            found.append({"name": field["name"], "type": self.written(field["type"], namespace), **kept})
-        if self._any_type:
-            return found
-        if len({field["name"].lower() for field in found}) < len(found):
-            raise UnreadableSchema("has two names that differ in case only")
-        if not found:
+            found.append({"name": name, "type": kind, **kept})
+            other = names.setdefault(name.lower(), name)
+            if not self._any_type and len(names) < len(found):
+                raise UnreadableSchema(same_names(other, name))
+        if not found and not self._any_type:
             raise UnreadableSchema("has a record without fields")
         return found
 
     def _union(self, branches: list[Any], namespace: str) -> list[Any]:
         others = [branch for branch in branches if branch not in _NULLS]
-        if self._any_type:
-            return ["null" if branch in _NULLS else self.written(branch, namespace) for branch in branches]
-        if len(others) != 1 or len(branches) > 2 or isinstance(others[0], list):
-            raise UnreadableSchema("has a union of other than null and one type")
+        if not self._any_type:
+            if not others or len(branches) > len(others) + 1 or any(isinstance(each, list) for each in others):
+                raise UnreadableSchema("has a union without a type")
+            if len(others) > 1 and not self._unions:
+                raise UnreadableSchema("has a union of several types")
         return ["null" if branch in _NULLS else self.written(branch, namespace) for branch in branches]
 
     def _named(self, name: str, namespace: str) -> dict[str, Any]:
         full_name = f"{namespace}.{name}" if namespace and "." not in name else name
         if full_name not in self._known:
-            raise UnreadableSchema(f"has the type {name}")
+            raise UnreadableSchema(
+                f"has the type {name}, which is not defined," if name != "null" else "has the type null"
+            )
         found = self._known[full_name]
         if found is None:
-            raise UnreadableSchema(f"has the type {name} inside itself")
+            raise UnreadableSchema(f"has the type {name} inside itself, which no column can be,")
         return found

@@ -1,3 +1,1 @@
-"""JSON messages to Arrow columns, with the verdicts of Spark's `from_json`: in blocks where both agree for certain, and
-row by row, exactly, everywhere else.
-"""
+"""JSON messages to Arrow columns: in blocks where nothing is in doubt, and one by one, exactly, everywhere else."""

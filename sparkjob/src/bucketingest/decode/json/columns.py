@@ -1,6 +1,6 @@
-"""Types that Arrow's JSON reader would read otherwise than Spark are read as text, and their text in bulk.
+"""Types that Arrow's JSON reader would read otherwise than is meant are read as text, and their text in bulk.
 
-What bulk cannot do exactly as Spark is a doubt about the row, which is then decoded by itself.
+What bulk is not sure of is a doubt about the row, which is then decoded by itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.decode.json.doubts import Mask
+from bucketingest.years import DAYS_MAX, DAYS_MIN, MICROS_MAX, MICROS_MIN
 
 _STAMP: Final = "yyyy-MM-ddTHH:mm:ss"
 _FRACTION_MAX: Final = len(".123456")
@@ -22,51 +23,62 @@ _DIGITS_MAX: Final = 38
 """Beyond so many, a number that Arrow's reader shifts to the column's scale may become another one."""
 
 
-def read_type(wanted: pa.DataType) -> pa.DataType:
-    """The type that Arrow's reader is asked for."""
+def is_readable(wanted: pa.DataType) -> bool:
+    """Whether Arrow's reader can read the type at all."""
+    if pa.types.is_struct(wanted):
+        return all(is_readable(wanted.field(at).type) for at in range(wanted.num_fields))
+    if pa.types.is_list(wanted):
+        return is_readable(wanted.value_type)
+    return not (pa.types.is_map(wanted) or pa.types.is_binary(wanted))
+
+
+def read_type(wanted: pa.DataType, unit: int = 0) -> pa.DataType:
+    """The type that Arrow's reader is asked for. `unit`: see `times.MICROS_OF`."""
+    if unit and pa.types.is_timestamp(wanted):
+        return pa.int64()
     if pa.types.is_temporal(wanted):
         return pa.string()
     if pa.types.is_decimal(wanted) and wanted.precision + wanted.scale > _DIGITS_MAX:
         return pa.decimal256(wanted.precision, wanted.scale)
     if pa.types.is_struct(wanted):
         return pa.struct(
-            [wanted.field(at).with_type(read_type(wanted.field(at).type)) for at in range(wanted.num_fields)]
+            [wanted.field(at).with_type(read_type(wanted.field(at).type, unit)) for at in range(wanted.num_fields)]
         )
     if pa.types.is_list(wanted):
-        return pa.list_(wanted.value_field.with_type(read_type(wanted.value_type)))
+        return pa.list_(wanted.value_field.with_type(read_type(wanted.value_type, unit)))
     return wanted
 
 
-def converted(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Mask | None]:
+def converted(array: pa.Array, wanted: pa.DataType, unit: int = 0) -> tuple[pa.Array, Mask | None]:
     """The array in the wanted type, and the rows that are doubtful (None: none), whose values do not count."""
     if pa.types.is_timestamp(wanted):
-        return _timestamps(array, wanted)
+        return _of_numbers(array, wanted, unit) if unit else _timestamps(array, wanted)
     if pa.types.is_date(wanted):
         return _dates(array)
     if pa.types.is_floating(wanted):
-        return array, _negative_zeros(array)
+        return array, _infinite(array)
     if pa.types.is_decimal(wanted):
         return _decimals(array, wanted)
     if pa.types.is_struct(wanted):
-        return _struct(array, wanted)
+        return _struct(array, wanted, unit)
     if pa.types.is_list(wanted):
-        return _list(array, wanted)
+        return _list(array, wanted, unit)
     return array, None
 
 
-def _struct(array: pa.StructArray, wanted: pa.StructType) -> tuple[pa.Array, Mask | None]:
+def _struct(array: pa.StructArray, wanted: pa.StructType, unit: int) -> tuple[pa.Array, Mask | None]:
     doubted: Mask | None = None
     children = []
     for at in range(wanted.num_fields):
-        child, doubts = converted(array.field(at), wanted.field(at).type)
+        child, doubts = converted(array.field(at), wanted.field(at).type, unit)
         children.append(child)
         doubted = either(doubted, doubts)
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask), doubted
 
 
-def _list(array: pa.ListArray, wanted: pa.ListType) -> tuple[pa.Array, Mask | None]:
-    values, doubts = converted(array.flatten(), wanted.value_type)
+def _list(array: pa.ListArray, wanted: pa.ListType, unit: int) -> tuple[pa.Array, Mask | None]:
+    values, doubts = converted(array.flatten(), wanted.value_type, unit)
     lengths = pc.fill_null(array.value_lengths(), 0).to_numpy()
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     mask = array.is_null() if array.null_count else None
@@ -85,11 +97,18 @@ def either(one: Mask | None, other: Mask | None) -> Mask | None:
     return one | other
 
 
-def _negative_zeros(array: pa.Array) -> Mask | None:
-    """Spark reads -0 as zero and -0.0 as less than zero; here both look the same. Infinities: too large a number."""
-    values = pc.fill_null(array, 1.0).to_numpy(zero_copy_only=False)
-    doubted = ((values == 0) & np.signbit(values)) | np.isinf(values)
+def _infinite(array: pa.Array) -> Mask | None:
+    """A number that is too large becomes infinity."""
+    doubted = np.isinf(pc.fill_null(array, 1.0).to_numpy(zero_copy_only=False))
     return doubted if doubted.any() else None
+
+
+def _of_numbers(array: pa.Array, wanted: pa.DataType, unit: int) -> tuple[pa.Array, Mask | None]:
+    numbers = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+    doubted = (numbers > MICROS_MAX // unit) | (numbers < -(-MICROS_MIN // unit))
+    mask = None if not array.null_count else array.is_null().to_numpy(zero_copy_only=False)
+    micros = pa.array(np.where(doubted, 0, numbers) * unit, pa.int64(), mask=mask)
+    return micros.view(wanted), doubted if doubted.any() else None
 
 
 def _decimals(array: pa.Array, wanted: pa.Decimal128Type) -> tuple[pa.Array, Mask | None]:
@@ -129,7 +148,7 @@ def _timestamps(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Mask | 
     )
     in_utc = good.copy()
     in_utc[good] = text.is_at_end(good, 1, b"Z")
-    good[in_utc] = ~text.is_at_end(in_utc, 2, b"Z")  # `_local` trims every Z, Spark allows one
+    good[in_utc] = ~text.is_at_end(in_utc, 2, b"Z")  # `_local` trims every Z, and one is allowed
     plain = text.lengths - in_utc <= len(_STAMP) + _FRACTION_MAX
     bare = good & ~in_utc
     if bare.any():
@@ -150,7 +169,8 @@ def _mixed(array: pa.Array, local: Mask, offset: Mask, wanted: pa.DataType) -> t
     of_local, _ = _local(array, local, wanted)
     of_offset, _ = _cast(array, offset, wanted)
     values = pc.coalesce(of_local, of_offset)
-    doubted = array.is_valid().to_numpy(zero_copy_only=False) & values.is_null().to_numpy(zero_copy_only=False)
+    is_null = values.is_null().to_numpy(zero_copy_only=False)
+    doubted = array.is_valid().to_numpy(zero_copy_only=False) & (is_null | _beyond_years(values))
     return values, doubted if doubted.any() else None
 
 
@@ -160,8 +180,15 @@ def _cast(array: pa.Array, good: Mask, wanted: pa.DataType) -> tuple[pa.Array, M
     if not (good | ~has_text).all():
         array = pc.if_else(pa.array(good), array, None)
     values = pa.concat_arrays(_cast_parts(array, wanted)) if len(array) else array.cast(wanted)
-    doubted = has_text & values.is_null().to_numpy(zero_copy_only=False)
+    doubted = has_text & (values.is_null().to_numpy(zero_copy_only=False) | _beyond_years(values))
     return values, doubted if doubted.any() else None
+
+
+def _beyond_years(values: pa.Array) -> Mask:
+    is_date = pa.types.is_date32(values.type)
+    numbers = pc.fill_null(values.view(pa.int32() if is_date else pa.int64()), 0).to_numpy(zero_copy_only=False)
+    low, high = (DAYS_MIN, DAYS_MAX) if is_date else (MICROS_MIN, MICROS_MAX)
+    return (numbers < low) | (numbers > high)
 
 
 def _cast_parts(array: pa.Array, wanted: pa.DataType) -> list[pa.Array]:

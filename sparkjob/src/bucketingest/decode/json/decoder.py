@@ -8,24 +8,27 @@ import pyarrow as pa
 
 from bucketingest.decode.json.alike.reader import AlikeReader
 from bucketingest.decode.json.blocks import BlockReader
-from bucketingest.decode.json.columns import converted, either, read_type
+from bucketingest.decode.json.columns import converted, either, is_readable, read_type
 from bucketingest.decode.json.doubts import Block
 from bucketingest.decode.json.exact import ExactDecoder
 from bucketingest.decode.rows import Bulk, Decoded, batch, with_value
 
 
 class JsonDecoder:
-    """Decodes with the verdicts and values of Spark's `from_json`. Picklable."""
+    """Decodes JSON as docs/kafka-json.md says what it means. Picklable."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, unit: int = 0) -> None:
+        """`unit`: of numbers in TIMESTAMP columns, see `times.MICROS_OF`."""
         self.schema = schema
-        self._exact = ExactDecoder(schema)
-        read = pa.schema([field.with_type(read_type(field.type)) for field in schema])
+        self._unit = unit
+        self._exact = ExactDecoder(schema, unit)
+        self._is_readable = all(is_readable(field.type) for field in schema)
+        read = pa.schema([field.with_type(read_type(field.type, unit)) for field in schema])
         self._alike = AlikeReader(read)
         self._blocks = BlockReader(read)
 
-    def __reduce__(self) -> tuple[type[JsonDecoder], tuple[pa.Schema]]:
-        return JsonDecoder, (self.schema,)
+    def __reduce__(self) -> tuple[type[JsonDecoder], tuple[pa.Schema, int]]:
+        return JsonDecoder, (self.schema, self._unit)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode the values of messages, null for one without a value."""
@@ -33,8 +36,8 @@ class JsonDecoder:
         if not len(messages):
             return Decoded(batch([], self.schema), refused, 0)
         block = Block(messages)
-        # Java counts characters: those beyond U+FFFF are two.
-        return self._in_bulk(block).completed(
+        none = Bulk(batch([], self.schema), np.ones(len(block), np.bool_))
+        return (self._in_bulk(block) if self._is_readable else none).completed(
             lambda at: self._exact.decode(block.message(at)), "character", numbers, refused
         )
 
@@ -43,7 +46,7 @@ class JsonDecoder:
         table, numbers = self._read(block)
         columns, uncertain = [], None
         for field, column in zip(self.schema, table.columns, strict=True):
-            values, doubts = converted(_joined(column), field.type)
+            values, doubts = converted(_joined(column), field.type, self._unit)
             columns.append(values)
             uncertain = either(uncertain, doubts)
         rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -1,4 +1,4 @@
-"""Which messages of a block must not go to Arrow's reader: it reads them otherwise than Spark, or may not survive.
+"""Which messages of a block must not go to Arrow's reader: it reads them otherwise than JSON says, or may not survive.
 
 A doubt costs time, never a right answer: those messages are decoded one by one. So each check is as coarse as real
 messages allow, and looks at all bytes of a block at once where it can.
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.decode.json.scanner import DEPTH_MAX, NAME_LENGTH_MAX, NUMBER_DIGITS_MAX
+from bucketingest.decode.json.scanner import DEPTH_MAX, NUMBER_LENGTH_MAX
 
 Mask = npt.NDArray[np.bool_]
 
@@ -27,10 +27,8 @@ _TO_TABS: Final = bytes.maketrans(b"\r\n", b"\t\t")
 _NOT_FINITE: Final = re.compile(rb"[:,\[\s-](?:NaN|Inf(?:inity)?)(?=[\s,}\]])")
 
 _DEPTH: Final = DEPTH_MAX - 100
-_DIGITS: Final = NUMBER_DIGITS_MAX - 100
-_NAME: Final = NAME_LENGTH_MAX - 10_000
+_DIGITS: Final = NUMBER_LENGTH_MAX - 100
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
-_LONG_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.){%d}' % _NAME, re.DOTALL)
 _LONG_NUMBER: Final = re.compile(rb"[0-9.eE+-]{%d}" % _DIGITS)
 _OF_NUMBER: Final = np.isin(np.arange(256), list(b"0123456789.eE+-"))
 _STRIDE: Final = _DIGITS // 2 - 1
@@ -125,7 +123,7 @@ def _is_utf8(messages: pa.Array) -> bool:
 
 
 def _may_exceed_limits(message: bytes) -> bool:
-    """Whether brackets, a number or a name come near Jackson's limits."""
+    """Whether brackets or a number come near the limits."""
     if message.count(b"{") + message.count(b"[") >= _DEPTH:
         bare = np.frombuffer(_STRING.sub(b"", message), np.uint8)
         opening = np.isin(bare, list(b"{[")).astype(np.int64)
@@ -133,6 +131,4 @@ def _may_exceed_limits(message: bytes) -> bool:
         if (opening - closing).cumsum().max(initial=0) >= _DEPTH:
             return True
     seen = _OF_NUMBER[np.frombuffer(message, np.uint8)[::_STRIDE]]
-    if (seen[1:] & seen[:-1]).any() and _LONG_NUMBER.search(message):
-        return True
-    return len(message) >= _NAME and _LONG_STRING.search(message) is not None
+    return bool((seen[1:] & seen[:-1]).any() and _LONG_NUMBER.search(message))

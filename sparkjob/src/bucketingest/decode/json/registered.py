@@ -19,13 +19,15 @@ class RegisteredJsonDecoder(RegisteredDecoder):
 
     kind: ClassVar[str] = "JSON"
 
-    def __init__(self, schema: pa.Schema, writers: Mapping[int, WriterSchema]) -> None:
+    def __init__(self, schema: pa.Schema, writers: Mapping[int, WriterSchema], unit: int = 0) -> None:
+        """`unit`: see `JsonDecoder`."""
         super().__init__(schema, writers)
-        self._decoder = JsonDecoder(schema)
+        self._unit = unit
+        self._decoder = JsonDecoder(schema, unit)
 
     def knowing(self, writers: Mapping[int, WriterSchema]) -> Self:
         """See `RegisteredDecoder`."""
-        return type(self)(self.schema, writers)
+        return type(self)(self.schema, writers, self._unit)
 
     def _of_schema(self, schema_id: int, writer: WriterSchema, messages: pa.BinaryArray) -> Decoded:  # noqa: ARG002
         return self._decoder.decode(without_header(messages))

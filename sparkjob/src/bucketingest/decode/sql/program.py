@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
-from bucketingest.decode.sql.evaluation import Rows, evaluate, true_at
+from bucketingest.decode.sql.evaluation import Places, Rows, evaluate, true_at
 from bucketingest.decode.sql.kernels import CHOICES, KERNELS
 from bucketingest.decode.sql.nodes import Node, RowsInDoubt
 
@@ -40,22 +41,28 @@ class Program:
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The table's rows. Raises RowsInDoubt, also for whatever Arrow refuses: Spark may do it."""
+        return self.apply_numbered(batch)[0]
+
+    def apply_numbered(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Places]:
+        """The table's rows, and of each from which row it is made. Raises RowsInDoubt."""
         try:
             return self._applied(batch)
         except pa.ArrowException as error:
             raise RowsInDoubt(f"Arrow refuses a value: {type(error).__name__}") from None
 
-    def _applied(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _applied(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Places]:
+        numbers: Places = np.arange(batch.num_rows)
         rows = Rows(batch.columns, batch.num_rows)
         width = batch.num_columns
         for step in self.steps:
             if isinstance(step, Where):
-                rows = rows.at(true_at(evaluate(step.condition, rows)))
+                places = true_at(evaluate(step.condition, rows))
+                rows, numbers = rows.at(places), numbers[places]
             else:
                 rows = Rows([evaluate(each, rows) for each in step.columns], rows.length)
                 width = len(step.columns)
         columns = [rows.column(number) for number in range(width)]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema), numbers
 
     def with_types_of(self, source: pa.Schema) -> pa.Schema:
         """What is made of no rows at all: its types are those of the columns, whatever `schema` says."""

@@ -110,6 +110,13 @@ class Format(SpecModel):
         ge=0,
         le=2_147_483_647,
     )
+    timestamps: Literal["iso", "seconds", "millis", "micros"] = Field(
+        default="iso",
+        description=(
+            "For json: what a number in a TIMESTAMP column counts since 1970. iso: nothing; times are text of ISO "
+            "8601, which is read whatever this says, and a message with a number there is a dead letter."
+        ),
+    )
     registry: Registry | None = Field(
         default=None,
         description=(

@@ -64,6 +64,16 @@ def _for_avro(view: View) -> Iterator[Finding]:
         yield ("format", "confluentSchemaId"), f"is not allowed for {kind}", "format.type avro"
 
 
+def _timestamps(view: View) -> Iterator[Finding]:
+    kind, unit = view.text("format.type"), view.text("format.timestamps")
+    if kind in {"avro", "protobuf"} and unit not in {None, "iso"}:
+        yield (
+            ("format", "timestamps"),
+            f"is not allowed for {kind}, whose schema says what numbers are",
+            "format.type json",
+        )
+
+
 def _one_header(view: View) -> Iterator[Finding]:
     if view.value("format.confluentSchemaId") is not None and view.value("format.registry") is not None:
         wrong = "is not allowed with registry, which knows every id"
@@ -94,6 +104,7 @@ FORMAT_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
     _protobuf,
     _has_schema,
     _for_avro,
+    _timestamps,
     _one_header,
     _subject,
 )

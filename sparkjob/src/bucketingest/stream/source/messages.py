@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from bucketingest.decode.registered.wire_format import ids_of
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.program import Program
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows.shuffle import UNDECODED, counted, pack
+from bucketingest.write.rows.shuffle import UNDECODED, counted, pack, rejected_rows
+from bucketingest.years import beyond_years
+
+Places = npt.NDArray[np.int64]
 
 VALUE: Final = "value"
 """Column of a message's bytes."""
@@ -45,6 +49,22 @@ class MessageDecoder:
     program: Program | None = None
     """What makes the table's rows of the messages'; None: Spark does, or nothing needs to."""
 
+    def decode(self, messages: pa.BinaryArray) -> Decoded:
+        """The rows and the refused ones of a block, among them those with a time in no year that a column can have."""
+        decoded = self.blocks.decode(messages)
+        if not (beyond := dict(beyond_years(decoded.rows))):
+            return decoded
+        kept = np.ones(decoded.rows.num_rows, np.bool_)
+        kept[list(beyond)] = False
+        numbers = row_numbers(decoded, len(messages))
+        refused = [*decoded.refused, *(Refused(int(numbers[at]), why) for at, why in beyond.items())]
+        refused.sort(key=lambda each: each.number)
+        return Decoded(decoded.rows.filter(pa.array(kept)), refused, decoded.one_by_one)
+
+    def table_rows(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Places]:
+        """The table's rows, and of each from which row it is made. Raises RowsInDoubt."""
+        return (rows, np.arange(rows.num_rows)) if self.program is None else self.program.apply_numbered(rows)
+
     def detail(self, refused: Refused) -> str:
         """Why a message is no row, in words for the dead-letter table."""
         return f"{self.problem}: {refused.why}" if refused.why else self.no_value
@@ -54,35 +74,63 @@ def pack_messages(
     batches: Iterable[pa.RecordBatch], plan: WritePlan, decoder: MessageDecoder, map_task: int
 ) -> Iterator[pa.RecordBatch]:
     """Decode messages (column `VALUE`) and turn the rows into shuffle batches, the last of which says how many messages
-    were no rows, if there were any. Raises RowsInDoubt: then nothing of the micro-batch is written.
+    are dead letters, if there are any: `refused_messages` makes them of the same messages, with where they came from.
+    Raises RowsInDoubt: then nothing of the micro-batch is written.
     """
     refused = 0
 
-    def rows() -> Iterator[pa.RecordBatch]:
+    def refuse(count: int) -> None:
         nonlocal refused
-        for block in blocks(batches):
-            decoded = decoder.blocks.decode(block.column(VALUE))
-            refused += len(decoded.refused)
-            yield decoded.rows if decoder.program is None else decoder.program.apply(decoded.rows)
+        refused += count
 
-    yield from pack(rows(), plan, map_task)
+    def rows() -> Iterator[pa.RecordBatch]:
+        for block in blocks(batches):
+            decoded = decoder.decode(block.column(VALUE))
+            refuse(len(decoded.refused))
+            yield decoder.table_rows(decoded.rows)[0]
+
+    yield from pack(rows(), plan, map_task, refuse)
     if refused:
         yield counted(UNDECODED, refused, plan, map_task)
 
 
-def refused_messages(batches: Iterable[pa.RecordBatch], decoder: MessageDecoder) -> Iterator[pa.RecordBatch]:
-    """The messages that are no rows, as the dead-letter table's columns from `reason` on."""
+def refused_messages(
+    batches: Iterable[pa.RecordBatch], decoder: MessageDecoder, plan: WritePlan
+) -> Iterator[pa.RecordBatch]:
+    """The messages that are no rows, or rows without a place in the table, as the dead-letter table's columns from
+    `reason` on.
+    """
     for block in blocks(batches):
-        refused = decoder.blocks.decode(block.column(VALUE)).refused
-        if not refused:
+        found = _refused_in(block, decoder, plan)
+        if not found:
             continue
-        messages = block.take(pa.array([each.number for each in refused]))
+        numbers = sorted(found)
+        messages = block.take(pa.array(numbers))
         columns: dict[str, pa.Array] = {
-            "reason": pa.array(["decode"] * len(refused)),
-            "detail": pa.array([decoder.detail(each) for each in refused]),
+            "reason": pa.array([found[number][0] for number in numbers]),
+            "detail": pa.array([found[number][1] for number in numbers]),
         }
         columns |= dict(zip(messages.schema.names, messages.columns, strict=True))
         yield pa.RecordBatch.from_pydict(columns)
+
+
+def _refused_in(block: pa.RecordBatch, decoder: MessageDecoder, plan: WritePlan) -> dict[int, tuple[str, str]]:
+    """The numbers of these messages, and of each reason and detail."""
+    decoded = decoder.decode(block.column(VALUE))
+    found = {each.number: ("decode", decoder.detail(each)) for each in decoded.refused}
+    rows, made_of = decoder.table_rows(decoded.rows)
+    rejected = rejected_rows(pa.RecordBatch.from_arrays(rows.columns, schema=plan.schema), plan)
+    if rejected is not None:
+        numbers = row_numbers(decoded, block.num_rows)[made_of[rejected.rows]]
+        found |= dict(zip(numbers.tolist(), rejected.reasons, strict=True))
+    return found
+
+
+def row_numbers(decoded: Decoded, count: int) -> Places:
+    """Of each row of so many messages, which one it is."""
+    is_row = np.ones(count, np.bool_)
+    is_row[[each.number for each in decoded.refused]] = False
+    return np.flatnonzero(is_row)
 
 
 def marked_messages(
@@ -90,7 +138,7 @@ def marked_messages(
 ) -> Iterator[pa.RecordBatch]:
     """All messages with three further columns: the row, null if the message cannot be decoded; whether so; and why."""
     for block in blocks(batches):
-        decoded = decoder.blocks.decode(block.column(VALUE))
+        decoded = decoder.decode(block.column(VALUE))
         is_bad = np.zeros(block.num_rows, np.bool_)
         is_bad[[each.number for each in decoded.refused]] = True
         places = np.cumsum(~is_bad) - 1

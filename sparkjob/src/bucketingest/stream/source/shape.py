@@ -8,20 +8,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from bucketingest.decode.avro.column_types import differing
 from bucketingest.decode.avro.decoder import AvroDecoder
 from bucketingest.decode.avro.registered import RegisteredAvroDecoder
-from bucketingest.decode.avro.schema import read_fields, read_reader
-from bucketingest.decode.decoder_choice import Way, has_sql, sql_refused, way_of, why_refused
+from bucketingest.decode.decoder_choice import Way, has_sql, sql_refused, way_of
 from bucketingest.decode.json.decoder import JsonDecoder
-from bucketingest.decode.json.exact import unsupported_type
 from bucketingest.decode.json.registered import RegisteredJsonDecoder
+from bucketingest.decode.json.times import MICROS_OF
 from bucketingest.decode.kafka.reading_choice import Reading, reading_of
+from bucketingest.decode.message_columns import UnusableColumns, columns_of
 from bucketingest.decode.parquet_files import unsupported as unsupported_in_files
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
 from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.registered import RegisteredProtobufDecoder
-from bucketingest.decode.protobuf.schema import Message
 from bucketingest.decode.registered.wire_format import RegisteredDecoder
 from bucketingest.decode.sql.program import Program
 from bucketingest.spec.model import BucketIngest, Format
@@ -78,11 +76,9 @@ class RowShape:
         """
         if self.resource is None:
             return Decoded(rows, can_fail=False)
-        if self.has_registry:
-            return decode_by(rows, self.resource, decoder or self.message_decoder(self.registered_blocks(rows)))
-        if self.is_protobuf:
-            return decode_by(rows, self.resource, self.message_decoder(self._protobuf(rows)))
-        return decode(rows, self.resource)
+        if self._has_no_messages:
+            return decode(rows)
+        return decode_by(rows, self._columns(rows), decoder or self.message_decoder(self._blocks(rows)))
 
     @property
     def on_arrow(self) -> bool:
@@ -100,31 +96,26 @@ class RowShape:
             and (self.resource.spec.format.registry is not None)
         )
 
-    @property
-    def is_protobuf(self) -> bool:
-        """Whether messages are Protobuf's, which Spark never decodes here."""
-        format_ = None if self.resource is None else self.resource.spec.format
-        return format_ is not None and format_.type == "protobuf"
-
-    def _protobuf(self, rows: DataFrame) -> ProtobufDecoder:
-        return ProtobufDecoder(_message(self._format), self._columns(rows))
+    def _blocks(self, rows: DataFrame) -> BlockDecoder:
+        """What decodes messages; with a registry it knows no schema yet."""
+        if self.has_registry:
+            return self.registered_blocks(rows)
+        format_, columns = self._format, self._columns(rows)
+        if format_.type == "json":
+            return JsonDecoder(columns, MICROS_OF[format_.timestamps])
+        if format_.type == "protobuf":
+            return ProtobufDecoder(read_message(format_.columns_text, format_.message_name), columns)
+        return AvroDecoder(format_.columns_text, columns, header_of(format_))
 
     def registered_blocks(self, rows: DataFrame) -> RegisteredDecoder:
         """What decodes messages of a registry's schemas, and knows none of them yet. Raises InvalidTransform if the
         columns cannot be those of messages.
         """
         format_, columns = self._format, self._columns(rows)
-        why = why_refused(format_)
-        if why is None and (other := _unsupported(format_, columns)) is not None:
-            why = f"has a field of which Spark makes a {other}"
-        if why is not None:
-            raise InvalidTransform(
-                f"spec.format.schema {why}, which is not decoded with a registry: give a schema without the field"
-            )
         if format_.type == "json":
-            return RegisteredJsonDecoder(columns, {})
+            return RegisteredJsonDecoder(columns, {}, MICROS_OF[format_.timestamps])
         if format_.type == "protobuf":
-            return RegisteredProtobufDecoder(_message(format_), columns, {})
+            return RegisteredProtobufDecoder(read_message(format_.columns_text, format_.message_name), columns, {})
         return RegisteredAvroDecoder(format_.columns_text, columns, {})
 
     def message_decoder(self, blocks: BlockDecoder) -> MessageDecoder:
@@ -138,28 +129,18 @@ class RowShape:
         way = way_of(self.resource)
         if self.refused is not None:
             return sql_refused(self.resource, self.refused)
-        if self.has_registry or self.is_protobuf:
-            return way
         if way.name == "arrow" and self.resource.spec.format is None:
             why = _why_not_files(rows, self._columns(rows))
             return way if why is None else Way("spark", why)
-        if way.name == "arrow" and (other := _unsupported(self._format, self._columns(rows))) is not None:
-            return Way("spark", f"Spark makes a {other} of spec.format.schema")
         return way
 
     def decoder(self, rows: DataFrame) -> MessageDecoder | None:
-        """What decodes messages on Arrow; None if Spark decodes, or a registry has the schemas."""
-        if self.has_registry or self._has_no_messages or self.way(rows).name == "spark":
+        """What makes the table's rows of messages without Spark; None if its SQL is Spark's, or a registry has the
+        schemas.
+        """
+        if self.resource is None or self.has_registry or self._has_no_messages or self.way(rows).name == "spark":
             return None
-        if self.is_protobuf:
-            return self.message_decoder(self._protobuf(rows))
-        columns, format_ = self._columns(rows), self._format
-        blocks = (
-            JsonDecoder(columns)
-            if format_.type == "json"
-            else AvroDecoder(format_.columns_text, columns, header_of(format_))
-        )
-        return self.message_decoder(blocks)
+        return self.message_decoder(self._blocks(rows))
 
     def file_reader(self, rows: DataFrame) -> FileReader | None:
         """What reads files on Arrow; None if Spark does, or there are messages."""
@@ -185,11 +166,16 @@ class RowShape:
         return self.resource.spec.format
 
     def _columns(self, rows: DataFrame) -> pa.Schema:
-        """Arrow schema of the decoded columns."""
+        """Arrow schema of the decoded columns. Raises InvalidTransform."""
         assert self.resource is not None, "a user's own query has no messages"
         if self.columns is not None:
             return self.columns
-        return pa.schema(list(to_arrow_schema(decode(rows, self.resource).all().schema, timezone="UTC")))
+        if self.resource.spec.format is None:
+            return pa.schema(list(to_arrow_schema(decode(rows).all().schema, timezone="UTC")))
+        try:
+            return columns_of(self.resource.spec.format)
+        except UnusableColumns as error:
+            raise InvalidTransform(f"spec.format.schema {error}") from error
 
     def table_rows(self, good: DataFrame) -> DataFrame:
         """The table's columns and, with a predicate, the delete column."""
@@ -209,13 +195,6 @@ class RowShape:
         return pa.schema([field for field in schema if field.name != DELETE_COLUMN])
 
 
-def _message(format_: Format) -> Message:
-    """Raises InvalidTransform."""
-    if (why := why_refused(format_)) is not None:
-        raise InvalidTransform(f"spec.format.schema {why}")
-    return read_message(format_.columns_text, format_.message_name)
-
-
 def _why_not_files(rows: DataFrame, columns: pa.Schema) -> str | None:
     """Why files of these columns are Spark's to read."""
     if (name := setting_of_files(rows)) is not None:
@@ -225,15 +204,3 @@ def _why_not_files(rows: DataFrame, columns: pa.Schema) -> str | None:
     if len({name.lower() for name in columns.names}) < len(columns.names):
         return "files have columns of the same name"
     return None
-
-
-def _unsupported(format_: Format, columns: pa.Schema) -> str | None:
-    """A type in the columns that is not decoded on Arrow, in words; None if there is none."""
-    if format_.type == "protobuf":
-        return None
-    if format_.type == "avro":
-        by_avro = format_.registry is not None
-        text = format_.columns_text
-        return differing(read_reader(text)["fields"] if by_avro else read_fields(text), columns)
-    other = unsupported_type(columns)
-    return None if other is None else str(other)

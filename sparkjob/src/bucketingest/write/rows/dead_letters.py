@@ -18,6 +18,7 @@ from bucketingest.hudi.log.blocks import parquet_bytes
 from bucketingest.index.partition_path import PartitionPaths
 from bucketingest.index.record_key import KeyColumns
 from bucketingest.write.plan import WritePlan
+from bucketingest.years import beyond_years
 
 DEAD_LETTER_SCHEMA: Final = pa.schema(
     [
@@ -32,52 +33,45 @@ DEAD_LETTER_SCHEMA: Final = pa.schema(
         ("value", pa.binary()),
     ]
 )
-"""One rejected row. reason: decode, recordKey, partitionPath or orderingField. value: the message as it was (decode),
-else the row as JSON. topic to key: where the message came from, null for rows rejected after decoding or from another
-source.
+"""One rejected row. reason: decode, recordKey, partitionPath, orderingField or time. topic to value: the message as it
+was; where rows are not made of messages in the tasks, the others are null and value is the row as JSON.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The rejected rows of a chunk."""
+    """The rows of a chunk that have no place in the table."""
 
     kept: npt.NDArray[np.int64]
-    """Indices of the rows that can be written."""
-    letters: pa.RecordBatch
-    """The others, as `DEAD_LETTER_SCHEMA`."""
+    """Indices of the others."""
+    rows: npt.NDArray[np.int64]
+    reasons: list[tuple[str, str]]
+    """Of each of `rows`: the reason and its detail."""
+
+    def letters(self, chunk: pa.RecordBatch, instant_time: str) -> pa.RecordBatch:
+        """As `DEAD_LETTER_SCHEMA`, with the rows as JSON."""
+        return _letters(chunk.take(pa.array(self.rows)), instant_time, self.reasons)
 
 
-def dead_letters(
-    rows: pa.RecordBatch, plan: WritePlan, keys: KeyColumns, partitions: PartitionPaths
-) -> Rejected | None:
+def rejected_of(rows: pa.RecordBatch, plan: WritePlan, keys: KeyColumns, partitions: PartitionPaths) -> Rejected | None:
     """The rows of a chunk that have no place in the table; None if all rows have one, which costs nothing per row."""
-    reasons = [
-        (
-            "recordKey",
-            f"the record key ({', '.join(plan.rules.record_key.fields)}) is null, empty or not UTF-8",
-            keys.missing,
-        ),
-        ("partitionPath", "the partition path must not become a directory", partitions.refused),
-    ]
+    key = f"the record key ({', '.join(plan.rules.record_key.fields)}) is null, empty or not UTF-8"
+    found = dict.fromkeys(_places(keys.missing), ("recordKey", key))
+    for at in _places(partitions.refused):
+        found.setdefault(at, ("partitionPath", partitions.reason_of_row(at) or "it must not become a directory"))
     if plan.rules.ordering_field:
         ordering = rows.column(plan.rules.ordering_field)
-        missing = ordering.is_null() if ordering.null_count else None
-        reasons.append(("orderingField", f"the ordering field ({plan.rules.ordering_field}) is null", missing))
-    reason = np.full(rows.num_rows, -1, dtype=np.int8)
-    for number, (_, _, mask) in enumerate(reasons):
-        if mask is not None:
-            reason[(reason < 0) & _numpy(mask)] = number
-    bad = np.flatnonzero(reason >= 0)
-    if not len(bad):
+        detail = f"the ordering field ({plan.rules.ordering_field}) is null"
+        for at in _places(ordering.is_null() if ordering.null_count else None):
+            found.setdefault(at, ("orderingField", detail))
+    for at, detail in beyond_years(rows):
+        found.setdefault(at, ("time", detail))
+    if not found:
         return None
-    found = [reasons[number][:2] for number in reason[bad]]
-    if partitions.refused is not None:
-        rows_found = zip(bad.tolist(), found, strict=True)
-        found = [
-            (why, partitions.reason_of_row(at) if why == "partitionPath" else text) for at, (why, text) in rows_found
-        ]
-    return Rejected(np.flatnonzero(reason < 0), _letters(rows.take(pa.array(bad)), plan.instant_time, found))
+    bad = np.array(sorted(found), np.int64)
+    kept = np.ones(rows.num_rows, np.bool_)
+    kept[bad] = False
+    return Rejected(np.flatnonzero(kept), bad, [found[at] for at in bad.tolist()])
 
 
 def _letters(rows: pa.RecordBatch, instant_time: str, reasons: list[tuple[str, str]]) -> pa.RecordBatch:
@@ -96,12 +90,27 @@ def _letters(rows: pa.RecordBatch, instant_time: str, reasons: list[tuple[str, s
 
 
 def _python_rows(rows: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows. Spark's strings can hold bytes that are not UTF-8; such a row is rejected, so it must be shown."""
+    """The rows. Spark's strings can hold bytes that are not UTF-8, and its times years that Python lacks; such a row is
+    rejected, so it must be shown.
+    """
     try:
         return rows.to_pylist()
-    except UnicodeDecodeError:
-        columns = [_as_text(column) if pa.types.is_string(column.type) else column for column in rows.columns]
+    except (UnicodeDecodeError, ValueError, OverflowError):
+        columns = [_shown(column) for column in rows.columns]
         return pa.RecordBatch.from_arrays(columns, names=rows.schema.names).to_pylist()
+
+
+def _shown(column: pa.Array) -> pa.Array:
+    """The column with values that Python has: of text what is UTF-8, of times that are beyond it their numbers."""
+    if pa.types.is_string(column.type):
+        return _as_text(column)
+    if pa.types.is_date32(column.type) or pa.types.is_timestamp(column.type):
+        return column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
+    try:
+        column.to_pylist()
+    except (UnicodeDecodeError, ValueError, OverflowError):
+        return pa.array([str(each) for each in column])
+    return column
 
 
 def _as_text(column: pa.Array) -> pa.Array:
@@ -113,8 +122,10 @@ def _json_value(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _numpy(mask: pa.Array) -> npt.NDArray[np.bool_]:
-    return pc.fill_null(mask, False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's signature
+def _places(mask: pa.Array | None) -> list[int]:
+    if mask is None:
+        return []
+    return np.flatnonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False)).tolist()  # noqa: FBT003 - Arrow's
 
 
 def dead_letter_file(letters: pa.Table) -> bytes:

@@ -9,7 +9,7 @@ task, number), so the order of rows, and so every byte it writes, is the same in
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from bucketingest.storage import NotFound, open_storage
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.chunks import MESSAGE_BYTES, ChunkSize, chunks_of, counts_bytes, grouped, in_order, runs
-from bucketingest.write.rows.dead_letters import dead_letters
+from bucketingest.write.rows.dead_letters import Rejected, rejected_of
 from bucketingest.write.rows.memory import keep_no_large_blocks
 
 SHUFFLE_SCHEMA: Final = pa.schema(
@@ -62,10 +62,16 @@ _BATCH_BYTES: Final = 4 * 1024**2
 """Bytes of messages in one batch. A buffer for a whole chunk's messages would double the chunk's memory."""
 
 
-def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> Iterator[pa.RecordBatch]:
+def pack(
+    batches: Iterable[pa.RecordBatch],
+    plan: WritePlan,
+    map_task: int,
+    on_rejected: Callable[[int], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
     """Turn rows of `plan.schema` into shuffle batches (`SHUFFLE_SCHEMA`): per chunk a few messages for each file group.
 
-    Rows without record key, partition path or ordering value become dead letters; none is dropped.
+    Rows without record key, partition path or ordering value become dead letters; none is dropped. `on_rejected`: the
+    caller makes them, and is told how many there are.
     """
     keep_no_large_blocks()
     size = ChunkSize.of(plan)
@@ -74,11 +80,17 @@ def pack(batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int) -> I
     for chunk in chunks_of(batches, plan, size):
         owned = [chunk]
         del chunk  # its columns go one by one while they are sorted, and no next one is collected beside it
-        yield from _pack_chunk(owned, plan, placing, messages, size)
+        yield from _pack_chunk(owned, plan, placing, messages, size, on_rejected=on_rejected)
     if messages:
         yield messages.take()
     # The same worker process may run a write task next, which has a budget of its own.
     pa.default_memory_pool().release_unused()
+
+
+def rejected_rows(rows: pa.RecordBatch, plan: WritePlan) -> Rejected | None:
+    """Those of the rows that `pack` rejects, and why; None if there are none."""
+    keys = plan.rules.record_key.columns(rows)
+    return rejected_of(rows, plan, keys, plan.rules.partition_path.paths(rows, plan.room))
 
 
 def counted(bucket: int, count: int, plan: WritePlan, map_task: int) -> pa.RecordBatch:
@@ -129,14 +141,24 @@ def _placing(plan: WritePlan) -> Placing:
 
 
 def _pack_chunk(
-    owned: list[pa.RecordBatch], plan: WritePlan, placing: Placing, messages: Messages, size: ChunkSize
+    owned: list[pa.RecordBatch],
+    plan: WritePlan,
+    placing: Placing,
+    messages: Messages,
+    size: ChunkSize,
+    *,
+    on_rejected: Callable[[int], None] | None,
 ) -> Iterator[pa.RecordBatch]:
     """Add the messages of the one chunk in the list, and empty it; yields a batch whenever it is full."""
     rows = owned.pop()
     keys = plan.rules.record_key.columns(rows)
     partitions = plan.rules.partition_path.paths(rows, plan.room)
-    rejected = dead_letters(rows, plan, keys, partitions)
+    rejected, letters = rejected_of(rows, plan, keys, partitions), None
     if rejected is not None:
+        if on_rejected is None:
+            letters = rejected.letters(rows, plan.instant_time)
+        else:
+            on_rejected(len(rejected.rows))
         rows = rows.take(pa.array(rejected.kept))
     if rows.num_rows:
         placed = placing.place(keys, partitions, None if rejected is None else rejected.kept)
@@ -157,8 +179,7 @@ def _pack_chunk(
             of_span = None if new is None else new[start:end]
             buckets = None if to.file_id else groups[start:end] - first
             yield from messages.add(to, rows.slice(start, end - start), rows_max, of_span, buckets)
-    if rejected is not None:
-        letters = rejected.letters
+    if letters is not None:
         rows_max = max(1, MESSAGE_BYTES * letters.num_rows // letters.nbytes)
         to = Place(messages.map_task % plan.tasks, "", DEAD_LETTERS, "")
         yield from messages.add(to, letters, rows_max)

@@ -1,0 +1,46 @@
+"""The columns that messages of a format have, known from the spec's text alone: nothing is asked or started."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from bucketingest.decode.avro.column_types import columns_of as columns_of_record
+from bucketingest.decode.avro.schema import UnreadableSchema, read_reader, read_record
+from bucketingest.decode.ddl import UnreadableDdl
+from bucketingest.decode.ddl import columns_of as columns_of_ddl
+from bucketingest.decode.protobuf.columns import columns_of as columns_of_message
+from bucketingest.decode.protobuf.descriptors import read_message
+from bucketingest.decode.protobuf.schema import UnreadableDescriptors
+from bucketingest.spec.formats.format import Format
+
+
+class UnusableColumns(Exception):
+    """Messages of the format have no columns. The text follows "spec.format.schema"."""
+
+
+def columns_of(format_: Format) -> pa.Schema:
+    """The columns, all of them nullable. Raises UnusableColumns."""
+    text = format_.columns_text
+    try:
+        match format_.type:
+            case "json":
+                return columns_of_ddl(text)
+            case "avro":
+                return columns_of_record(read_record(text) if format_.registry is None else read_reader(text))
+            case "protobuf":
+                return columns_of_message(read_message(text, format_.message_name))
+    except (UnreadableDdl, UnreadableSchema, UnreadableDescriptors) as error:
+        raise UnusableColumns(str(error)) from error
+
+
+def why_refused(format_: Format | None) -> str | None:
+    """Why messages cannot be decoded, in words that follow "spec.format.schema"; None if they can, or the registry has
+    the schema.
+    """
+    if format_ is None or format_.schema_text is None:
+        return None
+    try:
+        columns_of(format_)
+    except UnusableColumns as error:
+        return str(error)
+    return None
