@@ -135,6 +135,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".confluentSchemaId",
         ),
         CelRule(
+            "self.type == 'json' || self.timestamps == 'iso'",
+            "timestamps is allowed with type json only",
+            ".timestamps",
+        ),
+        CelRule(
             "self.type == 'protobuf' ? !has(self.schema) || has(self.messageName) : !has(self.messageName)",
             "messageName is required for protobuf with schema, and for protobuf only",
             ".messageName",

@@ -1,1 +1,1 @@
-"""Protobuf messages to Arrow columns, with the verdicts of Spark's `from_protobuf`."""
+"""Protobuf messages to Arrow columns: many at once, and one by one, exactly, those that are then in doubt."""

@@ -1,4 +1,4 @@
-"""The columns of a message, typed as Spark's `from_protobuf` types them without options."""
+"""The columns of a message, as docs/kafka-protobuf.md lists them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from bucketingest.decode.rows import Bulk, Decoded, batch, with_value
 
 
 class ProtobufDecoder:
-    """Decodes with the verdicts and values of Spark's `from_protobuf`. Picklable."""
+    """Decodes messages as docs/kafka-protobuf.md says what they mean. Picklable."""
 
     def __init__(self, message: Message, schema: pa.Schema | None = None) -> None:
         """`schema`: the columns as the table has them, of the same types."""

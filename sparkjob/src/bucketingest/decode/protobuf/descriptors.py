@@ -1,7 +1,6 @@
 """Reads a message's fields from a descriptor set, as `protoc --include_imports --descriptor_set_out` writes it.
 
-Which columns follow is what Spark's `from_protobuf` makes of them without options; what no table's column can be, and
-what would never end, is refused.
+What no table's column can be, and what would never end, is refused.
 """
 
 from __future__ import annotations

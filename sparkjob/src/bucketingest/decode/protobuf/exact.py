@@ -1,5 +1,4 @@
-"""One message after the other, exactly as Spark's `from_protobuf` decodes it: slow, and the judge of every message of
-which the decoder of many is not sure.
+"""One message after the other: slow, and the judge of every message of which the decoder of many is not sure.
 
 A message is read into the last value of each field, or all of a repeated one, and only then becomes a row: of a field
 that occurs twice the last value counts, and messages that occur twice are merged.

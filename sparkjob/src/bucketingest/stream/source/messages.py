@@ -43,7 +43,7 @@ class MessageDecoder:
 
     blocks: BlockDecoder
     problem: str
-    """Beginning of the detail of a dead letter, as Spark's way has it."""
+    """Beginning of the detail of a dead letter."""
     no_value: str
     """Detail of a dead letter that has no value."""
     program: Program | None = None
