@@ -92,17 +92,21 @@ def test_each_undecodable_message_is_one_dead_letter_with_its_place_in_the_topic
 def test_rows_without_key_partition_or_ordering_value_are_dead_letters_with_their_reason(
     run: Runner, lake: Lake, new_topic: NewTopic
 ) -> None:
-    topic = new_topic(partitions=2)
+    topic = new_topic()
     row: dict[str, Any] = {"id": "a", "at": "2026-01-01T00:00:00Z", "quantity": 1, "place": "here"}
     rejected = [row | {"id": None}, row | {"id": ""}, row | {"at": None}, row | {"place": "../../etc"}]
     sent = [row, *rejected, row | {"id": "b", "place": None}]
-    topic.send([(None, json.dumps(each).encode()) for each in sent])
+    topic.send([(b"the key", json.dumps(each).encode()) for each in sent])
 
     progress = run.once(resource(lake, topic))
 
     assert progress.rejected == len(rejected)
-    reasons = sorted((each["reason"], json.loads(each["value"])["quantity"]) for each in lake.letters())
-    assert reasons == [("orderingField", 1), ("partitionPath", 1), ("recordKey", 1), ("recordKey", 1)]
+    letters = sorted(lake.letters(), key=lambda each: each["offset"])
+    assert [each["reason"] for each in letters] == ["recordKey", "recordKey", "orderingField", "partitionPath"]
+    assert [each["offset"] for each in letters] == [1, 2, 3, 4], "one partition has all of them"
+    assert [json.loads(each["value"]) for each in letters] == rejected, "each is the message as it was"
+    assert {(each["topic"], each["key"]) for each in letters} == {(topic.name, b"the key")}
+    assert all(each["timestamp"] is not None for each in letters)
     assert sorted(lake.rows()["id"].to_pylist()) == ["a", "b"]
 
 

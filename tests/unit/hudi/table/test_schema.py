@@ -113,9 +113,22 @@ def test_a_schema_of_meta_columns_only_is_refused() -> None:
         arrow_to_avro(pa.schema({name: pa.string() for name in META_COLUMNS}), table_name="t")
 
 
-def test_a_column_name_used_twice_is_refused() -> None:
-    with pytest.raises(SchemaError, match="occur twice: a; rename"):
-        arrow_to_avro(pa.schema([("a", pa.int64()), ("a", pa.string())]), table_name="t")
+@pytest.mark.parametrize(
+    ("names", "said"), [(["a", "b", "a"], "a and a"), (["Name", "b", "name", "NAME"], "Name and name and NAME")]
+)
+def test_names_that_spark_cannot_tell_apart_are_refused_at_any_depth(names: list[str], said: str) -> None:
+    fields = [pa.field(name, pa.int32()) for name in names]
+    for schema in (pa.schema(fields), pa.schema([("inner", pa.list_(pa.struct(fields)))])):
+        with pytest.raises(SchemaError, match=f"cannot tell the columns apart: {said}; rename one of each"):
+            arrow_to_avro(schema, table_name="t")
+
+
+def test_a_struct_that_hudi_takes_for_a_union_is_refused() -> None:
+    union = pa.struct([("member0", pa.string()), ("member1", pa.int32())])
+    for kind in (union, pa.struct([("member7", pa.int32())]), pa.map_(pa.string(), union)):
+        with pytest.raises(SchemaError, match=r"column 'u[a-z.]*': Hudi's readers in Spark take .* for a union"):
+            arrow_to_avro(pa.schema([("u", kind)]), table_name="t")
+    arrow_to_avro(pa.schema([("u", pa.struct([("member0", pa.string()), ("other", pa.int32())]))]), table_name="t")
 
 
 def test_meta_columns_of_the_arrow_schema_are_left_out_and_added_once() -> None:

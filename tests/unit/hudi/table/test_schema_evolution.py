@@ -75,3 +75,12 @@ def test_what_cannot_be_stored_is_refused_with_the_column(
 def test_every_reason_is_listed() -> None:
     result = compared([ID, AMOUNT], [ID.with_type(pa.int64()), AMOUNT.with_type(pa.float64())])
     assert len(result.reasons) == 2
+
+
+def test_a_column_whose_name_differs_in_case_only_is_no_new_one() -> None:
+    result = compared([ID, pa.field("name", pa.string())], [ID, pa.field("Name", pa.string())])
+    assert result.fit is Fit.REFUSED
+    assert result.reasons == (
+        "column 'Name' is 'name' in the table: Spark's readers cannot tell them apart; name it 'name', for example in "
+        "transform.sql",
+    )

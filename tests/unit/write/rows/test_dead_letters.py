@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.storage import PathRoom, open_storage
-from bucketingest.write.plan import WritePlan
+from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.dead_letter_files import discard, publish, staged_path
 from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter, write_dead_letters
 from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA
 from bucketingest.write.rows.shuffle import DEAD_LETTERS, unpack
 from bucketingest.write.rows.write_status import NO_WRITE_TASK, WriteStatus
-from support.tables.write_plans import INSTANT, SCHEMA, batch, definition, packed, row, write, write_plan
+from support.tables.write_plans import INSTANT, SCHEMA, WITH_DELETES, batch, definition, packed, row, write, write_plan
 
 GOOD = [row("a"), row("b", region="us")]
 
@@ -69,6 +69,26 @@ def test_a_time_beyond_the_years_of_a_column_is_rejected_and_shown_as_a_number()
         "field at: time 1700000000000000000 is beyond the years 0001 to 9999",
     )
     assert json.loads(letter["value"])["at"] == 1700000000000000000
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32(), pa.date32()])
+def test_a_delete_that_hudi_takes_for_one_without_ordering_value_is_rejected(kind: pa.DataType) -> None:
+    schema = pa.schema([("id", pa.string()), ("v", kind), (DELETE_COLUMN, pa.bool_())])
+    numbers = pa.array([0, 0, 1, -1, 0], pa.int8()).cast(pa.int32())
+    versions = numbers.view(kind) if pa.types.is_date32(kind) else numbers.cast(kind)
+    columns = [pa.array(["a", "b", "c", "d", "e"]), versions, pa.array([True, False, True, True, None])]
+    rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+    plan = write_plan(definition(partition_fields=(), ordering_field="v"), schema=schema)
+    (letter,) = letters_of(rows, plan)
+    assert (json.loads(letter["value"])["id"], letter["reason"]) == ("a", "orderingField")
+    assert letter["detail"].startswith(
+        "a delete with the ordering value 0 (or 1970-01-01) would also delete newer rows"
+    )
+
+
+def test_a_delete_whose_ordering_value_hudi_takes_as_it_is_is_written() -> None:
+    rows = batch([row("a", at=0, deleted=True)], WITH_DELETES)
+    assert letters_of(rows, write_plan(schema=WITH_DELETES)) == []
 
 
 def test_each_refused_partition_path_has_its_own_reason_among_other_letters() -> None:

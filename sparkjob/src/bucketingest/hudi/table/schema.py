@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +29,8 @@ META_COLUMNS: Final[tuple[str, ...]] = (
 """The five nullable string columns in front of every stored row, in Hudi's order."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MEMBER: Final = re.compile(r"member\d+")
+"""Names by which Hudi knows a union that Spark holds as a struct [Hudi 1.2.0, HoodieSparkSchemaConverters]."""
 
 _PRIMITIVES: Final[dict[pa.DataType, Any]] = {
     pa.bool_(): "boolean",
@@ -73,10 +76,19 @@ def arrow_to_avro(schema: pa.Schema, *, table_name: str) -> AvroSchema:
     names = [name for name in schema.names if name not in META_COLUMNS]
     if not names:
         raise SchemaError(f"table {table_name!r}: the schema has no columns; select at least one")
-    if doubled := sorted({name for name in names if names.count(name) > 1}):
-        raise SchemaError(f"table {table_name!r}: column names occur twice: {', '.join(doubled)}; rename one of each")
+    if doubled := same_names(names):
+        raise SchemaError(f"table {table_name!r}: {doubled}; rename one of each")
     fields = [_avro_field(field, f"hoodie.{table}.{record}", ()) for field in schema if field.name not in META_COLUMNS]
     return {"type": "record", "name": record, "namespace": f"hoodie.{table}", "fields": fields}
+
+
+def same_names(names: Iterable[str]) -> str:
+    """Which names Spark cannot tell apart, in words: its readers fail on such a table. "" if there are none."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(name.lower(), []).append(name)
+    found = [f"{' and '.join(each)}" for each in groups.values() if len(each) > 1]
+    return f"Spark's readers cannot tell the columns apart: {', '.join(found)}" if found else ""
 
 
 def with_meta_columns(schema: AvroSchema) -> AvroSchema:
@@ -135,6 +147,14 @@ def _avro_type(kind: pa.DataType, name: str, namespace: str, path: tuple[str, ..
     if pa.types.is_map(kind) and kind.key_type in (pa.string(), pa.large_string()):
         return {"type": "map", "values": _avro_nullable(kind.item_field, name, namespace, (*path, "value"))}
     if pa.types.is_struct(kind) and kind.num_fields:
+        where = f"column {'.'.join(path)!r}"
+        if doubled := same_names(field.name for field in kind):
+            raise SchemaError(f"{where}: {doubled}; rename one of each")
+        if all(_MEMBER.fullmatch(field.name) for field in kind):
+            raise SchemaError(
+                f"{where}: Hudi's readers in Spark take a struct of the fields member0, member1, ... for a union, and "
+                "fail; take it apart in transform.sql, for example coalesce(u.member0, string(u.member1))"
+            )
         fields = [_avro_field(field, f"{namespace}.{name}", path) for field in kind]
         return {"type": "record", "name": name, "namespace": namespace, "fields": fields}
     raise SchemaError(f"column {'.'.join(path)!r}: type {kind} cannot be stored; {_remedy(kind)}")

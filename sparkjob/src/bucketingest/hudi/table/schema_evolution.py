@@ -41,7 +41,7 @@ def compare_schemas(table: AvroSchema, incoming: AvroSchema) -> SchemaComparison
 
     Columns are matched by name; their order does not matter. Allowed are new nullable columns, absent nullable columns
     and a required value for a nullable column. Refused are changed types, nulls for a required column, new required
-    columns, and absent required columns.
+    columns, absent required columns, and names that differ from the table's in case only.
     """
     stored, arriving = _columns(table), _columns(incoming)
     reasons: list[str] = []
@@ -51,6 +51,13 @@ def compare_schemas(table: AvroSchema, incoming: AvroSchema) -> SchemaComparison
         elif not _is_nullable(column["type"]):
             reasons.append(f"column {name!r} is required by the table but missing in the input; select it")
     added = tuple(name for name in arriving if name not in stored)
+    known = {name.lower(): name for name in stored}
+    reasons += [
+        f"column {name!r} is {known[name.lower()]!r} in the table: Spark's readers cannot tell them apart; "
+        f"name it {known[name.lower()]!r}, for example in transform.sql"
+        for name in added
+        if name.lower() in known
+    ]
     reasons += [
         f"column {name!r} is new and not nullable; rows already in the table have no value for it: make it nullable"
         for name in added

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from bucketingest.hudi.log.blocks import parquet_bytes
 from bucketingest.index.partition_path import PartitionPaths
 from bucketingest.index.record_key import KeyColumns
-from bucketingest.write.plan import WritePlan
+from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.years import beyond_years
 
 DEAD_LETTER_SCHEMA: Final = pa.schema(
@@ -36,6 +36,13 @@ DEAD_LETTER_SCHEMA: Final = pa.schema(
 """One rejected row. reason: decode, recordKey, partitionPath, orderingField or time. topic to value: the message as it
 was; where rows are not made of messages in the tasks, the others are null and value is the row as JSON.
 """
+
+
+_INT_BITS: Final = 32
+_AS_WITHOUT: Final = (
+    "a delete with the ordering value 0 (or 1970-01-01) would also delete newer rows: to Hudi's readers it is one "
+    "without a value. Order by a BIGINT or TIMESTAMP column"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,8 @@ def rejected_of(rows: pa.RecordBatch, plan: WritePlan, keys: KeyColumns, partiti
         detail = f"the ordering field ({plan.rules.ordering_field}) is null"
         for at in _places(ordering.is_null() if ordering.null_count else None):
             found.setdefault(at, ("orderingField", detail))
+        for at in _places(_as_without_ordering(rows, ordering)):
+            found.setdefault(at, ("orderingField", _AS_WITHOUT))
     for at, detail in beyond_years(rows):
         found.setdefault(at, ("time", detail))
     if not found:
@@ -72,6 +81,19 @@ def rejected_of(rows: pa.RecordBatch, plan: WritePlan, keys: KeyColumns, partiti
     kept = np.ones(rows.num_rows, np.bool_)
     kept[bad] = False
     return Rejected(np.flatnonzero(kept), bad, [found[at] for at in bad.tolist()])
+
+
+def _as_without_ordering(rows: pa.RecordBatch, ordering: pa.Array) -> pa.Array | None:
+    """The deletes that Hudi's readers take for deletes without an ordering value, which delete newer rows, too: those
+    of Java's Integer 0, as which Spark also holds a date.
+    """
+    if DELETE_COLUMN not in rows.schema.names or not pa.types.is_primitive(ordering.type):
+        return None
+    if pa.types.is_date32(ordering.type):
+        ordering = ordering.view(pa.int32())
+    if not pa.types.is_integer(ordering.type) or ordering.type.bit_width > _INT_BITS:
+        return None
+    return pc.and_(pc.equal(ordering, pa.scalar(0, ordering.type)), rows.column(DELETE_COLUMN))
 
 
 def _letters(rows: pa.RecordBatch, instant_time: str, reasons: list[tuple[str, str]]) -> pa.RecordBatch:
