@@ -46,7 +46,8 @@ def test_a_registry_is_asked_and_what_it_says_is_told(command: Command, resource
     with http_registry() as registry:
         code, said = validate(registry.url)
         assert (code, "has no subject orders-value" in said) == (ExitCode.SOURCE_UNAVAILABLE, True)
-        fields = [{"name": "value", "type": "long"}]
+        time = {"name": "timestamp", "type": {"type": "long", "logicalType": "timestamp-millis"}}
+        fields = [{"name": "value", "type": "long"}, time]
         number = registry.register("orders-value", {"type": "record", "name": "R", "fields": fields})
         code, said = validate(registry.url)
         assert (code, "for it, all columns as they are; the registry answers\n" in said) == (0, True)
@@ -54,7 +55,10 @@ def test_a_registry_is_asked_and_what_it_says_is_told(command: Command, resource
         fields = [{"name": "value", "type": "X"}]
         registry.register("orders-value", {"type": "record", "name": "R", "fields": fields})
         code, said = validate(registry.url)
-        assert (code, "spec.format.schema has the type X" in said) == (ExitCode.BAD_INPUT, True)
+        refused = (
+            "subject orders-value has the type X, which is not defined, in field value: it cannot be a column. Give"
+        )
+        assert (code, refused in said) == (ExitCode.BAD_INPUT, True)
         code, said = validate(registry.url, ", secretRef: {name: access}")
         assert (code, "the registry is not asked: names the Secret access" in said) == (0, True)
     code, said = validate(registry.url)

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from pydantic import ValidationError
 
 from bucketingest.cli.app import app
 from bucketingest.cli.plugins import add_commands
-from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.fields.schema import inlined_schema
+from bucketingest.spec.model import BucketIngest, BucketIngestSpec
 from bucketingest.spec.reading.load import load_text
 from docsite.measured import NotMeasured, filled
 from docsite.reference import reference
@@ -137,6 +139,36 @@ def test_examples_are_valid(code: str) -> None:
         load_text(code)
     else:
         BucketIngest.model_validate(merged(copy.deepcopy(BASE), {"spec": document}))
+
+
+def parts() -> Iterator[Any]:
+    """Parts of a spec within sentences: `services: {mode: "off"}`, `table.metadataTable: drop`."""
+    for page in PAGES:
+        for code in sorted(set(re.findall(r"`([a-z][A-Za-z]*(?:\.[A-Za-z]+)*: [^`]+)`", page.read_text()))):
+            path, _, value = code.partition(": ")
+            first, *inner = path.split(".")
+            known = inlined_schema(BucketIngestSpec)["properties"].get(first, {}).get("properties", {})
+            if (inner[0] in known if inner else known and value.startswith("{")) and "…" not in value:
+                yield pytest.param(path.split("."), value, id=f"{name(page)} {code}")
+
+
+@pytest.mark.parametrize(("path", "value"), [*parts()])
+def test_parts_of_a_spec_within_sentences_are_valid(path: list[str], value: str) -> None:
+    document: Any = yaml.safe_load(value)
+    for part in reversed(path):
+        document = {part: document}
+    whole = merged(copy.deepcopy(BASE), {"spec": document})
+    # What belongs to it may be missing in so short a text; what it says itself is right.
+    place = ("spec", *path)
+    assert not [each for each in errors_of(whole) if each["loc"][: len(place)] == place and each["type"] != "rule"]
+
+
+def errors_of(document: dict[str, Any]) -> list[Any]:
+    try:
+        BucketIngest.model_validate(document)
+    except ValidationError as error:
+        return list(error.errors())
+    return []
 
 
 def test_the_reference_is_generated_from_the_model() -> None:

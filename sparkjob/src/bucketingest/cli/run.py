@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.live import Live
 
+from bucketingest.cli.connect.offline import offline_problems
 from bucketingest.cli.errors import MissingDependency
 from bucketingest.cli.job import Job
 from bucketingest.cli.logs import without_routine
@@ -23,6 +24,7 @@ from bucketingest.cli.process.java import check_java
 from bucketingest.cli.process.orphans import reap_orphans
 from bucketingest.cli.process.secret_watch import SecretWatch
 from bucketingest.cli.process.signals import StoppedEarly
+from bucketingest.spec.errors import SpecError
 from bucketingest.spec.model import BucketIngest
 
 if TYPE_CHECKING:
@@ -125,13 +127,17 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
 
 
 def _refuse_early(resource: BucketIngest) -> None:
-    """Refuse a table that the pipeline may not write before Spark is started; opening it checks again."""
+    """Refuse what needs no Spark before it is started: what the text says, and a table that the pipeline may not write;
+    opening it checks again.
+    """
     from bucketingest.hudi.errors import TableNotFound
     from bucketingest.hudi.table.checks import check_table
     from bucketingest.hudi.table.table import load_table
     from bucketingest.storage import open_storage
     from bucketingest.stream import Pipeline
 
+    if problems := offline_problems(resource):
+        raise SpecError(problems)
     pipeline = Pipeline.of(resource)
     try:
         table = load_table(open_storage(pipeline.table_url, pipeline.storage_options))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from bucketingest.cli.connect.offline import offline_problems
 from bucketingest.cli.options import UnknownFields, load_known
 from bucketingest.decode.decoder_choice import has_ways, way_of
 from bucketingest.decode.kafka.reading_choice import reading_of
@@ -16,7 +17,7 @@ from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.client import RegistryClient
 from bucketingest.registry.errors import RegistryError, UnusableSchema
 from bucketingest.registry.lookups import Patience
-from bucketingest.spec.errors import Problem, SpecError, format_problem
+from bucketingest.spec.errors import SpecError, format_problem
 from bucketingest.spec.model import BucketIngest
 
 
@@ -29,6 +30,8 @@ def validate_files(files: Sequence[Path], unknown_fields: UnknownFields = Unknow
     for file in files:
         try:
             resource, note = _asked(load_known(file, unknown_fields))
+            if problems := offline_problems(resource):
+                raise SpecError(problems, str(file))
         except RegistryError as error:
             unanswered = error
             typer.echo(f"error: {file}: {error}", err=True)
@@ -69,8 +72,6 @@ def _asked(resource: BucketIngest) -> tuple[BucketIngest, str]:
     """The resource with the schema of its columns, and what the registry said of it. Raises RegistryError."""
     format_ = resource.spec.format
     if format_ is None or format_.registry is None:
-        if (why := why_refused(format_)) is not None:
-            raise SpecError([Problem("spec.format.schema", why)])
         return resource, ""
     try:
         client = registry_client(format_.registry)
@@ -86,5 +87,5 @@ def ask_registry(resource: BucketIngest, client: RegistryClient) -> BucketIngest
     else:
         client.check()
     if resource.spec.format is not None and (why := why_refused(resource.spec.format)) is not None:
-        raise UnusableSchema(f"spec.format.schema {why}, which is not decoded with a registry")
+        raise UnusableSchema(f"spec.format.schema {why}")
     return resource

@@ -32,7 +32,13 @@ _NESTED: Final = ("ARRAY", "MAP", "STRUCT")
 
 
 class UnreadableDdl(Exception):
-    """The text names no columns that a message can have. Its words follow the field that has it."""
+    """The text names no columns that a message can have. Its words follow the field that has it. `sure`: it names none
+    for Spark either, which knows further types.
+    """
+
+    def __init__(self, why: str, *, sure: bool = True) -> None:
+        super().__init__(why)
+        self.sure = sure
 
 
 def columns_of(ddl: str) -> pa.Schema:
@@ -110,11 +116,13 @@ def _type(tokens: _Tokens, column: str) -> pa.DataType:
     if name in _DECIMALS:
         return _decimal(tokens, column)
     if name in {"VARCHAR", "CHAR"}:
-        raise UnreadableDdl(f"has the type {name} in {column}, whose length nothing would check: use STRING")
+        raise UnreadableDdl(
+            f"has the type {name} in {column}, whose length nothing would check: use STRING", sure=False
+        )
     if name not in _TYPES:
         what = f"has the type {name}" if name else "ends before the type"
         known = ", ".join([*_TYPES, "DECIMAL", *_NESTED])
-        raise UnreadableDdl(f"{what} of {column}, which is not decoded; known are {known}")
+        raise UnreadableDdl(f"{what} of {column}, which is not decoded; known are {known}", sure=False)
     return _TYPES[name]
 
 
@@ -141,7 +149,7 @@ def _array(tokens: _Tokens, column: str) -> pa.DataType:
 
 def _map(tokens: _Tokens, column: str) -> pa.DataType:
     if (key := _type(tokens, f"the keys of {column}")) != pa.string():
-        raise UnreadableDdl(f"has a MAP with keys of another type than STRING in {column} ({key})")
+        raise UnreadableDdl(f"has a MAP with keys of another type than STRING in {column} ({key})", sure=False)
     tokens.expect(",")
     return pa.map_(key, _type(tokens, f"{column}[]"))
 

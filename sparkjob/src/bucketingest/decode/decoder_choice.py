@@ -68,6 +68,11 @@ def has_sql(resource: BucketIngest) -> bool:
     return bool(_fields_of_sql(resource))
 
 
+def has_transform(resource: BucketIngest) -> bool:
+    """Whether the table's columns are not the source's."""
+    return "spec.transform.sql" in _fields_of_sql(resource)
+
+
 def sql_refused(resource: BucketIngest, why: str) -> Way:
     """The way of a resource whose SQL Spark has to evaluate."""
     messages = resource.spec.format is not None

@@ -80,7 +80,5 @@ def test_every_reason_is_listed() -> None:
 def test_a_column_whose_name_differs_in_case_only_is_no_new_one() -> None:
     result = compared([ID, pa.field("name", pa.string())], [ID, pa.field("Name", pa.string())])
     assert result.fit is Fit.REFUSED
-    assert result.reasons == (
-        "column 'Name' is 'name' in the table: Spark's readers cannot tell them apart; name it 'name', for example in "
-        "transform.sql",
-    )
+    (reason,) = result.reasons
+    assert reason.startswith("column 'Name' is 'name' in the table: Spark's readers cannot tell them apart")

@@ -7,6 +7,7 @@ import logging
 from functools import lru_cache
 
 from bucketingest.decode.avro.references import UnjoinableSchema, self_contained
+from bucketingest.decode.message_columns import why_refused
 from bucketingest.decode.protobuf.compiled import Uncompilable, compiled, message_names
 from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.registry.client import RegisteredSchema, RegistryClient
@@ -48,8 +49,13 @@ def with_readers_schema(resource: BucketIngest, client: RegistryClient, patience
     writer = writer_schema(found, format_.type.upper())
     if writer.why_not:
         raise UnusableSchema(f"spec.format.registry: schema {number} of the subject {subject} {writer.why_not}")
-    log.info("the table's schema is the newest of the subject", extra={"subject": subject, "id": number})
     fixed = _fixed(format_, found, writer)
+    if (why := why_refused(fixed)) is not None:
+        raise UnusableSchema(
+            f"spec.format.registry: schema {number} of the subject {subject} {why}: it cannot be a column. Give "
+            "spec.format.schema with the fields that are to be columns"
+        )
+    log.info("the table's schema is the newest of the subject", extra={"subject": subject, "id": number})
     return resource.model_copy(update={"spec": resource.spec.model_copy(update={"format": fixed})})
 
 

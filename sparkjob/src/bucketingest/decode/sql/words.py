@@ -49,6 +49,12 @@ _SIGNS: Final = frozenset(["[", "|>", "->", "&", "|", "^", "~", "?", "{", "@"])
 _NUMBERED: Final = frozenset(["limit", "offset"])
 
 
+_BEGINNINGS: Final = _words("select with from values table map reduce")
+_SOURCES: Final = _words("from table join")
+_QUOTES: Final = frozenset("'\"`")
+_BRACKETS: Final = {"(": ")", "[": "]"}
+
+
 def why_spark(sql: str) -> str | None:
     """Why it is Spark's, in words that follow where it stands; None if nothing is seen."""
     tokens = _tokens(sql)
@@ -64,6 +70,32 @@ def why_spark(sql: str) -> str | None:
         if following == "(" and token not in _FUNCTIONS and token not in _BEFORE_BRACKET:
             return f"calls {token}"
     return None
+
+
+def why_no_query(sql: str) -> str | None:
+    """Why it is no query of the view `source`, in words that follow where it stands; None if nothing is seen."""
+    if (why := why_unclosed(sql)) is not None:
+        return why
+    tokens = [text.strip("`") for _, text in _tokens(sql)]
+    begins = next((text for text in tokens if text != "("), "")
+    if begins not in _BEGINNINGS:
+        return f"begins with {begins!r}, not with SELECT"
+    if ("source" not in (text.lower() for text in tokens)) or not _SOURCES & set(tokens):
+        return "does not read the view source: SELECT ... FROM source"
+    return None
+
+
+def why_unclosed(sql: str) -> str | None:
+    """Which quote, comment or bracket has no other half, in words that follow where it stands; None if all have."""
+    closings: list[str] = []
+    for kind, text in _tokens(sql):
+        if kind == "sign" and text in _QUOTES:
+            return f"has a {text} that is not closed"
+        if kind == "sign" and text in _BRACKETS:
+            closings.append(_BRACKETS[text])
+        elif kind == "sign" and text in _BRACKETS.values() and (not closings or closings.pop() != text):
+            return f"has a {text} that closes nothing"
+    return f"has a bracket that is not closed with {closings[-1]}" if closings else None
 
 
 def _tokens(sql: str) -> Sequence[tuple[str, str]]:

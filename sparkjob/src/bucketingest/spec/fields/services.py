@@ -5,10 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from bucketingest.spec.base import SpecModel
 from bucketingest.spec.scalars import BytesText, CoresText, DurationText, Whole
+
+
+def _off(value: object) -> object:
+    """YAML 1.1 reads an unquoted off as false."""
+    return "off" if value is False else value
+
 
 ServicesMode = Literal["auto", "inline", "job", "off"]
 DEFAULT_MODE: Final[ServicesMode] = "auto"
@@ -132,7 +138,7 @@ class MergeGroups(SpecModel):
 class Services(SpecModel):
     """Table services: what Hudi's own jobs would otherwise do beside the pipeline."""
 
-    mode: ServicesMode | None = Field(
+    mode: Annotated[ServicesMode | None, BeforeValidator(_off)] = Field(
         default=None,
         description="inline: the driver compacts, cleans and archives the table in a process beside the query, at low "
         "priority. job: the same, but on Kubernetes the pods of a Job merge. auto (when absent): a Job for large "

@@ -1,0 +1,60 @@
+"""What of a resource can be checked without any connection and without Spark: columns, keys, the SQL's outline.
+
+`run` makes these checks before it starts Spark, `validate` makes no others.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from bucketingest.decode.ddl import UnreadableDdl
+from bucketingest.decode.ddl import columns_of as columns_of_ddl
+from bucketingest.decode.decoder_choice import has_transform
+from bucketingest.decode.message_columns import UnusableColumns, columns_of
+from bucketingest.decode.sql.words import why_no_query, why_unclosed
+from bucketingest.errors import BucketIngestError
+from bucketingest.spec.errors import Problem
+from bucketingest.spec.model import BucketIngest
+
+
+def offline_problems(resource: BucketIngest) -> list[Problem]:
+    """All that is wrong with a resource, as far as its own text tells."""
+    found: list[Problem] = []
+    columns: pa.Schema | None = None
+    spec = resource.spec
+    try:
+        columns = _source_columns(resource)
+    except UnusableColumns as error:
+        found.append(Problem("spec.format.schema", str(error)))
+    except UnreadableDdl as error:
+        if error.sure:
+            found.append(Problem("spec.source.files.schema", str(error)))
+    if (why := why_no_query(spec.transform.sql)) is not None:
+        found.append(Problem("spec.transform.sql", why))
+    if spec.table.delete_when is not None and (why := why_unclosed(spec.table.delete_when)) is not None:
+        found.append(Problem("spec.table.deleteWhen", why))
+    if columns is not None and not has_transform(resource):
+        found += _of_table(resource, columns)
+    return found
+
+
+def _source_columns(resource: BucketIngest) -> pa.Schema | None:
+    """The source's columns; None if the text does not say them. Raises UnusableColumns, UnreadableDdl."""
+    spec = resource.spec
+    if spec.format is not None:
+        return None if spec.format.schema_text is None else columns_of(spec.format)
+    if spec.source.files is not None and spec.source.files.schema_text is not None:
+        return columns_of_ddl(spec.source.files.schema_text)
+    return None
+
+
+def _of_table(resource: BucketIngest, columns: pa.Schema) -> list[Problem]:
+    """What no table can take."""
+    from bucketingest.stream.pipeline import Pipeline
+    from bucketingest.write.open_table import check_definition
+
+    try:
+        check_definition(Pipeline.of(resource).definition, columns)
+    except BucketIngestError as error:
+        return [Problem("spec.table", str(error))]
+    return []
