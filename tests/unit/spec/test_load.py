@@ -22,6 +22,17 @@ def test_a_right_file_is_loaded(tmp_path: Path) -> None:
     assert load_file(path).metadata.name == "demo"
 
 
+@pytest.mark.parametrize("written", ["off", '"off"', "Off"])
+def test_off_is_off_with_and_without_quotes(written: str) -> None:
+    text = RIGHT + f"  services: {{mode: {written}}}\n"
+    assert load_text(text).spec.services.mode == "off"
+    assert load_text(load_text(text).to_yaml()).spec.services.mode == "off"
+
+
+def test_on_is_no_mode() -> None:
+    assert "spec.services.mode" in messages(RIGHT + "  services: {mode: on}\n")[0]
+
+
 def test_a_message_has_file_line_field_what_is_wrong_and_what_is_allowed() -> None:
     problem = Problem("spec.table.index.buckets", "is 0", "an integer from 1 to 99999999", 12)
     assert format_problem("orders.yaml", problem) == (
