@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from bucketingest.spec.fields.options import KAFKA_READING
+from bucketingest.stream.spark.conf import REQUIRED_CONF
+
 Find = Callable[[dict[str, Any]], list[str]]
 
 
@@ -76,7 +79,7 @@ def test_keys_of_secrets_are_options_that_a_user_may_set(problems: Find, name: s
 
 
 def test_an_option_has_one_place(problems: Find) -> None:
-    plain = {"spec.source.kafka.options": {"KAFKA.ssl.keystore.key": "x"}}
+    plain = {"spec.source.kafka.options": {"kafka.ssl.keystore.key": "x"}}
     assert problems({**plain, **from_secret("kafka.ssl.keystore.key")}) == [
         'spec.source.kafka.optionsFrom["kafka.ssl.keystore.key"]: is set in options too; allowed: each option once'
     ]
@@ -85,3 +88,55 @@ def test_an_option_has_one_place(problems: Find) -> None:
 def test_another_namespaces_secret_cannot_be_named(problems: Find) -> None:
     assert problems(from_secret("kafka.ssl.keystore.key", namespace="kube-system"))
     assert problems(from_secret("kafka.ssl.keystore.key", name="kube-system/x"))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("isolation.level", "does nothing without kafka. before it; allowed: kafka.isolation.level"),
+        ("Security.Protocol", "does nothing without kafka. before it; allowed: kafka.security.protocol"),
+        ("kafka.isolation.levle", "is not an option that Kafka's client reads; allowed: perhaps kafka.isolation.level"),
+        ("KAFKA.retries", "is not spelled so; allowed: kafka.retries"),
+        ("failondataloss", "is not spelled so; allowed: failOnDataLoss"),
+        ("minPartition", "is not an option that Spark's Kafka source reads; allowed: perhaps minPartitions"),
+        ("color", "is not an option that Spark's Kafka source reads"),
+    ],
+)
+def test_an_option_that_nobody_reads_is_refused_with_the_right_name(problems: Find, name: str, wrong: str) -> None:
+    key = f'["{name}"]' if "." in name else f".{name}"
+    assert problems({"spec.source.kafka.options": {name: "x"}}) == [f"spec.source.kafka.options{key}: {wrong}"]
+    secret = problems(from_secret(name))
+    assert secret == [f"spec.source.kafka.optionsFrom{key}: {wrong}"]
+
+
+def test_classes_of_a_user_s_own_may_have_options_of_any_name(problems: Find) -> None:
+    options = {"kafka.sasl.login.callback.handler.class": "com.example.Handler", "kafka.com.example.realm": "x"}
+    assert problems({"spec.source.kafka.options": options}) == []
+
+
+@pytest.mark.parametrize("name", KAFKA_READING)
+def test_each_option_of_spark_s_source_may_be_set(problems: Find, name: str) -> None:
+    assert problems({"spec.source.kafka.options": {name: "1"}}) == []
+
+
+@pytest.mark.parametrize(
+    ("file_format", "name", "wrong"),
+    [
+        ("csv", "headr", "is not an option that Spark's source of csv files reads; allowed: perhaps header"),
+        ("json", "header", "is not an option that Spark's source of json files reads"),
+        ("parquet", "mergeSchema", "is not an option that Spark's source of parquet files reads"),
+        ("csv", "inferSchema", "is not an option that Spark's source of csv files reads"),
+        ("csv", "mode", "cannot be set here: use errors.mode"),
+    ],
+)
+def test_an_option_of_files_that_nobody_reads_is_refused(
+    problems: Find, file_format: str, name: str, wrong: str
+) -> None:
+    files = {"path": "s3://lake/raw", "format": file_format, "schema": "id BIGINT", "options": {name: "x"}}
+    found = problems({"spec.source": {"files": files}, "spec.format": None})
+    assert [each for each in found if "options" in each] == [f"spec.source.files.options.{name}: {wrong}"]
+
+
+@pytest.mark.parametrize("name", REQUIRED_CONF)
+def test_a_setting_that_the_job_sets_whatever_the_spec_says_is_refused(problems: Find, name: str) -> None:
+    assert any("cannot be set here" in each for each in problems({"spec.spark.conf": {name: "x"}}))

@@ -222,7 +222,7 @@ def test_fields_of_a_newer_definition_inside_a_map_are_noted_too() -> None:
                 "kafka": {
                     "bootstrapServers": "kafka:9092",
                     "topics": ["orders"],
-                    "optionsFrom": {"kafka.x": {"secretKeyRef": {"name": "user", "key": "x"}, "newer": 1}},
+                    "optionsFrom": {"kafka.retries": {"secretKeyRef": {"name": "user", "key": "x"}, "newer": 1}},
                 }
             },
             "format": {"type": "json", "schema": "id STRING"},
@@ -231,4 +231,4 @@ def test_fields_of_a_newer_definition_inside_a_map_are_noted_too() -> None:
     }
     found: list[str] = []
     parse_object(document, on_unknown=found.extend)
-    assert found == ['spec.source.kafka.optionsFrom["kafka.x"].newer']
+    assert found == ['spec.source.kafka.optionsFrom["kafka.retries"].newer']

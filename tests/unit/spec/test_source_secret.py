@@ -74,9 +74,14 @@ def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
 
 def test_every_wrong_key_is_reported_and_no_value(tmp_path: Path) -> None:
     folder = mounted(
-        tmp_path / "s", Kafka__Bootstrap__Servers=b"elsewhere", subscribe=b"elsewhere", binary=b"\xff\xfe", zero=b"a\0b"
+        tmp_path / "s",
+        Kafka__Bootstrap__Servers=b"elsewhere",
+        subscribe=b"elsewhere",
+        kafka__retries=b"\xff\xfe",
+        minPartitions=b"a\0b",
     )
-    (folder / "folder").mkdir()
+    (folder / "kafka.retry.backoff.ms").mkdir()
+    (folder / "isolation.level").write_text("elsewhere")
     (folder / ".hidden").write_text("elsewhere")
     with pytest.raises(SpecError) as caught:
         read_options(folder)
@@ -84,17 +89,20 @@ def test_every_wrong_key_is_reported_and_no_value(tmp_path: Path) -> None:
     assert wrong == [
         "has the key '.hidden', which is not a name of an option",
         "has the key 'Kafka.Bootstrap.Servers', which cannot be set here: use bootstrapServers",
-        "has the key 'binary', which has a value that is not UTF-8 text",
-        "has the key 'folder', which is not a file",
+        "has the key 'isolation.level', which does nothing without kafka. before it; kafka.isolation.level",
+        "has the key 'kafka.retries', which has a value that is not UTF-8 text",
+        "has the key 'kafka.retry.backoff.ms', which is not a file",
+        "has the key 'minPartitions', which has a value with a zero byte",
         "has the key 'subscribe', which cannot be set here: use topics",
-        "has the key 'zero', which has a value with a zero byte",
     ]
     assert "elsewhere" not in str(caught.value)
 
 
 def test_more_than_a_secret_can_hold_is_not_read(tmp_path: Path) -> None:
-    folder = mounted(tmp_path / "s", a=b"x" * (SIZE_MAX - 1), b=b"yy")
-    with pytest.raises(SpecError, match=f"'b', which makes all values together larger than {SIZE_MAX} bytes"):
+    folder = mounted(tmp_path / "s", kafka__retries=b"x" * (SIZE_MAX - 1), minPartitions=b"yy")
+    with pytest.raises(
+        SpecError, match=f"'minPartitions', which makes all values together larger than {SIZE_MAX} bytes"
+    ):
         read_options(folder)
 
 

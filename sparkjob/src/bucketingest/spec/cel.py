@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bucketingest.spec.fields.options import FILES_OPTIONS, KAFKA_OPTIONS, SPARK_SETTINGS, TABLE_PROPERTIES
+from bucketingest.spec.fields.options import (
+    FILES_OPTIONS,
+    KAFKA_OPTIONS,
+    KAFKA_READING,
+    SPARK_SETTINGS,
+    TABLE_PROPERTIES,
+)
 from bucketingest.spec.fields.table import DEFAULT_BUCKETS, IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
 
 
@@ -58,6 +64,12 @@ def _refuses(names: Mapping[str, str], advice: str) -> CelRule:
     # Spark compares names without regard to case. CEL cannot at a bounded cost (the length of a name in a map has no
     # limit), so other spellings are found by the job only.
     return CelRule(f"self.all(name, !(name in {_quoted(list(names))}))", f"must not set {', '.join(names)}: {advice}")
+
+
+_READ_BY_KAFKA: Final = CelRule(
+    f"self.all(name, name.startsWith('kafka.') || name in {_quoted(list(KAFKA_READING))})",
+    f"must begin with kafka., or be one of {', '.join(KAFKA_READING)}: others do nothing",
+)
 
 
 def _outside_table(field: str) -> CelRule:
@@ -121,8 +133,8 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
         CelRule("has(self.topics) != has(self.topicPattern)", "must have exactly one of topics and topicPattern"),
     ),
     "source.kafka.topics": (_EACH_ONCE,),
-    "source.kafka.options": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"),),
-    "source.kafka.optionsFrom": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"),),
+    "source.kafka.options": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"), _READ_BY_KAFKA),
+    "source.kafka.optionsFrom": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"), _READ_BY_KAFKA),
     "source.files": (
         CelRule("self.format == 'parquet' || has(self.schema)", "schema is required for json and csv", ".schema"),
     ),

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bucketingest.spec.fields.options import (
-    FILES_OPTIONS,
-    KAFKA_OPTIONS,
+    FILES_READING,
     OPTION_NAME,
     SPARK_SETTINGS,
     TABLE_PROPERTIES,
+    wrong_files_option,
+    wrong_kafka_option,
 )
 from bucketingest.spec.fields.pod_rules import POD_RULES
 from bucketingest.spec.fields.table import DEFAULT_BUCKETS
@@ -180,18 +181,28 @@ def _reserved_columns(view: View) -> Iterator[Broken]:
 
 
 def _refused_names(view: View) -> Iterator[Broken]:
-    for path, refused in (
-        ("source.kafka.options", KAFKA_OPTIONS),
-        ("source.kafka.optionsFrom", KAFKA_OPTIONS),
-        ("source.files.options", FILES_OPTIONS),
-        ("spark.conf", SPARK_SETTINGS),
-    ):
-        instead = {name.lower(): advice for name, advice in refused.items()}
-        for name in view.mapping(path) or ():
-            if name.lower() in instead:
-                yield Broken((*path.split("."), name), f"cannot be set here: {instead[name.lower()]}")
-            elif path == "spark.conf" and not name.startswith("spark."):
-                yield Broken((*path.split("."), name), "is not a Spark setting", "names that start with spark.")
+    instead = {name.lower(): advice for name, advice in SPARK_SETTINGS.items()}
+    for name in view.mapping("spark.conf") or ():
+        if name.lower() in instead:
+            yield Broken(("spark", "conf", name), f"cannot be set here: {instead[name.lower()]}")
+        elif not name.startswith("spark."):
+            yield Broken(("spark", "conf", name), "is not a Spark setting", "names that start with spark.")
+
+
+def _options_that_are_read(view: View) -> Iterator[Broken]:
+    given = {name: ("source", "kafka", "options", name) for name in view.mapping("source.kafka.options") or ()}
+    given |= {
+        name: ("source", "kafka", "optionsFrom", name)
+        for name in view.mapping("source.kafka.optionsFrom") or ()
+        if OPTION_NAME.fullmatch(name)
+    }
+    for name, location in given.items():
+        if (found := wrong_kafka_option(name, given)) is not None:
+            yield Broken(location, *found)
+    file_format = view.value("source.files.format")
+    for name in view.mapping("source.files.options") or ():
+        if file_format in FILES_READING and (found := wrong_files_option(name, str(file_format))) is not None:
+            yield Broken(("source", "files", "options", name), *found)
 
 
 def _options_of_secrets(view: View) -> Iterator[Broken]:
@@ -288,6 +299,7 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _hash_fields,
     _reserved_columns,
     _refused_names,
+    _options_that_are_read,
     _options_of_secrets,
     _table_properties,
     _plain_paths,

@@ -1,9 +1,13 @@
-"""Names of options and properties that bucketingest sets itself, and that a user therefore cannot set."""
+"""Which options and settings a user may give: not those that bucketingest sets itself, and none that nobody would read:
+Spark and Kafka's client say nothing of a name that they do not know.
+"""
 
 from __future__ import annotations
 
+import difflib
 import re
-from typing import Final
+from collections.abc import Collection
+from typing import Final, NamedTuple
 
 OPTION_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 """An option that is a key of a Secret: a file in a folder."""
@@ -38,10 +42,20 @@ FILES_OPTIONS: Final[dict[str, str]] = {
     "maxBytesPerTrigger": "use maxFilesPerTrigger of the source",
     "cleanSource": "source files are never moved or deleted",
     "sourceArchiveDir": "source files are never moved or deleted",
+    "mode": "use errors.mode",
+    "columnNameOfCorruptRecord": "records that cannot be decoded are dead letters",
+    "recursiveFileLookup": "files of the directories below are always read",
 }
 """Option of Spark's file source → what to do instead."""
 
 SPARK_SETTINGS: Final[dict[str, str]] = {
+    "spark.sql.session.timeZone": "it is UTC on every machine",
+    "spark.sql.adaptive.enabled": "nothing may change the number of write tasks",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "memory is bounded by other limits",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "memory is bounded by this",
+    "spark.sql.optimizer.enableJsonExpressionOptimization": "records that cannot be decoded would be missed",
+    "spark.sql.streaming.fileSource.log.compactInterval": "the job writes this log too",
+    "spark.sql.streaming.metricsEnabled": "the job has metrics of its own",
     "spark.app.id": "it is made from the name of the BucketIngest",
     "spark.app.name": "it is the name of the BucketIngest",
     "spark.master": "the operator or the command line decides it",
@@ -74,3 +88,227 @@ TABLE_PROPERTIES: Final[tuple[str, ...]] = (
 )
 """Prefixes of the names of table properties that follow from other fields of the spec, or would make our commits
 wrong or invisible (`hoodie.metadata.*`, `hoodie.populate.meta.fields`). Names as Hudi 1.2.0 writes them."""
+
+KAFKA_READING: Final = (
+    "failOnDataLoss",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "maxRecordsPerPartition",
+    "minPartitions",
+)
+"""Options of Spark's Kafka source (4.2) that are not refused above."""
+_CLIENT: Final = frozenset(
+    [
+        "allow.auto.create.topics",
+        "auto.commit.interval.ms",
+        "auto.include.jmx.reporter",
+        "auto.offset.reset",
+        "bootstrap.controllers",
+        "bootstrap.servers",
+        "check.crcs",
+        "client.dns.lookup",
+        "client.id",
+        "client.rack",
+        "connections.max.idle.ms",
+        "default.api.timeout.ms",
+        "enable.auto.commit",
+        "enable.metrics.push",
+        "exclude.internal.topics",
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "interceptor.classes",
+        "isolation.level",
+        "key.deserializer",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "metadata.max.age.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partition.assignment.strategy",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "retries",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "sasl.client.callback.handler.class",
+        "sasl.jaas.config",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        "sasl.mechanism",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.header.urlencode",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "sasl.oauthbearer.token.endpoint.url",
+        "security.protocol",
+        "security.providers",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
+        "ssl.key.password",
+        "ssl.keymanager.algorithm",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+        "value.deserializer",
+    ]
+)
+"""Options of Java's Kafka client: consumer and admin client of kafka-clients 3.9 and 4.1."""
+_OWN_CLASSES: Final = ("class", "classes", "config.providers", "metric.reporters", "security.providers")
+"""How the names end of options that bring classes of a user's own, which may have options of any name."""
+_FILES: Final = (
+    "basePath",
+    "discardCachedInputRatio",
+    "fileNameOnly",
+    "ignoreCorruptFiles",
+    "ignoreMissingFiles",
+    "latestFirst",
+    "maxCachedFiles",
+    "maxFileAge",
+    "pathGlobFilter",
+)
+_TEXT: Final = (
+    "charset",
+    "dateFormat",
+    "enableDateTimeParsingFallback",
+    "encoding",
+    "lineSep",
+    "locale",
+    "multiLine",
+    "timeFormat",
+    "timeZone",
+    "timestampFormat",
+    "timestampNTZFormat",
+)
+FILES_READING: Final[dict[str, tuple[str, ...]]] = {
+    "csv": (
+        *_FILES,
+        *_TEXT,
+        "charToEscapeQuoteEscaping",
+        "comment",
+        "delimiter",
+        "emptyValue",
+        "enforceSchema",
+        "escape",
+        "header",
+        "ignoreLeadingWhiteSpace",
+        "ignoreTrailingWhiteSpace",
+        "inputBufferSize",
+        "maxCharsPerColumn",
+        "maxColumns",
+        "nanValue",
+        "negativeInf",
+        "nullValue",
+        "positiveInf",
+        "quote",
+        "sep",
+        "unescapedQuoteHandling",
+    ),
+    "json": (
+        *_FILES,
+        *_TEXT,
+        "allowBackslashEscapingAnyCharacter",
+        "allowComments",
+        "allowNonNumericNumbers",
+        "allowNumericLeadingZeros",
+        "allowSingleQuotes",
+        "allowUnquotedControlChars",
+        "allowUnquotedFieldNames",
+    ),
+    "parquet": (*_FILES, "datetimeRebaseMode", "int96RebaseMode"),
+}
+"""Options with which Spark (4.2) reads files whose columns are known: not those of writing, and of guessing."""
+
+
+class WrongOption(NamedTuple):
+    """Why an option is refused."""
+
+    wrong: str
+    allowed: str = ""
+
+
+def wrong_kafka_option(name: str, given: Collection[str]) -> WrongOption | None:
+    """Why a Kafka source cannot have the option. `given`: the names of all. Pure."""
+    if (advice := _REFUSED_OF_KAFKA.get(name.lower())) is not None:
+        return WrongOption(f"cannot be set here: {advice}")
+    if name in KAFKA_READING:
+        return None
+    if not name.startswith("kafka."):
+        if name.lower() in _CLIENT:
+            return WrongOption("does nothing without kafka. before it", f"kafka.{name.lower()}")
+        return _unknown(name, "Spark's Kafka source", [*KAFKA_READING, *(f"kafka.{each}" for each in _CLIENT)])
+    client = name.removeprefix("kafka.")
+    if client in _CLIENT or any(each.startswith("kafka.") and each.endswith(_OWN_CLASSES) for each in given):
+        return None
+    return _unknown(name, "Kafka's client", [f"kafka.{each}" for each in _CLIENT])
+
+
+def wrong_files_option(name: str, file_format: str) -> WrongOption | None:
+    """Why a source of files of this format cannot have the option. Pure."""
+    if (advice := _REFUSED_OF_FILES.get(name.lower())) is not None:
+        return WrongOption(f"cannot be set here: {advice}")
+    known = FILES_READING[file_format]
+    if name in known:
+        return None
+    return _unknown(name, f"Spark's source of {file_format} files", known)
+
+
+def _unknown(name: str, reader: str, known: Collection[str]) -> WrongOption:
+    by_lower = {each.lower(): each for each in known}
+    if name.lower() in by_lower:
+        return WrongOption("is not spelled so", by_lower[name.lower()])
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.8)
+    return WrongOption(f"is not an option that {reader} reads", f"perhaps {by_lower[near[0]]}" if near else "")
+
+
+_REFUSED_OF_KAFKA: Final = {name.lower(): advice for name, advice in KAFKA_OPTIONS.items()}
+_REFUSED_OF_FILES: Final = {name.lower(): advice for name, advice in FILES_OPTIONS.items()}

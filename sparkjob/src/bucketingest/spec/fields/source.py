@@ -72,7 +72,7 @@ class KafkaSource(SpecModel):
         default={},
         description=(
             "Further options handed to Spark's Kafka source as they are, such as failOnDataLoss or "
-            "kafka.security.protocol. Options that other fields set are refused."
+            "kafka.security.protocol. Options that other fields set, and names that nobody reads, are refused."
         ),
         max_length=64,
     )
@@ -122,7 +122,10 @@ class FilesSource(SpecModel):
     )
     options: dict[str, OptionValue] = Field(
         default={},
-        description="Further options handed to Spark's file source as they are, such as header: 'true' for csv.",
+        description=(
+            "Further options handed to Spark's file source as they are, such as header: 'true' for csv. Options that "
+            "other fields set, and names that nobody reads, are refused."
+        ),
         max_length=64,
     )
 

@@ -8,18 +8,29 @@ from pathlib import Path
 from typing import Final
 
 from bucketingest.spec.errors import Problem, SpecError
-from bucketingest.spec.fields.options import KAFKA_OPTIONS, OPTION_NAME
+from bucketingest.spec.fields.options import OPTION_NAME, wrong_kafka_option
 from bucketingest.spec.fields.source import KafkaSource
 
 OPTIONS_VARIABLE: Final = "BUCKETINGEST_SOURCE_OPTIONS"
 """Environment variable: a folder with one file per option, its name the option's, its content the value."""
+ISOLATION: Final = "kafka.isolation.level"
+"""Java's client reads messages of aborted and of open transactions if it does not say otherwise."""
 SIZE_MAX: Final = 1024 * 1024
 """Bytes of all values together: a Secret holds no more."""
 COUNT_MAX: Final = 64
 
 _FIELD: Final = "spec.source.kafka.secretRef"
 _FIELD_OF_KEYS: Final = "spec.source.kafka.optionsFrom"
-_REFUSED: Final = {name.lower(): advice for name, advice in KAFKA_OPTIONS.items()}
+
+
+def source_options(kafka: KafkaSource, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """All options of the source: the resource's, those of its Secrets, and what is so unless they say otherwise. Raises
+    SpecError, as `secret_options`.
+    """
+    given: dict[str, str] = {**kafka.options, **secret_options(kafka, environment)}
+    if not any(name.lower() == ISOLATION for name in given):
+        given[ISOLATION] = "read_committed"
+    return given
 
 
 def secret_options(kafka: KafkaSource | None, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -57,7 +68,7 @@ def read_options(folder: Path) -> dict[str, str]:
     problems: list[Problem] = []
     room = SIZE_MAX
     for file in files:
-        wrong = _wrong_name(file.name)
+        wrong = _wrong_name(file.name, [each.name for each in files])
         if wrong is None:
             value, wrong = _value(file, room)
             options[file.name] = value
@@ -69,12 +80,11 @@ def read_options(folder: Path) -> dict[str, str]:
     return options
 
 
-def _wrong_name(name: str) -> str | None:
+def _wrong_name(name: str, given: list[str]) -> str | None:
     if not OPTION_NAME.fullmatch(name):
         return "is not a name of an option"
-    if advice := _REFUSED.get(name.lower()):
-        return f"cannot be set here: {advice}"
-    return None
+    found = wrong_kafka_option(name, given)
+    return None if found is None else "; ".join(filter(None, found))
 
 
 def _value(file: Path, room: int) -> tuple[str, str | None]:
