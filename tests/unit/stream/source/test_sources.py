@@ -60,7 +60,7 @@ def test_the_fields_of_the_source_win_over_its_options() -> None:
 
 def test_the_options_of_the_secret_win_over_those_in_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kafka.sasl.jaas.config").write_text("x.PlainLoginModule required;\n")
-    (tmp_path / "Kafka.Sasl.Mechanism").write_text("PLAIN")
+    (tmp_path / "kafka.sasl.mechanism").write_text("PLAIN")
     monkeypatch.setenv(OPTIONS_VARIABLE, str(tmp_path))
     options = given(options={"kafka.sasl.mechanism": "GSSAPI"}, secretRef={"name": "s"})
     assert options["kafka.sasl.mechanism"] == "PLAIN"
