@@ -21,6 +21,7 @@ from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.sweep import Swept
 from bucketingest.services.compaction.work import Ended, Task, Work
 from bucketingest.services.errors import MergeInDoubt, NewerFormat, PlanOutdated, RoundEnded, StepFailed, WorkerDied
+from bucketingest.services.merge.failures import TOO_LARGE
 from bucketingest.services.placement import Home, LeftToHudi, ServicesPolicy, left_to_hudi
 from bucketingest.services.pods.waiting import POLL, Pods
 from bucketingest.services.regroup.inline import InlineMerges, Made
@@ -191,6 +192,7 @@ class InlineServices:
                 cleaned_files=before.cleaned_files + answer.files,
                 archived_instants=before.archived_instants + answer.instants,
                 damage=damage_report(answer.damaged, before.damage),
+                pins=answer.pins,
             )
             self._look()
         elif isinstance(answer, Ready | Swept):
@@ -284,6 +286,8 @@ class InlineServices:
     def _leave_to_hudi(self, left: LeftToHudi) -> None:
         if left == self._left:
             return
+        if left.tidying is not None:
+            self._note(pins=())  # nobody looks any more
         if left.compaction is not None:
             self._note(home=None, why=f"{left.compaction}: this job leaves table services to it")
         elif self._left is not None and self._left.compaction is not None:
@@ -311,6 +315,9 @@ class InlineServices:
             count = self._report.compactions + 1
             self._note(compactions=count, last_compaction=ended.compaction, last_compaction_at=utc_now())
         self._failed |= dict.fromkeys(ended.failed, self._forward())
+        large = next((group for group, why in ended.failed.items() if why.startswith(TOO_LARGE)), None)
+        if large is not None or ended.file_groups:
+            self._note(too_large=None if large is None else f"{large[1]} of partition {large[0]!r}")
 
     def _note(self, **changes: Any) -> None:
         self._report = replace(self._report, **changes)

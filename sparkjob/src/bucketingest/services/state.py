@@ -52,6 +52,9 @@ class ServicesState:
     """Request time of the newest compaction that was completed."""
     last_compaction_at: datetime | None = None
     """When that was noticed."""
+    too_large: str | None = None
+    """A file group of the last compaction whose base file the storage does not take: its partition needs more buckets.
+    """
     pins: tuple[Pin, ...] = ()
     """What holds clean and archive, the oldest first."""
     damage: tuple[DamagedFile, ...] = ()

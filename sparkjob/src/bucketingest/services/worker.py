@@ -30,6 +30,7 @@ from bucketingest.hudi.timeline.heartbeat_renewal import beating
 from bucketingest.lease.guard import lease_and_lock
 from bucketingest.lease.stored import StoredLease
 from bucketingest.services.archive.choose import ArchiveRules
+from bucketingest.services.archive.pins import pins
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
 from bucketingest.services.compaction.choose import CompactionTriggers
@@ -45,6 +46,7 @@ from bucketingest.services.foreign import ForeignServices, foreign_services
 from bucketingest.services.regroup.holder import MergeHolder
 from bucketingest.services.regroup.inline import MakeBaseFiles, MergeWish
 from bucketingest.services.regroup.propose import MergeLook
+from bucketingest.spec.job_report import Pin
 from bucketingest.storage import Storage
 
 PRIORITY: Final = 10
@@ -120,6 +122,8 @@ class Tidied:
     """Instants that were archived."""
     damaged: tuple[Damaged, ...] = ()
     """All damaged data files of the table."""
+    pins: tuple[Pin, ...] = ()
+    """What holds clean and archive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,8 @@ class Tidy:
         damaged = damage_of_table(self.storage)
         archived = archive_old(table, self.archive, damaged)
         files = sum(each.files for each in cleaned.results)
-        return Tidied(files, sum(len(each.instants) for each in archived), damaged)
+        held = pins(cleaned.choice, archived[-1].pins if archived else (), self.retention, datetime.now(UTC))
+        return Tidied(files, sum(len(each.instants) for each in archived), damaged, held)
 
 
 Request = Propose | Execute | MakeBaseFiles | Tidy

@@ -131,6 +131,10 @@ class ServicesReport(_Report):
         default=None, description="Small file groups; null where they are not merged, and before the first look."
     )
     merged_groups: int = Field(default=0, description="Small file groups whose place new ones took.")
+    too_large: str | None = Field(
+        default=None,
+        description="A file group that is not compacted: the storage takes no object as large as its base file.",
+    )
     pins: tuple[Pin, ...] = Field(
         default=(), description="What holds clean and archive, the oldest first, at most ten; empty: nothing does."
     )

@@ -68,7 +68,7 @@ def test_it_is_before_what_is_pending(action: str, state: str) -> None:
 def test_nothing_goes_if_the_oldest_write_is_pending() -> None:
     table = writes(90, 30)
     table.names.append(f"{ago(100)}.deltacommit.inflight")
-    assert limit(table) == Limit(None, f"deltacommit {ago(100)} is pending")
+    assert limit(table) == Limit(None, f"deltacommit {ago(100)} is pending", ago(100))
 
 
 def test_a_pending_savepoint_keeps_its_moment() -> None:

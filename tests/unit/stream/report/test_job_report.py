@@ -72,6 +72,7 @@ PROGRESS = Progress(
         last_compaction="20261121115000000",
         last_compaction_at=AT,
         small_groups=SmallGroups(21, 2**20, 20),
+        too_large="a of partition 'eu'",
         merged_groups=40,
         pins=(Pin(service="archive", by="the instant 20261121110000000 of another writer is open", seconds=60.0),),
         damage=(DAMAGED,),
@@ -145,6 +146,7 @@ def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest
             "lastFailure": "storage did not answer",
             "smallGroups": 21,
             "mergedGroups": 40,
+            "tooLarge": "a of partition 'eu'",
             "pins": [
                 {
                     "service": "archive",

@@ -37,6 +37,9 @@ def judge_services(seen: Observation, report: ServicesReport, services: Services
             "CompactionLate",
             f"Compaction {report.compacting} is pending since {report.compacting_at:%Y-%m-%d %H:%M:%SZ}.",
         )
+    if report.too_large is not None:
+        why = "The storage takes no object as large as the base file of file group"
+        return "False", "FileGroupTooLarge", f"{why} {report.too_large}: its partition needs more buckets."
     pin = _lasting_pin(report)
     if pin is not None:
         return "False", f"{pin.service.title()}Pinned", f"The table's {pin.service} cannot go on: {pin.by}"

@@ -88,6 +88,10 @@ class Pin:
     """Of the file that pins it."""
     first_kept: str = ""
     """The oldest write that stays because of it."""
+    is_usual: bool = False
+    """Whether there is always one of its kind, which moves on with the table."""
+    waits: bool = False
+    """Whether table services may end it by themselves: files are cleaned, late ones are waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +145,17 @@ def _pins(timeline: Timeline, facts: ArchiveFacts, held: Held) -> Iterator[Pin]:
     for each in [each for each in timeline.instants if each.action == SAVEPOINT][:1]:
         yield Pin(each.request_time, "it has a savepoint", first_kept=each.request_time)
     for each in [each for each in timeline.completed if each.action == COMMIT][-1:]:
-        yield pin(each.request_time, "it is the last compaction, from whose plan Hudi's next one continues")
+        why = "it is the last compaction, from whose plan Hudi's next one continues"
+        yield pin(each.request_time, why, is_usual=True)
     if held.earliest_to_retain is not None:
-        yield pin(held.earliest_to_retain, "cleaning retains the slices from it on")
+        yield pin(held.earliest_to_retain, "cleaning retains the slices from it on", is_usual=True)
     if facts.schema is not None:
-        yield pin(facts.schema, "it is the newest commit with the table's schema")
+        yield pin(facts.schema, "it is the newest commit with the table's schema", is_usual=True)
     positions = sorted((time, pipeline) for pipeline, time in facts.positions.items() if pipeline not in held.retired)
     for time, pipeline in positions[:1]:
-        yield pin(time, f"it has the newest position of pipeline {pipeline}")
+        yield pin(time, f"it has the newest position of pipeline {pipeline}", is_usual=True)
     for time in sorted(time for time in held.kept if time >= active)[:1]:
-        yield pin(time, held.kept[time])
+        yield pin(time, held.kept[time], waits=True)
     yield from _pins_of_files(facts, active, {each.request_time for each in pending}, pin)
 
 
@@ -167,7 +172,7 @@ def _pins_of_files(facts: ArchiveFacts, active: str, pending: Collection[str], p
     )
     if logs is not None:
         why = "a log file of it is in a slice that is not cleaned; hudi-rs reads it only while it is on the timeline"
-        yield pin(logs[0], why, logs[1])
+        yield pin(logs[0], why, logs[1], waits=True)
     orphans = min(
         (
             (file.instant, (group.partition_path, group.file_id))
@@ -178,17 +183,27 @@ def _pins_of_files(facts: ArchiveFacts, active: str, pending: Collection[str], p
         default=None,
     )
     if orphans is not None:
-        yield pin(orphans[0], "it is not on the timeline, but left a file, which would become visible", orphans[1])
+        yield pin(
+            orphans[0], "it is not on the timeline, but left a file, which would become visible", orphans[1], waits=True
+        )
     there = {(group.partition_path, group.file_id) for group in facts.view.groups}
     for time in sorted(facts.replaced):
         if groups := sorted(there.intersection(facts.replaced[time])):
-            yield pin(time, "it replaced a file group whose files are not cleaned", groups[0])
+            yield pin(time, "it replaced a file group whose files are not cleaned", groups[0], waits=True)
             return
 
 
-def _pin(completed: Sequence[str], time: str, why: str, group: Group | None = None) -> Pin:
+def _pin(
+    completed: Sequence[str],
+    time: str,
+    why: str,
+    group: Group | None = None,
+    *,
+    is_usual: bool = False,
+    waits: bool = False,
+) -> Pin:
     """A time that is not on the timeline, or may leave it, must not become older than the first active instant: the
     newest completed write before it stays.
     """
     position = bisect_right(completed, time)
-    return Pin(time, why, group, completed[position - 1] if position else time)
+    return Pin(time, why, group, completed[position - 1] if position else time, is_usual, waits)

@@ -56,6 +56,8 @@ class Kept:
     file_id: str
     base_instant: str
     why: str
+    superseded_by: str = ""
+    """Request time of the instant that superseded it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,10 @@ def choose(
             if why is None:
                 chosen.append((group, file_slice))
             else:
-                kept.append(Kept(group.partition_path, group.file_id, file_slice.base_instant, why))
+                place = (group.partition_path, group.file_id)
+                replacement = facts.replaced.get(place)
+                newer = group.slices[position + 1].base_instant if replacement is None else replacement.request_time
+                kept.append(Kept(*place, file_slice.base_instant, why, newer))
     return Choice(_plan(chosen, timeline, facts, limit, files_max), limit, tuple(kept))
 
 

@@ -22,6 +22,8 @@ class Limit:
     instant: Instant | None
     """A completed write; None: nothing may be deleted."""
     why: str
+    pending: str = ""
+    """Request time of the pending instant that says so."""
 
 
 def earliest_to_retain(
@@ -41,7 +43,7 @@ def earliest_to_retain(
     cutoff = format_time(now - retain)
     limit = min(_limits(timeline, completed, cutoff, modified), key=lambda each: _time(each.instant))
     if limit.instant is not None and limit.instant.request_time < last:
-        return Limit(None, f"the last clean retained all from {last} on, now {limit.why}")
+        return Limit(None, f"the last clean retained all from {last} on, now {limit.why}", limit.pending)
     return limit
 
 
@@ -62,7 +64,8 @@ def _limits(
             before = [each for each in completed if each.request_time <= instant.request_time]
         else:
             continue
-        yield Limit(before[-1] if before else None, f"{instant.action} {instant.request_time} is pending")
+        why = f"{instant.action} {instant.request_time} is pending"
+        yield Limit(before[-1] if before else None, why, instant.request_time)
 
 
 def _visible(instant: Instant, modified: Mapping[str, datetime]) -> str:

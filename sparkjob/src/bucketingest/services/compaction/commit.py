@@ -57,8 +57,8 @@ class Ready:
     """Log files that the round merged besides those of the plan."""
     groups: frozenset[Group]
     """File groups that get a base file."""
-    failed: tuple[Group, ...]
-    """Operations without a base file: their file groups keep their slices."""
+    failed: Mapping[Group, str]
+    """Operations without a base file, and why: their file groups keep their slices."""
     files_stand: bool
     """Whether all base files were in storage."""
     content: bytes
@@ -93,7 +93,11 @@ def ready_commit(storage: Storage, journal: CompactionJournal, number: int, roun
         is_decided,
         opened.added if opened else {},
         frozenset((stat.partition_path or "", stat.file_id) for stat in stats),
-        tuple(each for each, result in zip(groups, results, strict=True) if result.failed and each not in left_out),
+        {
+            each: result.failed
+            for each, result in zip(groups, results, strict=True)
+            if result.failed and each not in left_out
+        },
         sizes_of(storage, sizes) == sizes,
         compaction_commit(stats, schema, added_paths(opened.added if opened else {})).encode(),
         schema_json(schema),

@@ -65,7 +65,7 @@ class CompactionHolder:
         self._check_metadata_table = check_metadata_table
         self._clock = clock
         self._journal = CompactionJournal(storage)
-        self._failed: tuple[Group, ...] = ()
+        self._failed: Mapping[Group, str] = {}
 
     def request(self, proposal: Proposal) -> int:
         """Put the proposed compaction on the timeline; returns its number.
@@ -263,7 +263,7 @@ class CompactionHolder:
     def _end(self, number: int, record: PlanRecord, choice: Choice, swept: Swept) -> Ended:
         end = self._journal.mark_done(number, choice.end or End.VOID)
         ended = Ended(record.compaction, end, swept.file_groups, swept.rows, self._failed)
-        self._failed = ()
+        self._failed = {}
         extra = {"compaction": ended.compaction, "end": end, "why": choice.reason, "file_groups": ended.file_groups}
         log.info("compaction ended", extra={**extra, "rows": ended.rows})
         return ended

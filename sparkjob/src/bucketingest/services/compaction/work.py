@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bucketingest.hudi.table.file_view import Group
@@ -42,5 +43,5 @@ class Ended:
     """File groups that got a base file."""
     rows: int = 0
     """Rows of the base files."""
-    failed: tuple[Group, ...] = ()
-    """File groups that could not be merged: they keep their slices."""
+    failed: Mapping[Group, str] = field(default_factory=dict)
+    """File groups that could not be merged, and why: they keep their slices."""

@@ -95,6 +95,7 @@ def _services(resource: BucketIngest, now: Progress) -> ServicesReport | None:
         last_failure=services.last_failure,
         small_groups=None if services.small_groups is None else services.small_groups.groups,
         merged_groups=services.merged_groups,
+        too_large=services.too_large,
         pins=services.pins[:LISTED_MAX],
         damaged_files=len(services.damage),
         damage=services.damage[:LISTED_MAX],

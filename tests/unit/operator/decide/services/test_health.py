@@ -50,6 +50,7 @@ def seen(*jobs: CompactionJob, refusal: Refusal | None = None) -> Observation:
         (seen(), services(home=None, why="another writer compacts", oldest_log_at=LONG_AGO), "Unknown", "LeftToHudi"),
         (seen(), services(damaged_files=1, damage=(DAMAGED,)), "False", "DataFilesDamaged"),
         (seen(), services(oldest_log_at=LONG_AGO, damaged_files=20, damage=(DAMAGED,)), "False", "DataFilesDamaged"),
+        (seen(), services(too_large="a of partition 'eu'", pins=(pin("archive", 9),)), "False", "FileGroupTooLarge"),
         (seen(), services(pins=(pin("clean", 7), pin("archive", 8))), "False", "ArchivePinned"),
         (seen(), services(pins=(pin("clean", 7), pin("archive", 5))), "False", "CleanPinned"),
         (seen(), services(pins=(pin("clean", 5), pin("archive", 5))), "True", "InTime"),
