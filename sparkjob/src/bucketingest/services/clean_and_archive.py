@@ -170,10 +170,14 @@ def held_back(storage: Storage, now: datetime, damaged: Collection[Damaged] = ()
         if instant.action == ROLLBACK
     }
     kept = dict(_merging(storage, timeline, now))
+    aborted: set[str] = set()
     for pipeline in pipelines(storage):
         kept |= dict(_kept(Journal(storage, pipeline), timeline, rollbacks, now))
+        aborted |= set(Journal(storage, pipeline).aborted())
+    aborted -= {instant.request_time for instant in timeline.instants}
     kept |= {each.file.instant: f"its data file {each.file.path} is damaged" for each in damaged}
-    return Held(facts.last_earliest or None, kept, hidden=max(hidden_writes(storage, timeline), default=""))
+    hidden = max(hidden_writes(storage, timeline), default="")
+    return Held(facts.last_earliest or None, kept, aborted=aborted, hidden=hidden)
 
 
 def _kept(

@@ -73,6 +73,7 @@ class InstantCoordinator:
             settings.lock,
             settings.check_lease,
             settings.clock,
+            settings.forward,
             settings.open_letters,
             settings.check_metadata_table,
         )

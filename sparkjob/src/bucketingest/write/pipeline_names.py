@@ -19,6 +19,11 @@ def directory_name(pipeline: str) -> str:
     return f"{pipeline}~" if pipeline in NOT_PIPELINES else pipeline.replace("/", "~")
 
 
+def instant_path(pipeline: str, instant: str, name: str = "") -> str:
+    """Path of a journal object of one of the pipeline's instants, or of its directory: see `write.instants.journal`."""
+    return f"{OWN_DIRECTORY}/{directory_name(pipeline)}/instants/{instant}/{name}".rstrip("/")
+
+
 def pipeline_of(directory: str) -> str:
     """The pipeline whose `directory_name` this is."""
     name = directory.removesuffix("~")

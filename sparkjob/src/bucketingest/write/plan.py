@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
 
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.table.layout_warnings import BlockChoice
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.bucket_index import FileIds
@@ -47,6 +49,8 @@ class WritePlan:
     """The partitions that the table has: they have their partition metadata and are routed evenly."""
     room: PathRoom = UNBOUNDED
     """How long paths in the table may be: a row whose partition needs a longer one is rejected."""
+    made_at: datetime = field(default_factory=utc_now)
+    """When its instant was known to be open, by the driver's clock."""
 
     @property
     def is_global(self) -> bool:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
 from bucketingest.hudi.errors import RollbackError
+from bucketingest.hudi.history.archived import archived_contents
+from bucketingest.hudi.naming import HEARTBEAT_DIRECTORY, TEMP_DIRECTORY, LogFileName, parse_data_file_name
+from bucketingest.hudi.rollback.markers import marked_files
+from bucketingest.hudi.rollback.plan import files_of_instant
 from bucketingest.hudi.rollback.rollback import (
     DEFAULT_OPTIONS,
     RollbackOptions,
@@ -11,27 +19,66 @@ from bucketingest.hudi.rollback.rollback import (
     newest_state,
     refuse_completed,
 )
+from bucketingest.hudi.table.file_view import list_data
+from bucketingest.hudi.timeline.instant import COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import Storage
 
+log = logging.getLogger(__name__)
+
 
 def delete_late_files(
-    storage: Storage, instant_time: str, options: RollbackOptions = DEFAULT_OPTIONS, *, superseded: bool = False
+    storage: Storage, instant_time: str, options: RollbackOptions = DEFAULT_OPTIONS
 ) -> tuple[str, ...]:
     """Delete late files of an instant that was rolled back before; returns their paths.
 
     An executor that was cut off may still finish a write, its marker first. Its file would count as committed once
-    archival has passed the instant's time. `superseded`: the rows are in other instants, so files are deleted even if a
-    paused driver has completed the instant after its rollback, and another writer may have archived it. Raises
-    `RollbackError` if the instant is pending, or completed or archived and not superseded.
+    archival has passed the instant's time. Raises `RollbackError` if the instant is pending, completed or archived.
     """
     timeline = Timeline.load(storage)
-    target = newest_state(timeline, instant_time)
-    if not superseded:
-        refuse_completed(storage, timeline, instant_time)
-    if target is not None and not target.is_completed:
+    refuse_completed(storage, timeline, instant_time)
+    if newest_state(timeline, instant_time) is not None:
         raise RollbackError(f"instant {instant_time} is still pending: roll it back first")
     paths = tuple(file.path for file in files_to_delete(storage, instant_time, options))
     storage.delete_many(paths)
     delete_marks(storage, instant_time)
     return paths
+
+
+def find_late_files(storage: Storage, instants: Collection[str]) -> dict[str, list[str]]:
+    """Paths of the data files of these instants, listed or marked, by instant; with a heartbeat or markers alone an
+    instant has none. Lists the whole table once.
+    """
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for info in list_data(storage) if instants else ():
+        name = parse_data_file_name(info.path.rpartition("/")[2])
+        if name is not None and name.instant in instants:
+            found[name.instant].add(info.path)
+    for directory in storage.list_level(TEMP_DIRECTORY).directories if instants else ():
+        if (instant := directory.rpartition("/")[2]) in instants:
+            found[instant] |= {file.path for file in files_of_instant(marked_files(storage, instant), (), instant)}
+    for info in storage.list_level(HEARTBEAT_DIRECTORY).objects if instants else ():
+        if (instant := info.path.rpartition("/")[2]) in instants:
+            found[instant] |= set()
+    return {instant: sorted(found[instant]) for instant in sorted(found)}
+
+
+def sweep_late_files(
+    storage: Storage, timeline: Timeline, aborted: Collection[str], found: Mapping[str, Sequence[str]] | None = None
+) -> list[str]:
+    """Delete every file of instants that were aborted; returns the paths. Their rows are in other instants, so also if
+    another writer has archived one. `found`: their files, if the table was listed before.
+
+    A compaction may have the time of one: its base files look like late ones, but it writes no log file.
+    """
+    late = []
+    for instant, paths in (find_late_files(storage, aborted) if found is None else found).items():
+        shared = instant in timeline.compactions or archived_contents(storage, instant, COMMIT)
+        doomed = [path for path in paths if not shared or LogFileName.try_parse(path.rpartition("/")[2]) is not None]
+        storage.delete_many(doomed)
+        if not shared:
+            delete_marks(storage, instant)
+        if doomed:
+            log.warning("swept late files", extra={"instant": instant, "files": doomed})
+        late += doomed
+    return late

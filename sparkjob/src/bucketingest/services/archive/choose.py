@@ -52,6 +52,8 @@ class Held:
     """
     retired: Collection[str] = ()
     """Pipelines whose position was written elsewhere."""
+    aborted: Collection[str] = ()
+    """Instants of pipelines that were aborted and are not on the timeline: a file of one comes late, and goes."""
     hidden: str = ""
     """Greatest request time of an archived write that a compaction on the timeline hides from readers; see
     `hidden_archived`. Compactions up to there are archived at once.

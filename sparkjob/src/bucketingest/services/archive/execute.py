@@ -27,6 +27,7 @@ from bucketingest.hudi.history.writer import (
 )
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import TEMP_DIRECTORY, TIMELINE_DIRECTORY
+from bucketingest.hudi.rollback.late_files import sweep_late_files
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.timeline.instant import (
@@ -40,7 +41,7 @@ from bucketingest.hudi.timeline.instant import (
 )
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveRules, Held, Pin, choose, old_writes
-from bucketingest.services.archive.facts import read_facts
+from bucketingest.services.archive.facts import files_of, read_facts
 from bucketingest.services.archive.horizon import raise_horizon, read_horizon
 from bucketingest.storage import NotFound, Storage
 
@@ -118,6 +119,10 @@ def archive(
         return ArchiveResult(removed=removed)
     try:
         facts = read_facts(storage, before.timeline, old[: rules.instants_max], held.retired)
+        if late := files_of(facts.view, held.aborted):  # archived, they would be visible, or they keep it from its work
+            check()
+            sweep_late_files(storage, before.timeline, (), late)
+            facts = read_facts(storage, before.timeline, old[: rules.instants_max], held.retired)
         choice = choose(before.timeline, facts, before.holds(held), rules, moment)
         rows = _rows(storage, before, choice.instants)
     except NotFound:  # another writer archives: the next run sees what it left

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
+from itertools import chain
 
 from bucketingest.hudi.plans.replaced import replaced_by
-from bucketingest.hudi.table.file_view import load_file_view
+from bucketingest.hudi.table.file_view import FileView, load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, Instant
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
@@ -67,3 +69,14 @@ def _schema(storage: Storage, timeline: Timeline) -> str | None:
         if CommitMetadata.decode_schema(storage.get(path), path):
             return instant.request_time
     return None
+
+
+def files_of(view: FileView, instants: Collection[str]) -> dict[str, list[str]]:
+    """Paths of the data files of these instants, by instant; those without any are left out. Pure."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for group in view.groups if instants else ():
+        slices = ((*([each.base_file] if each.base_file else []), *each.log_files) for each in group.slices)
+        for file in chain(group.uncommitted, *slices):
+            if file.instant in instants:
+                found[file.instant].append(file.path)
+    return dict(found)

@@ -17,6 +17,7 @@ absent, so of two attempts exactly one decides, and the other reads what was dec
                                                the table, whether or not it was completed
     instants/<instant>/withdrawn               its rows were ingested again, so its dead letters came again too
     instants/<instant>/done                    the decision has been carried out
+    aborted/<instant>                          it was aborted, and its other objects are gone: its late files are swept
     audited/<compaction>                       its plan was searched for our log files that it leaves out
     position/<instant>                         where it was when its instants were archived, and this was the newest
 """
@@ -26,7 +27,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -34,8 +35,9 @@ from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import WrittenFile
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.overtaking import Committed
-from bucketingest.storage import Storage, create_or_get, created, get_if_there, remove_directories
+from bucketingest.storage import NotFound, Storage, create_or_get, created, get_if_there, remove_directories
 from bucketingest.write.errors import FencedOut, PositionLost, WriteError
+from bucketingest.write.instant_look import LOOK_MAX
 from bucketingest.write.instants.records import (
     CommitDecision,
     Decision,
@@ -48,15 +50,21 @@ from bucketingest.write.instants.records import (
     ledger_bytes,
     ledger_of,
 )
-from bucketingest.write.pipeline_names import directory_name
+from bucketingest.write.pipeline_names import directory_name, instant_path
 
 ROOT: Final = OWN_DIRECTORY
 KEPT_INSTANTS: Final = 10
 """Newest instants whose objects stay, however old."""
-KEPT_FOR: Final = timedelta(minutes=15)
-"""Age up to which an instant's objects stay: an attempt that was paused must still find the decision, or it would
-decide again, and late files of an aborted instant must still be swept.
+KEPT_FOR: Final = 3 * LOOK_MAX
+"""How long an instant's objects stay after it is done. An attempt acts on no older look than `LOOK_MAX`, so it finds
+the decision.
 """
+_ABORTED_KEPT_LONGER: Final = 2
+"""Those of an aborted one stay so many times longer, and it keeps an older instant on the timeline: the storage client
+may be sending one of its files for a quarter of an hour after the look.
+"""
+KEPT_ABORTED: Final = 1000
+"""Names of aborted instants that are remembered, so that a file is recognised which comes later than it can."""
 KEPT_EPOCHS: Final = 10
 
 _CLOSED: Final = b'{"closed": true}'
@@ -263,9 +271,23 @@ class Journal:
         return {instant: frozenset(names[instant]) for instant in sorted(names)}
 
     def forgettable(self, now: datetime) -> list[str]:
-        """Instants whose objects no attempt needs any more."""
+        """Instants that are done for so long, by the storage's clock, that no attempt needs their objects any more."""
         oldest_kept = format_time(now - KEPT_FOR)
-        return [instant for instant in self.instants()[:-KEPT_INSTANTS] if instant < oldest_kept]
+        old = (instant for instant in self.instants()[:-KEPT_INSTANTS] if instant < oldest_kept)
+        return [instant for instant in old if self._is_done_for_long(instant, now)]
+
+    def _is_done_for_long(self, instant: str, now: datetime) -> bool:
+        try:
+            since = now - self._storage.head(self._path(instant, "done")).modified
+        except NotFound:
+            return False
+        return since >= (_ABORTED_KEPT_LONGER if self.is_aborted(instant) else 1) * KEPT_FOR
+
+    def aborted(self) -> list[str]:
+        """Request times of the aborted instants whose other objects are gone, ascending."""
+        return sorted(
+            info.path.rpartition("/")[2] for info in self._storage.list_level(f"{self._root}/aborted").objects
+        )
 
     def is_done(self, instant: str) -> bool:
         """Whether the instant's decision has been carried out."""
@@ -275,9 +297,12 @@ class Journal:
         """Delete the objects of instants. What a crash leaves still says that they need no work.
 
         `done` is deleted last: without it the decision would be carried out again, and without the decision the intents
-        would count as open.
+        would count as open. The names of aborted ones are kept before.
         """
         for instant in instants:
+            if self.is_aborted(instant):
+                created(self._storage, f"{self._root}/aborted/{instant}", b"")
+                self._storage.delete_many([f"{self._root}/aborted/{old}" for old in self.aborted()[:-KEPT_ABORTED]])
             last = [self._path(instant, name) for name in ("decision", "aborted", "overtaken", "done")]
             others = [info.path for info in self._storage.list(self._path(instant, "")) if info.path not in last]
             self._storage.delete_many(others)
@@ -293,4 +318,4 @@ class Journal:
         return f"{self._root}/epoch/{epoch:08d}"
 
     def _path(self, instant: str, name: str) -> str:
-        return f"{self._root}/instants/{instant}/{name}".rstrip("/")
+        return instant_path(self.pipeline, instant, name)

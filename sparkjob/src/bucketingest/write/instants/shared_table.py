@@ -9,7 +9,12 @@ import logging
 from collections.abc import Collection
 
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.history.archived import archived_compactions, archived_completion_times, is_archived
+from bucketingest.hudi.history.archived import (
+    archived_compactions,
+    archived_completion_times,
+    archived_times,
+    is_archived,
+)
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.schema import AvroSchema
@@ -49,6 +54,7 @@ class SharedTable:
         self._removals: frozenset[str] = frozenset()
         self._audited: set[str] | None = None
         self._first_active, self._newest_seen = "", ""
+        self._oldest = ""
         self.schema: AvroSchema = opened.avro_schema
         """The table's columns, also those that other writers added meanwhile, without meta columns."""
         self.replaced: frozenset[tuple[str, str]] = frozenset()
@@ -59,6 +65,7 @@ class SharedTable:
     def refresh(self) -> Timeline:
         """Load the timeline. Other writers' changes up to now count as known afterwards. Compactions are audited."""
         timeline = Timeline.load(self._storage)
+        self._oldest = timeline.first_active or ""
         mark_rolled_back(self._storage, self._journal, timeline, rollback_targets(self._storage, timeline))
         self._rollbacks = _times(timeline, ROLLBACK)
         self._known = frozenset(instant.request_time for instant in timeline.completed_commits)
@@ -71,6 +78,7 @@ class SharedTable:
         compaction that leaves out rows of this pipeline.
         """
         completed = frozenset(instant.request_time for instant in timeline.completed_commits)
+        self._check_end(timeline)
         gone = {time for time in self._known - completed if not timeline.is_archived(time)}
         gone -= archived_completion_times(self._storage, gone).keys()  # what hides them leaves with the next archival
         ignored = self._rollbacks | frozenset(self._own_rollbacks)
@@ -85,6 +93,18 @@ class SharedTable:
             )
         self._known = completed
         self._rollbacks = _times(timeline, ROLLBACK)
+
+    def _check_end(self, timeline: Timeline) -> None:
+        """Raise PositionLost if a paused process put an instant below the archive: as the oldest one it hides those
+        that were archived since. A start removes it, if it is the pipeline's.
+        """
+        oldest, known = timeline.first_active or "", self._oldest
+        self._oldest = oldest
+        if oldest and oldest < known and oldest < max(archived_times(self._storage), default=""):
+            raise PositionLost(
+                f"{self._storage.url}: a process that was paused put instant {oldest} onto the timeline, and newer "
+                "ones are archived: it hides their rows from readers. A start removes it"
+            )
 
     def _audit(self, timeline: Timeline) -> set[str]:
         first, newest = min(timeline.times, default=""), max(timeline.times, default="")

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
-from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.storage import Storage, open_storage
@@ -23,6 +23,8 @@ class WriterIdentity:
     lock: Lock = nullcontext
     check_lease: Callable[[], None] = lambda: None
     clock: Callable[[], datetime] = utc_now
+    forward: Callable[[], float] = forward_seconds
+    """Seconds by a clock that cannot be set."""
     open_letters: Callable[[str], Storage] = open_storage
     """Opens the place where an earlier attempt staged dead letters, by its URL."""
     check_metadata_table: Callable[[Storage], None] = refuse_metadata_table

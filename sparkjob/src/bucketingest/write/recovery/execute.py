@@ -6,9 +6,9 @@ import logging
 from collections.abc import Sequence
 
 from bucketingest.hudi.errors import RollbackError
-from bucketingest.hudi.history.archived import archived_contents, archived_times, is_archived, is_settled
-from bucketingest.hudi.naming import LogFileName, parse_data_file_name, split
-from bucketingest.hudi.rollback.late_files import delete_late_files
+from bucketingest.hudi.history.archived import archived_times, is_archived, is_settled
+from bucketingest.hudi.naming import join
+from bucketingest.hudi.rollback.late_files import sweep_late_files
 from bucketingest.hudi.rollback.markers import delete_markers
 from bucketingest.hudi.rollback.rollback import (
     RollbackOptions,
@@ -17,9 +17,9 @@ from bucketingest.hudi.rollback.rollback import (
     roll_back,
     rollbacks_of,
 )
-from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.instant import COMMIT, DELTA_COMMIT, PENDING_STATES, Instant
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, PENDING_STATES, Instant
 from bucketingest.hudi.timeline.overtaking import came_too_late, overtaken_by
 from bucketingest.hudi.timeline.timeline import Timeline, complete, completed_files, path_of
 from bucketingest.storage import Storage
@@ -205,38 +205,24 @@ class InstantExecutor:
             return
         self._journal.mark_done(instant)
 
-    def delete_late_files(self, instant: str) -> None:
-        """Delete what a cut-off task or driver wrote after its instant was aborted: archival would make it visible."""
+    def delete_late_files(self, aborted: Sequence[str], remembered: Sequence[str] = ()) -> None:
+        """Delete what cut-off tasks and drivers wrote after these instants were aborted: archival would make it
+        visible. Lists the table once. `remembered`: those whose other objects are gone.
+        """
         timeline = Timeline.load(self._storage)
-        found = timeline.find(instant)
-        if not self._is_own(found):
-            return
-        if self._is_of_compaction(timeline, instant):
-            self._delete_late_logs(instant)
-            return
-        if found is not None and found.is_completed:  # by an attempt that was paused between its checks and this file
-            again = completed_files(self._storage, found.action, instant)
-            self._storage.delete_many([path_of(each) for each in again])
-            found = Timeline.load(self._storage).find(instant)
-        if found is not None or pending_rollback(self._storage, timeline, instant) is not None:
-            self.undo(instant, "it was aborted before, and is on the timeline again or has a rollback to finish")
-            return
-        late = delete_late_files(self._storage, instant, superseded=True)
-        self.letters.discard(instant)
-        if late:
-            log.warning("swept late files", extra={"instant": instant, "files": late})
-
-    def _delete_late_logs(self, instant: str) -> None:
-        """A compaction writes no log file, and readers would show these with it."""
-        names = {info.path: parse_data_file_name(split(info.path)[1]) for info in list_data(self._storage)}
-        logs = [p for p, name in names.items() if isinstance(name, LogFileName) and name.instant == instant]
-        self._storage.delete_many(logs)
-        if logs:
-            log.warning("swept log files with the time of a compaction", extra={"instant": instant, "files": logs})
-
-    def _is_of_compaction(self, timeline: Timeline, instant: str) -> bool:
-        """Whether a compaction has the instant's time, too: its base files look like late ones."""
-        return instant in timeline.compactions or bool(archived_contents(self._storage, instant, COMMIT))
+        there = {instant.request_time for instant in timeline.instants}
+        own = {t for t in (*aborted, *remembered) if t not in there or self._is_own(timeline.find(t))}
+        for instant in sorted(own - timeline.compactions):
+            found = timeline.find(instant) if instant in there else None
+            if found is not None and found.is_completed:  # by an attempt that was paused between its checks and this
+                again = completed_files(self._storage, found.action, instant)
+                self._storage.delete_many([path_of(each) for each in again])
+                found = Timeline.load(self._storage).find(instant)
+            if found is not None or pending_rollback(self._storage, timeline, instant) is not None:
+                self.undo(instant, "it was aborted before, and is on the timeline again or has a rollback to finish")
+        sweep_late_files(self._storage, timeline, own)
+        for instant in own.intersection(aborted):
+            self.letters.discard(instant)
 
     def remove_reappeared(self) -> None:
         """Remove from the timeline what a paused process has put back: the pipeline's instants that are archived or
@@ -258,24 +244,30 @@ class InstantExecutor:
             time = instant.request_time
             if time > newest_archived or instant.action != DELTA_COMMIT or not self._is_own(instant):
                 return
-            if not is_archived(self._storage, time):
+            if not is_archived(self._storage, time) and not self._has_lost_its_files(instant):
                 return
-            log.warning("removed from the timeline, as it is archived", extra={"instant": time})
+            log.warning("removed from the timeline: newer instants are archived", extra={"instant": time})
             self._storage.delete_many([path_of(Instant(time, DELTA_COMMIT, state)) for state in PENDING_STATES])
             self._storage.delete(path_of(instant))
 
+    def _has_lost_its_files(self, instant: Instant) -> bool:
+        """Whether it was rolled back, and completed by an attempt that was paused until its objects were forgotten."""
+        if not instant.is_completed:
+            return False
+        path = path_of(instant)
+        files = CommitMetadata.decode_files(self._storage.get(path), path)
+        return bool(files) and not any(self._storage.exists(join(each.partition_path, each.name)) for each in files)
+
     def forget_old(self) -> None:
         """Delete the journal objects that no attempt needs any more; aborted instants are swept once more."""
-        forgotten = []
-        for instant in self._journal.forgettable(self._identity.clock()):
-            if not self._journal.is_done(instant):
-                continue
-            if self._journal.is_aborted(instant):
-                self.delete_late_files(instant)
-            elif self._journal.is_overtaken(instant) and Timeline.load(self._storage).find(instant) is not None:
-                continue  # its rows count as not in the table as long as it is there
-            forgotten.append(instant)
-        self._journal.forget(forgotten)
+        forgettable = self._journal.forgettable(self._identity.clock())
+        if aborted := list(filter(self._journal.is_aborted, forgettable)):
+            self.delete_late_files(aborted)
+        self._journal.forget(aborted)
+        for instant in sorted(set(forgettable).difference(aborted)):
+            # The rows of one that was overtaken count as not in the table as long as it is there.
+            if not self._journal.is_overtaken(instant) or Timeline.load(self._storage).find(instant) is None:
+                self._journal.forget([instant])
 
     def _is_own(self, found: Instant | None) -> bool:
         return found is None or is_of_pipeline(self._storage, found, self._identity.pipeline)

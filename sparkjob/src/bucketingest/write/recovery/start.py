@@ -57,8 +57,8 @@ def settle(
             if found is not None:
                 instant = resumed(found)
                 _recover(decide(found, Policy.RESUME), instant, writer.executor, commit, findings)
-        elif "aborted" in objects:
-            writer.executor.delete_late_files(request_time)
+    swept = [request_time for request_time, objects in objects_by_instant.items() if {"done", "aborted"} <= objects]
+    writer.executor.delete_late_files(swept, journal.aborted())
     writer.executor.remove_reappeared()  # also what was put back behind an instant that was settled only now
     writer.executor.letters.discard_staged()
     read = read_position(storage, writer.refresh(), journal)
@@ -130,8 +130,7 @@ def _settle_other(
         log.warning("another pipeline left an instant", extra=extra | {"reason": choice.reason})
         with suppress(InstantAborted, PositionLost):  # its own next start ingests the rows again
             executor.carry_out(choice)
-    for request_time in aborted:
-        executor.delete_late_files(request_time)
+    executor.delete_late_files(aborted)
     executor.forget_old()
 
 

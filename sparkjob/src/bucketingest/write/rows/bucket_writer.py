@@ -25,6 +25,7 @@ from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.placing import INSERTS, Place
 from bucketingest.storage import Storage, open_storage
+from bucketingest.write.instant_look import InstantLook
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.adoption import create_or_adopt
 from bucketingest.write.rows.append_handle import AppendHandle, RowNumbers, log_file_name
@@ -72,6 +73,7 @@ class BucketWriter:
     def __init__(self, plan: WritePlan, storage: Storage, *, task: int) -> None:
         self._plan = plan
         self._storage = storage
+        self._look = InstantLook(plan, storage)
         self._task = task
         self._budget = MemoryBudget(plan.memory_bytes)
         self._span: Place | None = None
@@ -206,8 +208,12 @@ class BucketWriter:
         if places:
             names = [log_file_name(self._plan, place.file_id) for place in places]
             files = [join(place.partition_path, str(name)) for place, name in zip(places, names, strict=True)]
-            marking = self._markers.submit(mark_files, self._storage, self._plan.instant_time, files)
+            marking = self._markers.submit(self._mark_now, files)
             self._marking.update(dict.fromkeys(places, marking))
+
+    def _mark_now(self, files: Sequence[str]) -> None:
+        self._look.renew()
+        mark_files(self._storage, self._plan.instant_time, files)
 
     def _log_places(self, messages: Iterable[tuple[Place, bytes]]) -> Iterator[Place]:
         """The file groups whose log files get these messages' rows."""
@@ -256,9 +262,10 @@ class BucketWriter:
         path = join(handle.partition_path, str(handle.file_name))
         if marking is None:
             assert isinstance(handle, BaseHandle), "no log file without a marker"
-            mark_files(self._storage, self._plan.instant_time, [path])
+            self._mark_now([path])
         else:
             marking.result()
+        self._look.renew()
         adopted = create_or_adopt(self._storage, path, content)
         return self._status(handle, adopted)
 
