@@ -12,10 +12,6 @@ class ServiceError(BucketIngestError):
     exit_code = ExitCode.TABLE_REFUSED
 
 
-class NewerFormat(ServiceError):
-    """A newer release of bucketingest works on the table: this one must not continue its plans."""
-
-
 class PlanOutdated(ServiceError):
     """Something came between a plan and its request: the next plan takes it in."""
 

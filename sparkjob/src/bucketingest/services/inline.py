@@ -20,7 +20,7 @@ from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.sweep import Swept
 from bucketingest.services.compaction.work import Ended, Task, Work
-from bucketingest.services.errors import MergeInDoubt, NewerFormat, PlanOutdated, RoundEnded, StepFailed, WorkerDied
+from bucketingest.services.errors import MergeInDoubt, PlanOutdated, RoundEnded, StepFailed, WorkerDied
 from bucketingest.services.merge.failures import TOO_LARGE
 from bucketingest.services.placement import Home, LeftToHudi, ServicesPolicy, left_to_hudi
 from bucketingest.services.pods.waiting import POLL, Pods
@@ -30,7 +30,7 @@ from bucketingest.services.state import ServicesState, damage_report, with_damag
 from bucketingest.services.worker import Execute, Looked, Propose, Request, Tidied, Tidy
 from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.storage import Storage
-from bucketingest.write.errors import FencedOut
+from bucketingest.write.errors import FencedOut, NewerFormat
 
 log = logging.getLogger(__name__)
 

@@ -32,6 +32,12 @@ class PositionLost(WriteError):
     exit_code = ExitCode.POSITION_LOST
 
 
+class NewerFormat(WriteError):
+    """A newer release of bucketingest works on the table: this one must not continue what it recorded."""
+
+    exit_code = ExitCode.TABLE_REFUSED
+
+
 class RulesConflict(WriteError):
     """The table's bucket rules cannot be changed now, because another writer is at work."""
 

@@ -28,7 +28,7 @@ from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.work import Work
-from bucketingest.services.errors import NewerFormat
+from bucketingest.write.errors import NewerFormat
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.other_writers import add_column, archive, commit, next_time, replace_file_groups
 from support.tables.services.compactions import (

@@ -12,12 +12,13 @@ from bucketingest.hudi.base.bloom_filter import FOOTER_KEY
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.services.compaction.records import Decided
-from bucketingest.services.errors import NewerFormat, RoundEnded
+from bucketingest.services.errors import RoundEnded
 from bucketingest.services.regroup.choose import MergeTriggers
 from bucketingest.services.regroup.execute import DEADLINE_SECONDS, make_base_files
 from bucketingest.services.regroup.journal import MergeJournal
 from bucketingest.services.regroup.records import MergeEnd, MergePlan
 from bucketingest.storage import Storage
+from bucketingest.write.errors import NewerFormat
 from support.storage.passing_storage import PassingStorage
 from support.tables.services.regroupings import PAIRS, merge_groups, merge_holder, planned
 from support.tables.services.snapshot import snapshot

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -10,10 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketingest.hudi.errors import InvalidTable
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.errors import FencedOut, WriteError
+from bucketingest.write.errors import FencedOut, NewerFormat, WriteError
 from bucketingest.write.instants.journal import KEPT_EPOCHS, ROOT, Journal
-from bucketingest.write.instants.records import AbortDecision, CommitDecision, Decision, Intent, LedgerEntry
+from bucketingest.write.instants.records import (
+    FORMAT_VERSION,
+    AbortDecision,
+    CommitDecision,
+    Decision,
+    Intent,
+    LedgerEntry,
+)
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.pipeline_names import directory_name, pipeline_of, pipelines
 from bucketingest.write.rows.write_status import WriteStatus
@@ -163,6 +173,64 @@ def test_no_content_of_a_decision_is_taken_for_its_head(text: str, content: byte
     journal = Journal(open_storage(f"memory://{uuid.uuid4()}"), "orders")
     assert journal.decide("1", CommitDecision("2", content)) == journal.decision("1")
     assert journal.decide("2", AbortDecision(text)) == journal.decision("2")
+
+
+def settle_open(journal: Journal) -> None:
+    """Every record of an instant: intent, ledger entry, closing, decision."""
+    journal.put_intent(INSTANT, 1, INTENT)
+    journal.put_ledger(INSTANT, 1, LedgerEntry(RANGE, (WriteStatus(0, "eu", 1, "id", "name", 10, 1, 3, 2, 1),)))
+    journal.close(INSTANT, 2)
+    journal.decide(INSTANT, COMMIT)
+
+
+RECORDS: dict[str, Callable[[Journal], object]] = {
+    "intent/1": lambda journal: journal.intent(INSTANT, 1),
+    "ledger/1": lambda journal: journal.ledger(INSTANT, 1),
+    "intent/2": lambda journal: journal.close(INSTANT, 2),
+    "decision": lambda journal: journal.decision(INSTANT),
+}
+
+
+def change(storage: Storage, name: str, changes: dict[str, object]) -> str:
+    """Another release's record in place of ours; its path."""
+    path = f"{ROOT}/shop~orders/instants/{INSTANT}/{name}"
+    line, newline, rest = storage.get(path).partition(b"\n")
+    storage.put(path, json.dumps(json.loads(line) | changes).encode() + newline + rest)
+    return path
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_fields_of_a_newer_release_are_ignored(storage: Storage, journal: Journal, name: str) -> None:
+    settle_open(journal)
+    before = RECORDS[name](journal)
+    change(storage, name, {"new": 1})
+    assert RECORDS[name](journal) == before
+
+
+def test_a_field_of_a_newer_release_in_a_write_status_is_ignored(storage: Storage, journal: Journal) -> None:
+    settle_open(journal)
+    before = journal.ledger(INSTANT, 1)
+    content = json.loads(storage.get(f"{ROOT}/shop~orders/instants/{INSTANT}/ledger/1"))
+    change(storage, "ledger/1", {"statuses": [each | {"new": 1} for each in content["statuses"]]})
+    assert journal.ledger(INSTANT, 1) == before
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_newer_format_is_refused_with_its_object(storage: Storage, journal: Journal, name: str) -> None:
+    settle_open(journal)
+    path = change(storage, name, {"version": FORMAT_VERSION + 1})
+    with pytest.raises(NewerFormat, match=f"{path} was written by a newer release of bucketingest"):
+        RECORDS[name](journal)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"version": 1}', b'{"version": 1, "decision": "commit"}\nshort'])
+@pytest.mark.parametrize("name", ["intent/1", "ledger/1", "decision"])
+def test_a_damaged_record_is_named(storage: Storage, journal: Journal, name: str, content: bytes) -> None:
+    settle_open(journal)
+    path = change(storage, name, {})
+    storage.put(path, content)
+    with pytest.raises(InvalidTable, match=f"{path} cannot be read"):
+        RECORDS[name](journal)
 
 
 def test_done_is_remembered(journal: Journal) -> None:

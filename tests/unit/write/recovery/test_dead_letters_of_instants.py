@@ -14,6 +14,7 @@ from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import WriteError
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.rows.dead_letter_files import STAGING_DIRECTORY, staged_path
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
@@ -160,3 +161,32 @@ def test_letters_that_a_former_release_staged_are_published(table: TestTable) ->
     table.attempt()
     assert len(table.published_letters()) == 1
     assert table.staged_letters() == []
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_letters_that_a_late_task_stages_for_an_instant_that_is_done_are_discarded(
+    table: TestTable, forgotten: bool
+) -> None:
+    """A second attempt of a task: no ledger names its file, so nothing publishes it."""
+    table.attempt().run(offsets(0, 2), ROWS)
+    (instant,) = table.timeline().completed_commits
+    if forgotten:
+        Journal(table.storage, PIPELINE).forget([instant.request_time])
+    late = staged_path(PIPELINE, instant.request_time, "late.parquet")
+    table.dead_letters.create(late, b"letters")
+    table.attempt()
+    assert not table.dead_letters.exists(late)
+    assert len(table.published_letters()) == 1
+
+
+def test_letters_staged_for_an_instant_that_is_open_stay(table: TestTable) -> None:
+    with pytest.raises(Crash):
+        table.attempt().run(offsets(0, 2), ROWS, _die)
+    staged = table.staged_letters()
+    assert staged
+    table.attempt()
+    assert table.staged_letters() == staged
+
+
+def _die() -> None:
+    raise Crash

@@ -51,11 +51,11 @@ class StoredDecisions:
     def decided(self, clean: str) -> CommitDecision | None:
         """What was decided; None until then."""
         content = get_if_there(self._storage, _path(clean, "decision"))
-        return None if content is None else _commit_of(content)
+        return None if content is None else _commit_of(content, clean)
 
     def decide(self, clean: str, wanted: CommitDecision) -> CommitDecision:
         """Decide, or read what was decided before. The answer is final."""
-        return _commit_of(create_or_get(self._storage, _path(clean, "decision"), decision_bytes(wanted)))
+        return _commit_of(create_or_get(self._storage, _path(clean, "decision"), decision_bytes(wanted)), clean)
 
     def mark_done(self, clean: str) -> None:
         """Nothing is left to do for the clean. It may be repeated."""
@@ -76,7 +76,7 @@ def _path(clean: str, name: str) -> str:
     return f"{_ROOT}/{clean}/{name}"
 
 
-def _commit_of(content: bytes) -> CommitDecision:
-    decision = decision_of(content)
+def _commit_of(content: bytes, clean: str) -> CommitDecision:
+    decision = decision_of(content, f"the decision of clean {clean}")
     assert isinstance(decision, CommitDecision), "a clean is never aborted: what it deleted stays deleted"
     return decision

@@ -12,7 +12,7 @@ from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.errors import NewerFormat
+from bucketingest.write.errors import NewerFormat
 
 FORMAT_VERSION: Final = 2
 """Counts up whenever an older release would misread these objects. 2: the plan names the size of its chunks."""

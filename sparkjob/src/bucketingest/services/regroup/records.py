@@ -14,7 +14,7 @@ from bucketingest.hudi.naming import BaseFileName, join, parse_data_file_name
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.errors import NewerFormat
+from bucketingest.write.errors import NewerFormat
 
 FORMAT_VERSION: Final = 1
 """Counts up whenever an older release would misread these objects."""

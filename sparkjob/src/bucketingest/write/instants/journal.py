@@ -39,6 +39,7 @@ from bucketingest.storage import NotFound, Storage, create_or_get, created, get_
 from bucketingest.write.errors import FencedOut, PositionLost, WriteError
 from bucketingest.write.instant_look import LOOK_MAX
 from bucketingest.write.instants.records import (
+    CLOSED,
     CommitDecision,
     Decision,
     Intent,
@@ -66,8 +67,6 @@ may be sending one of its files for a quarter of an hour after the look.
 KEPT_ABORTED: Final = 1000
 """Names of aborted instants that are remembered, so that a file is recognised which comes later than it can."""
 KEPT_EPOCHS: Final = 10
-
-_CLOSED: Final = b'{"closed": true}'
 
 
 class Journal:
@@ -125,10 +124,12 @@ class Journal:
     def put_intent(self, instant: str, sequence: int, intent: Intent) -> None:
         """Record the rows of a further micro-batch of an instant, or of one that comes again, before any is written."""
         content = intent_bytes(intent)
-        existing = create_or_get(self._storage, self._path(instant, f"intent/{sequence}"), content)
-        if existing == _CLOSED:
+        path = self._path(instant, f"intent/{sequence}")
+        existing = create_or_get(self._storage, path, content)
+        started = intent if existing == content else intent_of(existing, self._where(path))
+        if started is None:
             raise PositionLost(f"instant {instant} was closed for its commit before micro-batch {sequence} started")
-        if existing != content and not intent_of(existing).same_files_as(intent):
+        if not started.same_files_as(intent):
             raise WriteError(
                 f"instant {instant}, micro-batch {sequence} was started with other rows: {existing.decode()}, "
                 f"now {content.decode()}"
@@ -144,14 +145,16 @@ class Journal:
 
     def intent(self, instant: str, sequence: int) -> Intent | None:
         """The intent of a micro-batch that was started."""
-        content = get_if_there(self._storage, self._path(instant, f"intent/{sequence}"))
-        return None if content is None or content == _CLOSED else intent_of(content)
+        path = self._path(instant, f"intent/{sequence}")
+        content = get_if_there(self._storage, path)
+        return None if content is None else intent_of(content, self._where(path))
 
     def close(self, instant: str, sequence: int) -> bool:
         """Take the name with which a further micro-batch would start, so that none can start once a commit is decided:
         its files would be visible by their names alone. False if one was started before.
         """
-        return create_or_get(self._storage, self._path(instant, f"intent/{sequence}"), _CLOSED) == _CLOSED
+        path = self._path(instant, f"intent/{sequence}")
+        return intent_of(create_or_get(self._storage, path, CLOSED), self._where(path)) is None
 
     def put_ledger(self, instant: str, sequence: int, entry: LedgerEntry) -> LedgerEntry:
         """Record that every row of the micro-batch is in storage; returns what is recorded.
@@ -160,13 +163,15 @@ class Journal:
         only recorded dead letters may be published.
         """
         content = ledger_bytes(entry)
-        existing = create_or_get(self._storage, self._path(instant, f"ledger/{sequence}"), content)
-        return entry if existing == content else ledger_of(existing)
+        path = self._path(instant, f"ledger/{sequence}")
+        existing = create_or_get(self._storage, path, content)
+        return entry if existing == content else ledger_of(existing, self._where(path))
 
     def ledger(self, instant: str, sequence: int) -> LedgerEntry | None:
         """What a micro-batch wrote, if it is complete."""
-        content = get_if_there(self._storage, self._path(instant, f"ledger/{sequence}"))
-        return None if content is None else ledger_of(content)
+        path = self._path(instant, f"ledger/{sequence}")
+        content = get_if_there(self._storage, path)
+        return None if content is None else ledger_of(content, self._where(path))
 
     def ledgers(self, instant: str) -> tuple[LedgerEntry, ...]:
         """Its complete micro-batches, from the first up to the first incomplete one. Read one by one, never listed: a
@@ -180,13 +185,15 @@ class Journal:
     def decide(self, instant: str, wanted: Decision) -> Decision:
         """Decide the instant, or read what was decided before. The answer is final."""
         content = decision_bytes(wanted)
-        existing = create_or_get(self._storage, self._path(instant, "decision"), content)
-        return wanted if existing == content else decision_of(existing)
+        path = self._path(instant, "decision")
+        existing = create_or_get(self._storage, path, content)
+        return wanted if existing == content else decision_of(existing, self._where(path))
 
     def decision(self, instant: str) -> Decision | None:
         """What was decided; None until then."""
-        content = get_if_there(self._storage, self._path(instant, "decision"))
-        return None if content is None else decision_of(content)
+        path = self._path(instant, "decision")
+        content = get_if_there(self._storage, path)
+        return None if content is None else decision_of(content, self._where(path))
 
     def completion_time(self, instant: str) -> str | None:
         """When the instant was completed; None if it was not, or never will be."""
@@ -319,3 +326,6 @@ class Journal:
 
     def _path(self, instant: str, name: str) -> str:
         return instant_path(self.pipeline, instant, name)
+
+    def _where(self, path: str) -> str:
+        return f"{self._storage.url}/{path}"

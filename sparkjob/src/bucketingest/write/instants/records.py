@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, Final
 
+from bucketingest.hudi.errors import InvalidTable
+from bucketingest.write.errors import NewerFormat
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.rows.write_status import WriteStatus
+
+FORMAT_VERSION: Final = 1
+"""Counts up whenever an older release would misread a record. Fields that a release does not know are ignored."""
+CLOSED: Final = json.dumps({"version": FORMAT_VERSION, "closed": True}).encode()
+"""In place of a further intent: no micro-batch may start in the instant any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,45 +72,78 @@ def intent_bytes(intent: Intent) -> bytes:
     record = {"range": intent.source_range.to_json(), "fileIds": intent.work, "letters": intent.letters_url}
     if intent.plan is not None:
         record["plan"] = intent.plan
-    return json.dumps(record).encode()
+    return json.dumps({"version": FORMAT_VERSION} | record).encode()
 
 
-def intent_of(content: bytes) -> Intent:
-    """The intent that `intent_bytes` stored."""
-    record = json.loads(content)
-    return Intent(SourceRange.from_json(record["range"]), record["fileIds"], record.get("letters"), record.get("plan"))
+def intent_of(content: bytes, where: str) -> Intent | None:
+    """The intent that `intent_bytes` stored; None for `CLOSED`. Raises NewerFormat and InvalidTable."""
+    record = _record(content, where)
+    if record.get("closed"):
+        return None
+    with _complete(where):
+        source_range = SourceRange.from_json(record["range"])
+        return Intent(source_range, record["fileIds"], record.get("letters"), record.get("plan"))
 
 
 def ledger_bytes(entry: LedgerEntry) -> bytes:
     """As it is stored: JSON."""
     statuses = [status.to_json() for status in entry.statuses]
     rules = {"bucketRules": entry.bucket_rules} if entry.bucket_rules else {}
-    return json.dumps({"range": entry.source_range.to_json(), "statuses": statuses} | rules).encode()
+    record = {"version": FORMAT_VERSION, "range": entry.source_range.to_json(), "statuses": statuses}
+    return json.dumps(record | rules).encode()
 
 
-def ledger_of(content: bytes) -> LedgerEntry:
-    """The entry that `ledger_bytes` stored."""
-    record = json.loads(content)
-    return LedgerEntry(
-        SourceRange.from_json(record["range"]),
-        tuple(WriteStatus(**status) for status in record["statuses"]),
-        record.get("bucketRules", ""),
-    )
+def ledger_of(content: bytes, where: str) -> LedgerEntry:
+    """The entry that `ledger_bytes` stored. Raises NewerFormat and InvalidTable."""
+    record = _record(content, where)
+    with _complete(where):
+        statuses = tuple(map(WriteStatus.from_json, record["statuses"]))
+        return LedgerEntry(SourceRange.from_json(record["range"]), statuses, record.get("bucketRules", ""))
 
 
 def decision_bytes(decision: Decision) -> bytes:
     """As it is stored: a line of JSON, then the content of the completed file."""
     if isinstance(decision, AbortDecision):
-        return json.dumps({"decision": "abort", "reason": decision.reason}).encode() + b"\n"
-    header = {"decision": "commit", "completionTime": decision.completion_time, "bytes": len(decision.content)}
+        return json.dumps({"version": FORMAT_VERSION, "decision": "abort", "reason": decision.reason}).encode() + b"\n"
+    header = {
+        "version": FORMAT_VERSION,
+        "decision": "commit",
+        "completionTime": decision.completion_time,
+        "bytes": len(decision.content),
+    }
     return json.dumps(header).encode() + b"\n" + decision.content
 
 
-def decision_of(content: bytes) -> Decision:
-    """The decision that `decision_bytes` stored."""
+def decision_of(content: bytes, where: str) -> Decision:
+    """The decision that `decision_bytes` stored. Raises NewerFormat and InvalidTable."""
     line, _, rest = content.partition(b"\n")
-    header = json.loads(line)
-    if header["decision"] == "abort":
-        return AbortDecision(header["reason"])
-    assert header["bytes"] == len(rest), "create-if-absent is atomic: a decision is complete or absent"
-    return CommitDecision(header["completionTime"], rest)
+    header = _record(line, where)
+    with _complete(where):
+        if header["decision"] == "abort":
+            return AbortDecision(header["reason"])
+        if header["bytes"] != len(rest):
+            raise ValueError(f"{header['bytes']} bytes were written, {len(rest)} are there")
+        return CommitDecision(header["completionTime"], rest)
+
+
+def _record(content: bytes, where: str) -> dict[str, Any]:
+    with _complete(where):
+        record: dict[str, Any] = json.loads(content)
+        version = record.get("version", FORMAT_VERSION)
+    if version > FORMAT_VERSION:
+        raise NewerFormat(
+            f"{where} was written by a newer release of bucketingest (format {version}, this release knows "
+            f"{FORMAT_VERSION}): run the pipeline with that release"
+        )
+    return record
+
+
+@contextmanager
+def _complete(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidTable(
+            f"{where} cannot be read ({type(error).__name__}: {error}): it was changed after it was written. Restore "
+            "this object; without it nobody knows which rows are in the table"
+        ) from error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -83,6 +83,11 @@ class WriteStatus:
             updates=self.upserts - self.inserts,
             deletes=self.deletes,
         )
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
+        """The status that `to_json` described. Fields of a newer release are ignored."""
+        return cls(**{name: record[name] for name in _NAMES if name in record})
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object for the ledger."""
