@@ -51,6 +51,8 @@ class CleanPlan:
     """Request time of the newest completed write; "" if there is none. Hudi counts the writes since then."""
     policy: str = BY_HOURS
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    partitions: tuple[str, ...] = ()
+    """Partitions that are deleted as a whole, whatever is in them then. Only in the plans of other writers."""
     external_files: int = 0
     """Files outside the table, of a bootstrap: they are in Hudi's plans only, and not in `files`."""
 
@@ -97,7 +99,7 @@ class CleanPlan:
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
-        """The plan of any writer; `where` names the file in the error. Partitions to delete are left out.
+        """The plan of any writer; `where` names the file in the error.
 
         Raises `InvalidTable`, also for a plan of version 1, which tables of versions 8 and 9 do not have.
         """
@@ -117,6 +119,7 @@ class CleanPlan:
             record.get("lastCompletedCommitTimestamp") or "",
             record["policy"],
             dict(record.get("extraMetadata") or {}),
+            tuple(record.get("partitionsToBeDeleted") or ()),
             external,
         )
 

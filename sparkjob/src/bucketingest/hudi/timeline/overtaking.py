@@ -14,10 +14,12 @@ from typing import Final, Self
 
 from bucketingest.hudi.history.archived import archived_plan
 from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata, WrittenFile
 from bucketingest.hudi.timeline.instant import (
+    CLEAN,
     CLUSTERING,
     COMMIT,
     COMPACTION,
@@ -92,6 +94,31 @@ def left_out(
                     break
 
 
+def swept_away(
+    storage: Storage, cleans: Iterable[Instant], instants: Collection[Committed]
+) -> Iterator[tuple[Committed, str]]:
+    """Instants with a file in a partition that a completed clean deleted as a whole, each with what deleted it. Such a
+    clean also deletes what was written after it was planned. Opens the plan of each clean.
+    """
+    for clean in cleans:
+        late = [
+            instant
+            for instant in instants
+            if clean.request_time < instant.completion_time and instant.request_time < (clean.completion_time or "")
+        ]
+        plan = read_clean_plan(storage, clean.request_time) if late else None
+        for instant in late if plan is not None and plan.partitions else ():
+            for file in instant.files():
+                if plan is not None and file.partition_path in plan.partitions:
+                    yield instant, f"clean {clean.request_time}, which deleted partition {file.partition_path!r},"
+                    break
+
+
+def completed_cleans(timeline: Timeline, since: str = "") -> list[Instant]:
+    """Cleans that completed after this time."""
+    return [each for each in timeline.completed if each.action == CLEAN and (each.completion_time or "") > since]
+
+
 def _plan(storage: Storage, compaction: str) -> CompactionPlan | None:
     plan = read_compaction_plan(storage, compaction)
     if plan is None and (content := archived_plan(storage, compaction)) is not None:
@@ -105,6 +132,8 @@ def came_too_late(storage: Storage, timeline: Timeline, instant: Instant) -> str
     newer = [compaction for compaction in timeline.compactions if compaction > committed.completion_time]
     for _, compaction in left_out(storage, newer, [committed]):
         return compaction
+    for _, clean in swept_away(storage, completed_cleans(timeline, instant.request_time), [committed]):
+        return clean
     replaced = replaced_file_groups(storage, timeline, before=committed.completion_time)
     if replaced and any((file.partition_path, file.file_id) in replaced for file in committed.files()):
         return "the replacement of one of its file groups"

@@ -20,8 +20,8 @@ from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.schema import AvroSchema
 from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, ROLLBACK
-from bucketingest.hudi.timeline.overtaking import Committed, left_out
+from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, ROLLBACK, Instant
+from bucketingest.hudi.timeline.overtaking import Committed, completed_cleans, left_out, swept_away
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import Storage
 from bucketingest.write.errors import PositionLost
@@ -53,6 +53,7 @@ class SharedTable:
         self._rollbacks: frozenset[str] = frozenset()
         self._removals: frozenset[str] = frozenset()
         self._audited: set[str] | None = None
+        self._audited_cleans: frozenset[str] = frozenset()
         self._first_active, self._newest_seen = "", ""
         self._oldest = ""
         self.schema: AvroSchema = opened.avro_schema
@@ -114,8 +115,12 @@ class SharedTable:
             archived = archived_unseen(self._storage, self._journal)
         elif first != self._first_active:  # an archival has been at work
             archived = archived_compactions(self._storage, self._first_active, self._newest_seen)
-        overtaken = audit(self._storage, self._journal, timeline, self._audited, archived - self._audited)
+        cleans = [each for each in completed_cleans(timeline) if each.request_time not in self._audited_cleans]
+        overtaken = audit(
+            self._storage, self._journal, timeline, self._audited, archived - self._audited, cleans=cleans
+        )
         self._audited = set(timeline.compactions)
+        self._audited_cleans = frozenset(each.request_time for each in completed_cleans(timeline))
         self._first_active, self._newest_seen = first, newest
         return overtaken
 
@@ -187,18 +192,20 @@ def audit(
     timeline: Timeline,
     audited: Collection[str],
     archived: Collection[str] = (),
+    *,
+    cleans: Collection[Instant] = (),
 ) -> set[str]:
-    """Check each compaction that is not audited, and archived ones that nobody could look at while they were on the
-    timeline; returns the pipeline's instants that one leaves out, marked as overtaken.
+    """Check each compaction that is not audited, archived ones that nobody could look at while they were on the
+    timeline, and these cleans; returns the pipeline's instants that one leaves out or deletes, marked as overtaken.
     """
     new = (timeline.compactions - set(audited)) | set(archived)
-    if not new:
+    if not new and not cleans:
         return set()
     active = {instant.request_time: instant for instant in timeline.completed_commits}
     instants = [Committed.of(storage, instant) for instant in active.values()]
     instants += journal.archived(active)
     overtaken = set()
-    for instant, by in left_out(storage, new, instants):
+    for instant, by in (*left_out(storage, new, instants), *swept_away(storage, cleans, instants)):
         time, extra = instant.request_time, {"instant": instant.request_time, "by": by}
         if journal.is_overtaken(time):
             if journal.why_overtaken(time) == by:  # found on behalf of this pipeline while it was idle
@@ -207,9 +214,13 @@ def audit(
         if time not in active or is_of_pipeline(storage, active[time], journal.pipeline):
             journal.mark_overtaken(time, by)
             overtaken.add(time)
-            log.error("left out of a compaction", extra=extra)
+            log.error(
+                "rows are lost, and ingested again: a compaction left them out, or a clean deleted them", extra=extra
+            )
         else:
-            log.error("rows of another writer are lost: they are left out of a compaction", extra=extra)
+            log.error(
+                "rows of another writer are lost: a compaction left them out, or a clean deleted them", extra=extra
+            )
     journal.mark_audited(new & timeline.compactions, set(audited) - timeline.compactions)
     return overtaken
 

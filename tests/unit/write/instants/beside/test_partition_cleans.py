@@ -1,0 +1,109 @@
+"""Hudi's clean of a partition as a whole: it deletes also what was committed there after it was planned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bucketingest.hudi.plans.clean_plan import CleanMetadata
+from bucketingest.hudi.timeline.instant import CLEAN
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
+from bucketingest.write.coordinator_api import StartVerdict
+from bucketingest.write.errors import PositionLost
+from support.simulation.records import container
+from support.tables.other_writers import next_time
+from support.tables.table_runs import Attempt, TestTable, offsets
+from support.tables.write_plans import row
+
+FIRST = (offsets(0, 2), [row("k0"), row("k1", region="us")])
+SECOND = (offsets(2, 4), [row("k2"), row("k3", region="us")])
+THIRD = (offsets(4, 5), [row("k4", region="us")])
+
+
+def plan_clean(table: TestTable, *partitions: str) -> str:
+    """What Hudi plans when everything in these partitions was replaced; the request time."""
+    time = next_time(table)
+    plan: dict[str, Any] = {
+        "earliestInstantToRetain": None,
+        "lastCompletedCommitTimestamp": "",
+        "policy": "KEEP_LATEST_BY_HOURS",
+        "filesToBeDeletedPerPartition": {},
+        "version": 2,
+        "filePathsToBeDeletedPerPartition": {},
+        "partitionsToBeDeleted": list(partitions),
+        "extraMetadata": {},
+    }
+    create_requested(table.storage, time, CLEAN, container("HoodieCleanerPlan", plan))
+    create_inflight(table.storage, time, CLEAN)
+    return time
+
+
+def delete(table: TestTable, partition: str) -> None:
+    table.storage.delete_many([info.path for info in table.storage.list(partition)])
+
+
+def finish_clean(table: TestTable, time: str) -> None:
+    complete(table.storage, time, next_time(table), CleanMetadata(time, {}, "", "").encode(), CLEAN)
+
+
+@pytest.fixture
+def attempt(table: TestTable) -> Attempt:
+    started = table.attempt()
+    started.run(*FIRST)
+    return started
+
+
+def test_rows_that_were_committed_between_plan_and_deletion_are_ingested_again(
+    table: TestTable, attempt: Attempt
+) -> None:
+    clean = plan_clean(table, "eu")
+    attempt.run(*SECOND)
+    delete(table, "eu")
+    finish_clean(table, clean)
+    with pytest.raises(PositionLost, match="their rows are ingested again"):
+        attempt.run(*THIRD)
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    again.go_on(SECOND, THIRD)
+    assert set(table.visible_keys()) == {"k1", "k2", "k3", "k4"}, "k0 was there when the clean was planned"
+    last = table.attempt()
+    assert last.start.verdict is StartVerdict.IN_STEP, "once"
+    assert table.leftovers() == []
+
+
+def test_rows_that_were_deleted_while_no_attempt_ran_are_ingested_again_by_the_next_start(
+    table: TestTable, attempt: Attempt
+) -> None:
+    clean = plan_clean(table, "eu")
+    attempt.run(*SECOND)
+    delete(table, "eu")
+    finish_clean(table, clean)
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    again.go_on(SECOND)
+    assert "k2" in table.visible_keys()
+
+
+def test_rows_that_were_deleted_before_their_commit_are_ingested_again(table: TestTable, attempt: Attempt) -> None:
+    def clean() -> None:
+        time = plan_clean(table, "eu")
+        delete(table, "eu")
+        finish_clean(table, time)
+
+    with pytest.raises(PositionLost, match=r"clean \d+, which deleted partition 'eu'"):
+        attempt.run(*SECOND, then=clean)
+    again = table.attempt()
+    again.go_on(SECOND)
+    assert "k2" in table.visible_keys()
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP
+
+
+def test_a_clean_of_another_partition_or_before_the_commit_changes_nothing(table: TestTable, attempt: Attempt) -> None:
+    clean = plan_clean(table, "asia")
+    attempt.run(*SECOND)
+    finish_clean(table, clean)
+    delete(table, "us")
+    finish_clean(table, plan_clean(table, "us"))
+    attempt.run(*THIRD)
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP
