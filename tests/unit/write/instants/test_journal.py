@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Barrier
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.errors import FencedOut, NewerFormat, WriteError
-from bucketingest.write.instants.journal import KEPT_EPOCHS, ROOT, Journal
+from bucketingest.write.instants.journal import KEPT_EPOCHS, KEPT_FOR, KEPT_INSTANTS, ROOT, Journal
 from bucketingest.write.instants.records import (
     FORMAT_VERSION,
     AbortDecision,
@@ -254,6 +255,15 @@ def test_a_forgotten_instant_leaves_nothing_and_others_stay(storage: Storage, jo
     assert journal.instants() == ["20261121080000001"]
     assert not any(INSTANT + "/" in info.path for info in storage.list(ROOT))
     assert journal.is_done("20261121080000001")
+
+
+def test_instants_of_a_table_that_is_ahead_of_the_clock_are_forgotten_too(storage: Storage, journal: Journal) -> None:
+    instants = [f"20991121080000{number:03d}" for number in range(KEPT_INSTANTS + 3)]
+    for instant in instants:
+        settle(journal, instant)
+    done = storage.head(f"{ROOT}/shop~orders/instants/{instants[0]}/done").modified
+    assert journal.forgettable(done + KEPT_FOR - timedelta(seconds=1)) == []
+    assert journal.forgettable(done + KEPT_FOR + timedelta(minutes=1)) == instants[:3]
 
 
 @pytest.mark.parametrize("after_effect", [False, True])

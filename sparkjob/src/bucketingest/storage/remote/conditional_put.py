@@ -17,6 +17,7 @@ import obstore
 
 from bucketingest.storage import limits
 from bucketingest.storage.errors import AlreadyExists, Changed, NotFound, StorageError, StorageUnavailable
+from bucketingest.storage.forward import forward_seconds
 from bucketingest.storage.interface import Version
 from bucketingest.storage.remote.failures import OBSTORE_ERRORS, Secrets, translated
 
@@ -56,13 +57,13 @@ class ConditionalPut:
         return written[0]
 
     def _repeated(self, attempt: Callable[[], StorageUnavailable | None]) -> None:
-        deadline = time.monotonic() + limits.RETRY_TIME_MAX.total_seconds()
+        deadline = forward_seconds() + limits.RETRY_TIME_MAX.total_seconds()
         pause = limits.CREATE_RETRY_PAUSE_S
         for tries_left in reversed(range(limits.CREATE_TRIES_MAX)):
             failure = attempt()
             if failure is None:
                 return
-            if tries_left == 0 or time.monotonic() > deadline:
+            if tries_left == 0 or forward_seconds() > deadline:
                 raise failure
             time.sleep(pause)
             pause *= 2

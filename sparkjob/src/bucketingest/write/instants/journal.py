@@ -29,6 +29,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
@@ -279,9 +280,11 @@ class Journal:
 
     def forgettable(self, now: datetime) -> list[str]:
         """Instants that are done for so long, by the storage's clock, that no attempt needs their objects any more."""
-        oldest_kept = format_time(now - KEPT_FOR)
-        old = (instant for instant in self.instants()[:-KEPT_INSTANTS] if instant < oldest_kept)
-        return [instant for instant in old if self._is_done_for_long(instant, now)]
+        oldest_kept, latest = format_time(now - KEPT_FOR), format_time(now)
+        instants = self.instants()[:-KEPT_INSTANTS]
+        old = [t for t in instants if t < oldest_kept and self._is_done_for_long(t, now)]
+        # The times of a table that is ahead of the clock say nothing, but their order does.
+        return old + list(takewhile(lambda t: self._is_done_for_long(t, now), (t for t in instants if t > latest)))
 
     def _is_done_for_long(self, instant: str, now: datetime) -> bool:
         try:
