@@ -20,7 +20,9 @@ _COMPLETED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_\d{17}\.deltacommit"
 """Of rollbacks, two that finish the same one may both write its completed file unless they hold the table's lock."""
 _VERSION: Final = f"{HISTORY}_version_"
 _OVERTAKEN: Final = re.compile(r"\.hoodie/\.bucketingest/[^/]+/instants/(\d{17})/overtaken")
-_TAKEN_BACK: Final = re.compile(r"\.hoodie/\.bucketingest/[^/]+/instants/(\d{17})/(?:overtaken|aborted)")
+_TAKEN_BACK: Final = re.compile(
+    r"\.hoodie/\.bucketingest/[^/]+/(?:instants/(?=\d{17}/(?:overtaken|aborted)$)|aborted/)(\d{17})(?:/\w+)?"
+)
 _DECISION: Final = re.compile(r"\.hoodie/\.bucketingest/.*/decision")
 
 

@@ -249,3 +249,24 @@ def test_base_files_that_another_writers_base_files_superseded_go_after_the_arch
     assert kept == ()
     assert len([info for info in table.storage.list("eu") if info.path.endswith(".parquet")]) <= 2
     assert snapshot(table.storage)["k0"]["at"].microsecond == 5
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["its rows are still missing", "its rows came again"])
+def test_an_overtaken_instant_keeps_the_timeline_long_until_its_rows_came_again(again: bool) -> None:
+    table = TestTable()
+    table.attempt().go_on((offsets(0, 1), [row("k0")]), (offsets(1, 2), [row("k1")]))
+    second = table.timeline().completed_commits[1].request_time
+    Journal(table.storage, PIPELINE).mark_overtaken(second, "a test")
+    attempt = table.attempt()
+    for number in range(1, 8 if again else 1):
+        attempt.run(offsets(number, number + 1), [row("k1", amount=number)])
+        compact_now(table.storage, CompactionHolder(table.storage, nullcontext, lambda: None), ALL, utc_now)
+    other = table.attempt(pipeline="shop/other")
+    for number in range(3):
+        other.run(offsets(number, number + 1), [row("k2")])
+    table.attempt()
+    clean(guarded(table), NOTHING)
+    archive_old(guarded(table), AT_ONCE)
+    pins = [pin for pin in archive_plan(guarded(table), AT_ONCE).pins if pin.instant == second]
+    assert bool([pin for pin in pins if "ingested again" in pin.why]) is not again
+    assert (table.timeline().find(second) is None) is again

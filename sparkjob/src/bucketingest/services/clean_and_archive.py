@@ -44,6 +44,8 @@ _RUNS_MAX = 300
 """Archivals at once: each moves some instants, and holds the lock meanwhile."""
 
 
+_VOID: Final = frozenset({"aborted", "overtaken"})
+"""Objects of an instant whose rows do not count as in the table."""
 _ONLY_WHAT_HIDES: Final = ArchiveRules(keep_min=sys.maxsize)
 
 
@@ -184,15 +186,18 @@ def _kept(
     journal: Journal, timeline: Timeline, rollbacks: dict[str, tuple[str, ...]], now: datetime
 ) -> Iterator[tuple[str, str]]:
     objects_by_instant = journal.objects_by_instant()
+    counting = (t for t, objects in objects_by_instant.items() if "done" in objects and not _VOID & objects)
+    newest = max(counting, default="")
     for instant, objects in objects_by_instant.items():
         if "done" not in objects:
             yield instant, f"{journal.pipeline} has not finished it"
-        elif "overtaken" in objects:
+        elif "aborted" in objects:
+            if now - parse_time(instant) <= KEPT_FOR:  # else nothing of it comes any more
+                yield instant, f"{journal.pipeline} aborted it lately: a file of it may still come"
+        elif "overtaken" in objects and newest <= journal.newest_when_overtaken(instant):
             yield instant, f"its rows are ingested again by {journal.pipeline}"
-        elif "aborted" in objects and now - parse_time(instant) <= KEPT_FOR:  # else nothing of it comes any more
-            yield instant, f"{journal.pipeline} aborted it lately: a file of it may still come"
     for rollback, named in rollbacks.items():
-        unmarked = [time for time in named if not {"aborted", "overtaken"} & objects_by_instant.get(time, {"aborted"})]
+        unmarked = [time for time in named if not _VOID & objects_by_instant.get(time, _VOID)]
         if unmarked:
             yield rollback, f"{journal.pipeline} has not seen that it rolls {unmarked[0]} back"
     if objects_by_instant:
