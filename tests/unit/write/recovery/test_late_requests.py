@@ -139,6 +139,7 @@ def test_a_savepoint_s_old_instant_stays_when_the_savepoint_is_gone(table: TestT
 @pytest.fixture
 def late(table: TestTable) -> Iterator[dict[str, bytes]]:
     """The files of an aborted instant that is archived and forgotten: they are put again when the test has begun."""
+    table.attempt()
     commit(table, CommitMetadata())
     with pytest.raises(Killed):
         table.attempt().run(offsets(0, 2), ROWS, die)

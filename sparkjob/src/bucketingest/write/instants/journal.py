@@ -29,14 +29,13 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from functools import partial
-from itertools import takewhile
 from typing import Final
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import WrittenFile
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.overtaking import Committed
-from bucketingest.storage import NotFound, Storage, create_or_get, created, get_if_there, remove_directories
+from bucketingest.storage import ObjectInfo, Storage, create_or_get, created, get_if_there, remove_directories
 from bucketingest.write.errors import FencedOut, PositionLost, WriteError
 from bucketingest.write.instant_look import LOOK_MAX
 from bucketingest.write.instants.records import (
@@ -278,20 +277,26 @@ class Journal:
             names.setdefault(instant, set()).add(name)
         return {instant: frozenset(names[instant]) for instant in sorted(names)}
 
-    def forgettable(self, now: datetime) -> list[str]:
-        """Instants that are done for so long, by the storage's clock, that no attempt needs their objects any more."""
+    def forgettable(self, now: datetime) -> dict[str, Collection[str]]:
+        """Instants that are done for so long, by the storage's clock, that no attempt needs their objects any more; and
+        the names of these.
+        """
         oldest_kept, latest = format_time(now - KEPT_FOR), format_time(now)
-        instants = self.instants()[:-KEPT_INSTANTS]
-        old = [t for t in instants if t < oldest_kept and self._is_done_for_long(t, now)]
-        # The times of a table that is ahead of the clock say nothing, but their order does.
-        return old + list(takewhile(lambda t: self._is_done_for_long(t, now), (t for t in instants if t > latest)))
+        found: dict[str, Collection[str]] = {}
+        for instant in self.instants()[:-KEPT_INSTANTS]:
+            if oldest_kept <= instant <= latest:
+                break
+            objects = {name: info.modified for name, info in self._objects(instant).items()}
+            kept_for = (_ABORTED_KEPT_LONGER if "aborted" in objects else 1) * KEPT_FOR
+            if "done" in objects and now - objects["done"] >= kept_for:
+                found[instant] = objects.keys()
+            elif instant > latest:  # the times of a table that is ahead of the clock say nothing, but their order does
+                break
+        return found
 
-    def _is_done_for_long(self, instant: str, now: datetime) -> bool:
-        try:
-            since = now - self._storage.head(self._path(instant, "done")).modified
-        except NotFound:
-            return False
-        return since >= (_ABORTED_KEPT_LONGER if self.is_aborted(instant) else 1) * KEPT_FOR
+    def _objects(self, instant: str) -> dict[str, ObjectInfo]:
+        directory = self._path(instant, "")
+        return {info.path.removeprefix(f"{directory}/"): info for info in self._storage.list(directory)}
 
     def aborted(self) -> list[str]:
         """Request times of the aborted instants whose other objects are gone, ascending."""
@@ -310,14 +315,13 @@ class Journal:
         would count as open. The names of aborted ones are kept before.
         """
         for instant in instants:
-            if self.is_aborted(instant):
+            objects, last = self._objects(instant), ("decision", "aborted", "overtaken", "done")
+            if "aborted" in objects:
                 created(self._storage, f"{self._root}/aborted/{instant}", b"")
                 self._storage.delete_many([f"{self._root}/aborted/{old}" for old in self.aborted()[:-KEPT_ABORTED]])
-            last = [self._path(instant, name) for name in ("decision", "aborted", "overtaken", "done")]
-            others = [info.path for info in self._storage.list(self._path(instant, "")) if info.path not in last]
-            self._storage.delete_many(others)
-            for path in last:
-                self._storage.delete(path)
+            self._storage.delete_many([info.path for name, info in objects.items() if name not in last])
+            for name in last:
+                self._storage.delete(self._path(instant, name))
             remove_directories(self._storage, self._path(instant, "").rstrip("/"))
 
     def _epochs(self) -> list[int]:

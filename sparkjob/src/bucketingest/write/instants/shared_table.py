@@ -96,12 +96,15 @@ class SharedTable:
         self._rollbacks = _times(timeline, ROLLBACK)
 
     def _check_end(self, timeline: Timeline) -> None:
-        """Raise PositionLost if a paused process put an instant below the archive: as the oldest one it hides those
-        that were archived since. A start removes it, if it is the pipeline's.
+        """Raise PositionLost if a paused process of the pipeline put an instant below the archive: as the oldest one it
+        hides those that were archived since. A start removes it.
         """
         oldest, known = timeline.first_active or "", self._oldest
         self._oldest = oldest
-        if oldest and oldest < known and oldest < max(archived_times(self._storage), default=""):
+        if not oldest or oldest >= known or oldest >= max(archived_times(self._storage), default=""):
+            return
+        found = timeline.find(oldest)
+        if found is not None and is_of_pipeline(self._storage, found, self._journal.pipeline):
             raise PositionLost(
                 f"{self._storage.url}: a process that was paused put instant {oldest} onto the timeline, and newer "
                 "ones are archived: it hides their rows from readers. A start removes it"

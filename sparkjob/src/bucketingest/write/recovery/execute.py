@@ -261,12 +261,12 @@ class InstantExecutor:
     def forget_old(self) -> None:
         """Delete the journal objects that no attempt needs any more; aborted instants are swept once more."""
         forgettable = self._journal.forgettable(self._identity.clock())
-        if aborted := list(filter(self._journal.is_aborted, forgettable)):
+        if aborted := [instant for instant, objects in forgettable.items() if "aborted" in objects]:
             self.delete_late_files(aborted)
-        self._journal.forget(aborted)
-        for instant in sorted(set(forgettable).difference(aborted)):
+        for instant, objects in forgettable.items():
             # The rows of one that was overtaken count as not in the table as long as it is there.
-            if not self._journal.is_overtaken(instant) or Timeline.load(self._storage).find(instant) is None:
+            overtaken = "overtaken" in objects and "aborted" not in objects
+            if not overtaken or Timeline.load(self._storage).find(instant) is None:
                 self._journal.forget([instant])
 
     def _is_own(self, found: Instant | None) -> bool:
