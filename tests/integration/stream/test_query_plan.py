@@ -44,7 +44,7 @@ def test_the_warm_up_runs_both_stages_of_a_micro_batch_on_each_slot(spark: Spark
 
 
 @pytest.mark.kafka
-def test_json_is_decoded_once_and_no_row_passes_through_python_if_sql_is_sparks(
+def test_json_is_decoded_once_by_us_also_if_sql_is_sparks(
     run: Runner,
     lake: Lake,
     new_topic: NewTopic,
@@ -62,8 +62,8 @@ def test_json_is_decoded_once_and_no_row_passes_through_python_if_sql_is_sparks(
     run.once(wanted)
 
     ((plan, _),) = written
-    assert plan.count("from_json(") == 1, plan
-    assert "Python" not in plan, plan
+    assert plan.count("MapInArrow") == 1, plan
+    assert "from_json" not in plan, plan
 
 
 @pytest.mark.kafka

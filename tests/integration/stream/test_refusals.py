@@ -26,19 +26,20 @@ REFUSED: dict[str, tuple[dict[str, Any], type[BucketIngestError], list[str]]] = 
         {"format": {"type": "json", "schema": "id STRNG"}},
         InvalidTransform,
         [
-            'spec.format.schema: Spark cannot read it: [UNSUPPORTED_DATATYPE] Unsupported data type "STRNG".',
-            "SQLSTATE: 0A000 (line 1, pos 3)",
+            "spec.format.schema has the type STRNG of id, which is not decoded; known are STRING, BINARY, BOOLEAN,",
+            "TINYINT, BYTE, SMALLINT, SHORT, INT, INTEGER, BIGINT, LONG, FLOAT, REAL, DOUBLE, DATE, TIMESTAMP,",
+            "TIMESTAMP_LTZ, DECIMAL, ARRAY, MAP, STRUCT",
         ],
     ),
     "an invalid Avro schema": (
         {"format": {"type": "avro", "schema": AVRO_FIELD}},
         InvalidTransform,
-        ["spec.format.schema: Spark cannot read it: org.apache.avro.AvroTypeException: Undefined schema: strng"],
+        ["spec.format.schema has the type strng, which is not defined, in field a"],
     ),
     "an Avro schema of no record": (
         {"format": {"type": "avro", "schema": '"string"'}},
         InvalidTransform,
-        ["spec.format.schema: the Avro schema is not a record: a row's columns are a record's fields"],
+        ["spec.format.schema is not a record"],
     ),
     "an unknown column in the SQL": (
         {"transform": {"sql": "SELECT idd FROM source"}},

@@ -1,4 +1,4 @@
-"""Avro messages are decoded with the schema that the resource gives: on Arrow, or with SQL by Spark's from_avro."""
+"""Avro messages are decoded with the schema that the resource gives: also where SQL is Spark's."""
 
 from __future__ import annotations
 
@@ -85,15 +85,14 @@ def test_malformed_avro_is_a_dead_letter(run: Runner, lake: Lake, new_topic: New
     letters = lake.letters()
     assert [(each["offset"], each["value"]) for each in letters] == list(enumerate(bad, start=1))
     details = [each["detail"] for each in letters]
-    if way == "on Arrow":
-        problem = "the record cannot be decoded with the schema"
-        assert details == [
-            f"{problem}: field id, byte 1: a length of -3 bytes",
-            f"{problem}: field id, byte 1: the message ends within a long",
-            f"{problem}: field tags[0], byte 25: the message ends within a value of 5 bytes",
-            "the message has no value",
-            f"{problem}: field id, byte 1: a long has more than 10 bytes",
-        ]
+    problem = "the record cannot be decoded with the schema"
+    assert details == [
+        f"{problem}: field id, byte 1: a length of -3 bytes",
+        f"{problem}: field id, byte 1: the message ends within a long",
+        f"{problem}: field tags[0], byte 25: the message ends within a value of 5 bytes",
+        "the message has no value",
+        f"{problem}: field id, byte 1: a long has more than 10 bytes",
+    ]
     assert sorted(each["id"] for each in lake.rows().to_pylist()) == ["ключ-0", "ключ-2"]
 
 
@@ -114,5 +113,4 @@ def test_confluents_header_is_taken_off_and_another_schemas_messages_are_dead_le
     assert [(each["offset"], each["value"]) for each in letters] == list(enumerate(bad, start=5))
     problem = "the record lacks Confluent's header of schema 300, or cannot be decoded with it"
     assert {each["detail"].partition(":")[0] for each in letters} == {problem}
-    if way == "on Arrow":
-        assert letters[0]["detail"] == f"{problem}: byte 1: the header is 000000012d, not 000000012c"
+    assert letters[0]["detail"] == f"{problem}: byte 1: the header is 000000012d, not 000000012c"
