@@ -150,7 +150,8 @@ class Table(SpecModel):
         alias="orderingField",
         description=(
             "Column that decides between rows of equal key: the larger value wins, the later row among equals. "
-            "Without it the later row wins. Immutable."
+            "Without it the later row wins. A delete with the value 0 of an INT or SMALLINT, or 1970-01-01, is a dead "
+            "letter: to Hudi's readers it has no value, and deletes newer rows too. Immutable."
         ),
     )
     delete_when: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
