@@ -49,13 +49,9 @@ class RecordDecoder:
         if not self._header:
             # Such a message may begin with zero bytes of its own: it is in doubt if it is also one behind a header,
             # whose id is from 1 to 2^24 (registries count them up).
-            first = data[starts[:, None] + np.arange(HEADER_BYTES)]
-            odd = np.flatnonzero(
-                (first[:, :2] == 0).all(axis=1)
-                & (first[:, 2:] != 0).any(axis=1)
-                & (ends - starts >= HEADER_BYTES)
-                & ~doubted
-            )
+            odd = np.flatnonzero((data[starts] == 0) & (ends - starts >= HEADER_BYTES) & ~doubted)
+            first = data[starts[odd, None] + np.arange(1, HEADER_BYTES)]
+            odd = odd[(first[:, 0] == 0) & (first[:, 1:] != 0).any(axis=1)]
             if len(odd):
                 _, lacking = self._read(data, starts[odd] + HEADER_BYTES, ends[odd], b"")
                 doubted[odd] = ~lacking
