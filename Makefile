@@ -106,7 +106,7 @@ test-upgrade: $(READY) java connectors ## helm upgrade and rollback with ten run
 
 .PHONY: test-alerts
 test-alerts: $(READY) prometheus ## every alert fires only when it should
-	$(BIN)/pytest tests/unit/monitoring tests/integration/monitoring/test_alerts.py $(PYTEST_ARGS)
+	$(BIN)/pytest tests/unit/monitoring tests/unit/drills tests/integration/drills tests/integration/monitoring/test_alerts.py $(PYTEST_ARGS)
 
 .PHONY: check
 check: $(READY) ## format, lint, types, layers
@@ -120,7 +120,7 @@ check: $(READY) ## format, lint, types, layers
 .PHONY: simulate
 simulate: $(READY) ## simulate crashes, zombies, faulty storage, other writers: no row lost or doubled (SEEDS=10000, SEED=123)
 	PYTHONHASHSEED=0 PYTHONPATH=tests $(BIN)/python -m support.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) \
-	  $(if $(FIRST),--first $(FIRST)) $(if $(STATE),--state) $(if $(GLOBAL),--global)
+	  $(if $(FIRST),--first $(FIRST)) $(if $(STATE),--state) $(if $(GLOBAL),--global) $(if $(EVENT),--event "$(EVENT)")
 
 # KILLS: how many faults; SEED repeats those of a run; SOAK_ARGS: see `python -m soak --help`.
 .PHONY: soak

@@ -73,7 +73,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def readers_see_a_beginning_of_the_input(self) -> None:
-        assert list(check_moment(self.table.contents, self.around.rows, self.around.assigned)) == []
+        assert list(check_moment(self.table.contents, self.around.rows, self.around.assigned, self.around.topic)) == []
 
     def teardown(self) -> None:
         finished = 0

@@ -21,7 +21,8 @@ from bucketingest.write.instants.shared_table import SharedTable
 from bucketingest.write.recovery import execute, facts, start
 from bucketingest.write.recovery.dead_letters import InstantLetters
 from bucketingest.write.rows import adoption, append_handle, bucket_writer
-from support.simulation.features import Features, features_of
+from support.simulation.events import features_of
+from support.simulation.features import Features
 from support.simulation.job import process
 from support.simulation.runs import run_quietly
 

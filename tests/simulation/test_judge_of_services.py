@@ -14,7 +14,7 @@ from bucketingest.services.clean import facts as clean_facts
 from bucketingest.services.clean import guard
 from bucketingest.services.compaction import decide, facts, holder
 from bucketingest.services.compaction.journal import CompactionJournal
-from support.simulation.features import features_of
+from support.simulation.events import features_of
 from support.simulation.runs import run_quietly
 
 SCHEDULES_MAX = 50

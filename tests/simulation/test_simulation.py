@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.simulation.features import features_of
+from support.simulation.events import features_of
 from support.simulation.runs import run_quietly
 
 SEEDS = [

@@ -31,7 +31,7 @@ def test_an_older_row_may_come_after_a_deletion_of_a_key_that_the_state_did_not_
     source = [
         {"id": "a", "region": "us", "offset": offset, "at": offset, DELETE_COLUMN: offset == 2} for offset in range(3)
     ]
-    written = [Written("1", 1, "first", 2, 3, stands=True), Written("2", 1, "renamed", 1, 2, stands=True)]
+    written = [Written("1", 1, "first", (2,), "", stands=True), Written("2", 1, "renamed", (1,), "", stands=True)]
     outcomes = Model.of(source, written, {}, forgets=forgets).outcomes()
     assert [row and row["offset"] for row in outcomes["us", "a"]] == allowed
 
@@ -40,7 +40,7 @@ def test_a_row_without_a_key_never_comes_after_a_deletion() -> None:
     source = [
         {"id": None, "region": "us", "offset": offset, "at": 2 - offset, DELETE_COLUMN: True} for offset in (0, 1)
     ]
-    outcomes = Model.of(source, [Written("1", 1, "first", 0, 2, stands=True)], {}, forgets=True).outcomes()
+    outcomes = Model.of(source, [Written("1", 1, "first", (0, 1), "", stands=True)], {}, forgets=True).outcomes()
     assert outcomes == {}
 
 

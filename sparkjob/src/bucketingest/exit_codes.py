@@ -32,6 +32,7 @@ class ExitCode(IntEnum):
     STOP_DEADLINE = 19
     INSTANT_HELD = 20
     CHECKPOINT_STALE = 21
+    FINDINGS = 22
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -98,6 +99,7 @@ ENDINGS: Final[dict[ExitCode, Ending]] = {
     ExitCode.CHECKPOINT_STALE: Ending(
         "Spark's checkpoint was changed while the query ran: the next start makes a new one", Remedy.RESTART
     ),
+    ExitCode.FINDINGS: Ending("inspect has found something wrong, and says what to do", Remedy.PERSON),
     ExitCode.INTERRUPTED: Ending("killed by a second SIGINT", Remedy.RESTART),
     ExitCode.TERMINATED: Ending("killed by a second SIGTERM", Remedy.RESTART),
 }

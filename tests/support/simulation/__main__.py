@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 
+from support.simulation.events import EVENTS
 from support.simulation.runs import run_all, run_quietly
 from support.simulation.verdict import Verdict
 
@@ -27,8 +28,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--global", action="store_true", dest="is_global", help="the same, and a key is in one partition only"
     )
+    parser.add_argument("--event", choices=EVENTS, help="what every schedule is built around")
     options = parser.parse_args(arguments)
-    kind = {"state": options.state or options.is_global, "is_global": options.is_global}
+    kind = {"state": options.state or options.is_global, "is_global": options.is_global, "event": options.event}
     if options.seed is not None:
         verdict = run_quietly(options.seed, _ALL_STEPS, **kind)
         print(verdict.report)

@@ -109,11 +109,6 @@ def draw_features(rng: random.Random) -> Features:
     )
 
 
-def features_of(seed: int) -> Features:
-    """The features of a schedule's seed."""
-    return with_services(draw_features(random.Random(seed)), seed)
-
-
 def with_services(features: Features, seed: int) -> Features:
     """The features, perhaps with table services of the pipeline's own. They have random numbers of their own."""
     # What a former name of the pipeline deleted is forgotten by a compaction, and its rows come again elsewhere.

@@ -8,15 +8,18 @@ from functools import partial
 
 import stamina
 
+from support.simulation.events import Event
 from support.simulation.schedule import run_schedule
 from support.simulation.verdict import Verdict
 
 _SEEDS_AT_ONCE = 25
 
 
-def run_all(seeds: range, workers: int, *, state: bool = False, is_global: bool = False) -> Iterator[Verdict]:
+def run_all(
+    seeds: range, workers: int, *, state: bool = False, is_global: bool = False, event: Event | None = None
+) -> Iterator[Verdict]:
     """The verdicts, as they come."""
-    run = partial(run_quietly, state=state, is_global=is_global)
+    run = partial(run_quietly, state=state, is_global=is_global, event=event)
     if workers == 1:
         yield from map(run, seeds)
         return
@@ -24,9 +27,11 @@ def run_all(seeds: range, workers: int, *, state: bool = False, is_global: bool 
         yield from pool.imap_unordered(run, seeds, chunksize=_SEEDS_AT_ONCE)
 
 
-def run_quietly(seed: int, steps_shown: int = 60, *, state: bool = False, is_global: bool = False) -> Verdict:
+def run_quietly(
+    seed: int, steps_shown: int = 60, *, state: bool = False, is_global: bool = False, event: Event | None = None
+) -> Verdict:
     """One schedule, without log output about retries. `state`: its table has an index with a state; `is_global`: and a
     key is in one partition only.
     """
     stamina.instrumentation.set_on_retry_hooks([])
-    return run_schedule(seed, steps_shown=steps_shown, state=state, is_global=is_global)
+    return run_schedule(seed, steps_shown=steps_shown, state=state, is_global=is_global, event=event)

@@ -9,18 +9,23 @@ from datetime import timedelta
 from typing import Final
 
 from bucketingest.write.errors import PositionLost, RangeConflict
+from support.simulation.events import Event, arrange, event_of
 from support.simulation.features import draw_features, with_services
+from support.simulation.job.local_faults import LocalFaults
 from support.simulation.job.new_topic import NewTopicProcess
 from support.simulation.job.process import SKEWS, Limits, Process
 from support.simulation.job.releases import Releases, compactions_of_two
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, installed
 from support.simulation.judge.reader import read
+from support.simulation.judge.readers import Readers
 from support.simulation.judge.table_checks import Ended, check_end, check_moment
 from support.simulation.judge.watch import TableWatch
+from support.simulation.outlasting import Outlasting
 from support.simulation.source import DEFINITION, GLOBAL_DEFINITION, STATE_DEFINITIONS, draw_rows
 from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
+from support.simulation.topic import Topic
 from support.simulation.verdict import COUNTED, Verdict
 from support.simulation.visitors import Visitors
 from support.simulation.world import Actor, Chances, World
@@ -31,6 +36,8 @@ _CALM_AFTER: Final = 20
 """Processes after which no more faults happen: then one must succeed."""
 _LAST_STARTS: Final = 2
 """How often the pipeline starts once more at the end: it sweeps late files."""
+_WRONG_CLOCK: Final = 1
+"""Which process has a wrong clock, if one has."""
 _HEARTBEATS_EXPIRE: Final = timedelta(minutes=3)
 _OBJECTS_EXPIRE: Final = timedelta(hours=25)
 _FAILURES_MAX: Final = 4
@@ -48,27 +55,32 @@ _KINDS: Final = {
 }  # fmt: skip
 
 
-def run_schedule(seed: int, *, steps_shown: int = 60, state: bool = False, is_global: bool = False) -> Verdict:
+def run_schedule(
+    seed: int, *, steps_shown: int = 60, state: bool = False, is_global: bool = False, event: Event | None = None
+) -> Verdict:
     """Run the schedule of a seed in this process and judge it."""
-    return Schedule(seed, state=state, is_global=is_global).run(steps_shown)
+    return Schedule(seed, state=state, is_global=is_global, event=event).run(steps_shown)
 
 
 class Schedule:
     """Processes of the pipeline run, other writers visit, until the input is in the table; then it is judged."""
 
-    def __init__(self, seed: int, *, state: bool = False, is_global: bool = False) -> None:
+    def __init__(self, seed: int, *, state: bool = False, is_global: bool = False, event: Event | None = None) -> None:
         """`state`: the table has an index with a state. Then the deletion of a key that the table does not have is
         forgotten, as by a compaction.
         """
         self.seed = seed
-        self._state, self._is_global = state, is_global
+        self._state, self._is_global, self._event = state, is_global, event
         rng = random.Random(seed)
-        self._features = features = with_services(draw_features(rng), seed)
+        features, self._arranged = arrange(with_services(draw_features(rng), seed), event_of(seed, wanted=event), seed)
+        self._features = features
         self._kind = rng.choice(list(_KINDS))
         self._world = World(f"schedule {seed}", _KINDS[self._kind], faults=rng.randint(1, _FAULTS_MAX))
         rows = draw_rows(
             rng, rng.randint(12, 36) if features.serves else rng.randint(8, 30), growing=features.compacts or state
         )
+        if self._arranged.rows:
+            rows = draw_rows(rng, self._arranged.rows, growing=True)
         self._table = self._objects("sim://table")
         self._world.aims_left, self._world.outlived = features.service_faults, features.outlived
         self._world.on_turn = Releases(seed).turn
@@ -92,8 +104,12 @@ class Schedule:
         self._locks = features.needs_lock or rng.random() < 0.3
         self._leaps = rng.choice((0, 0, 0, 2))
         right = not self._features.clocks_are_set
-        self._table.watch = TableWatch(self._table, self._world, self._retain(), clocks_are_right=right)
+        self._table.watch = TableWatch(
+            self._table, self._world, self._retain(), clocks_are_right=right, reads=self._arranged.reads
+        )
+        self._readers = Readers(seed, self._world, self._table) if self._arranged.reads else None
         self._visitors = Visitors(self._world, self._table, features, rng, state=state)
+        self._set_up_event(rng)
         self._processes: list[Process] = []
         self._current: Actor | None = None
         self._failed_in_calm = 0
@@ -110,6 +126,18 @@ class Schedule:
             and services_land_at_once
         )
 
+    def _set_up_event(self, rng: random.Random) -> None:
+        its, around = self._arranged, self._around
+        if its.partitions:
+            around.topic = Topic.draw(rng, around.rows)
+        if its.late is not None:
+            around.outlasting = Outlasting(its.late, rng)
+        if its.local is not None:
+            around.local = LocalFaults(random.Random(f"local {self.seed}"), its.local)
+        if its.visits:
+            comes = (lambda: around.topic.is_fresh) if its.partitions else None
+            self._visitors.come_late(its.visits, its.late_rollbacks, its.late_plans, comes)
+
     def run(self, steps_shown: int) -> Verdict:
         """Run and judge."""
         world = self._world
@@ -118,6 +146,8 @@ class Schedule:
                 world.run(self._between_turns)
                 if not world.violations:
                     self._come_to_rest()
+                if not world.violations and self._readers is not None:
+                    self._readers.read_all()
                 if not world.violations:
                     for found in check_end(self._ended()):
                         world.violation(found)
@@ -127,7 +157,14 @@ class Schedule:
                 world.end()
         steps = [f"{step:6} {actor:28} {what:14} {detail}" for step, actor, what, detail in world.log]
         return Verdict(
-            self.seed, self._kind, world.violations, steps[-steps_shown:], self._counts(), self._state, self._is_global
+            self.seed,
+            self._kind,
+            world.violations,
+            steps[-steps_shown:],
+            self._counts(),
+            self._state,
+            self._is_global,
+            self._event,
         )
 
     def _counts(self) -> Counter[str]:
@@ -157,15 +194,19 @@ class Schedule:
         """What happens around the actors: starts the pipeline again, lets other writers visit, checks the table."""
         rng, current = self._world.rng, self._current
         self._visitors.between_turns()
+        if self._readers is not None:
+            self._readers.between_turns()
         if current is None or current.done:
             if self._processes and self._processes[-1].finished:
                 return
+            if self._world.is_anybody_awake and self._visitors.are_properties_gone() and rng.random() < 0.9:
+                return  # it starts again, and again, until they are back
             self._start_process()
         elif self._kills and rng.random() < (0.4 if self._world.watched else 0.01):
             self._kills -= 1
             current.doomed = True
             self._start_process(edited=1.0)
-        elif current.wakes_at > self._world.steps and rng.random() < 0.5:
+        elif current.waits_for is not None or (current.wakes_at > self._world.steps and rng.random() < 0.5):
             if current is not self._visitors.waited_for:
                 self._start_process()  # it counts as dead, but is alive
         elif self._extra_restarts and rng.random() < 0.01:
@@ -179,7 +220,8 @@ class Schedule:
     def _start_process(self, *, edited: float = 0.3) -> None:
         """The pipeline starts again; `edited`: the probability of an edited spec."""
         world = self._world
-        if self._processes and world.faults_left <= 0 and self._processes[-1].ended:
+        excused = self._is_ahead() or self._visitors.are_properties_gone()
+        if self._processes and world.faults_left <= 0 and self._processes[-1].ended and not excused:
             self._failed_in_calm += 1
             if self._failed_in_calm > _FAILURES_MAX:
                 world.violation(f"does not recover: {self._processes[-1].ended}")
@@ -200,8 +242,13 @@ class Schedule:
         self._processes.append(process)
         self._current = world.spawn(process.name, process.live)
 
+    def _is_ahead(self) -> bool:
+        """Whether the last process had a wrong clock, and so a reason to end."""
+        return self._arranged.ahead is not None and len(self._processes) == _WRONG_CLOCK + 1
+
     def _limits(self) -> Limits:
         rng, clocks = self._world.rng, self._features.clocks_are_set
+        ahead = self._arranged.ahead if len(self._processes) == _WRONG_CLOCK else None
         other = rng.random() < 0.2  # the cluster has another size today
         return Limits(
             batch_rows=self._batch_rows,
@@ -209,17 +256,19 @@ class Schedule:
             write_tasks=rng.choice((1, 2)) if other else self._write_tasks,
             max_retries=rng.choice((0, 2)),
             twins=self._twins,
-            skew=timedelta(
+            skew=ahead
+            or timedelta(
                 milliseconds=rng.choice(SKEWS if clocks else (0, 0, 0, -1500, 0 if self._features.serves else 2000))
             ),
             locks=self._locks,
             commit_interval=None if self._interval_ms is None else timedelta(milliseconds=self._interval_ms),
+            leaps=self._arranged.leaps,
             clock_is_set=clocks,
             serves=self._features.serves,
         )
 
     def _look(self) -> None:
-        for found in check_moment(self._table.contents, self._around.rows, self._around.assigned):
+        for found in check_moment(self._table.contents, self._around.rows, self._around.assigned, self._around.topic):
             self._world.violation(found)
 
     def _come_to_rest(self) -> None:
@@ -227,7 +276,11 @@ class Schedule:
         late files.
         """
         world = self._world
+        if world.outlasting:
+            self._grow_old()
         world.land_late(all_of_them=True)
+        world.wake_all()
+        world.run(self._visitors.between_turns)
         world.chances = replace(Chances(), switch=1e-9)
         world.faults_left = world.aims_left = 0
         self._visitors.come_to_rest()
@@ -243,6 +296,13 @@ class Schedule:
             if world.violations:
                 return
             starts += last.finished  # it may have been asked to stop
+
+    def _grow_old(self) -> None:
+        """Days pass, and the pipeline starts again, while one change is still on its way."""
+        for _ in range(_LAST_STARTS):
+            self._world.leap(_OBJECTS_EXPIRE)
+            self._start_process()
+            self._world.run(lambda: None)
 
     def _recreate_topic(self) -> None:
         world, before = self._world, self._table.contents
@@ -290,6 +350,7 @@ class Schedule:
             foreign_instants=rows.keys() | visitors.others.requested | self._started_by_others(),
             others=visitors.came or not {"undo", "compact"}.isdisjoint(features.services),
             overtaken=self._table.overtaken,
+            topic=self._around.topic,
             pipeline=self._spec.pipeline,
             letters_place=self._spec.dead_letters,
             state=self._state,

@@ -1,8 +1,7 @@
-"""The input of a schedule: rows at offsets of a topic, and ranges of them."""
+"""The input of a schedule: its rows, and the table that they are written to."""
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import Final
 import pyarrow as pa
 
 from bucketingest.hudi.table.table import StateRules, TableDefinition
-from bucketingest.write.instants.source_range import SourceRange, canonical_json
 from bucketingest.write.plan import DELETE_COLUMN
 from support.simulation.spec import Row
 
@@ -48,17 +46,6 @@ def draw_rows(rng: random.Random, count: int, *, growing: bool = False) -> list[
         at = 1 + offset if growing else 1 + rng.randrange(50)
         rows.append({"id": key, "offset": offset, "at": at, DELETE_COLUMN: deleted})
     return rows
-
-
-def source_range(start: int, end: int, query: str, timestamp_ms: int) -> SourceRange:
-    """The rows from offset `start` up to and without `end`, as a micro-batch of Kafka."""
-    at = [canonical_json({"orders": {"0": offset}}) for offset in (start, end)]
-    return SourceRange("kafka", at[0], at[1], query_id=query, batch_id=start, timestamp_ms=timestamp_ms)
-
-
-def offset_of(position: str) -> int:
-    """The offset that a position names."""
-    return int(json.loads(position)["orders"]["0"])
 
 
 def as_table(rows: Sequence[Row]) -> pa.Table:

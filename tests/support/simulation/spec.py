@@ -76,10 +76,10 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a micro-batch was planned to write: range, spec, and time of the batch."""
+    """What a micro-batch was planned to write: rows, spec, and time of the batch."""
 
-    start: int
-    end: int
+    numbers: tuple[int, ...]
+    """Of the source's rows."""
     transform: Transform
     timestamp_ms: int
     fingerprint: str
@@ -87,7 +87,7 @@ class Work:
 
     def rows(self, source: Sequence[Row]) -> list[Row]:
         """The rows of the source's range as they are put into the table."""
-        return [self.transform.of(row, self.timestamp_ms) for row in source[self.start : self.end]]
+        return [self.transform.of(row, self.timestamp_ms) for row in map(source.__getitem__, self.numbers)]
 
 
 Assigned = Mapping[tuple[str, int], Sequence[Work]]

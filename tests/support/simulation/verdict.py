@@ -41,6 +41,7 @@ COUNTED: Final = (
     "restores",
     "undoes",
     "rounds",
+    "reads",
 )
 """Events of the world that a verdict counts."""
 
@@ -59,11 +60,14 @@ class Verdict:
     """Whether the table had an index with a state."""
     is_global: bool = False
     """Whether a key was in one partition only."""
+    event: str | None = None
+    """What the schedule was built around, if that was asked for."""
 
     @property
     def report(self) -> str:
         """For a person: what is wrong, the steps before it, how to reproduce it."""
         kind = " GLOBAL=1" if self.is_global else " STATE=1" if self.state else ""
+        kind += f' EVENT="{self.event}"' if self.event else ""
         return "\n".join(
             [
                 f"seed {self.seed} ({self.kind}): {len(self.violations)} violations",

@@ -16,6 +16,7 @@ from typing import Final
 
 from bucketingest.storage import StorageError, StorageUnavailable
 from bucketingest.storage.interface import BytesLike, Data, Level, ObjectInfo
+from support.simulation.outlasting import Outlasting
 from support.simulation.store import Objects, StoredObject, Watch, info
 from support.simulation.world import Actor, Killed, World
 
@@ -29,6 +30,7 @@ _DANGEROUS: Final = re.compile(
 _DANGEROUS_TOO: Final = re.compile(r"/(done|manifest_\d+|[^/]+\.parquet|\d+\.(clean|savepoint)\.(requested|inflight))$")
 """Where faults are aimed at table services."""
 _ON_TIMELINE: Final = re.compile(r"\.hoodie/timeline/(\d{17})")
+_COMPLETED: Final = re.compile(r"\.hoodie/timeline/\d+_\d+\.deltacommit")
 _CONSISTENT: Final = (".hoodie/timeline", ".hoodie/.bucketingest")
 
 
@@ -44,8 +46,12 @@ class View:
         lands_late: bool = True,
         lists_stale: bool = True,
         aim: float = 0.0,
+        outlasting: Outlasting | None = None,
     ) -> None:
-        """`aim`: how often a change by this actor is hit by a fault, beyond what the world's chances say."""
+        """`aim`: how often a change by this actor is hit by a fault, beyond what the world's chances say. `outlasting`:
+        one change of this actor, or of others, that comes after all else.
+        """
+        self._outlasting = outlasting
         self._aim = aim
         self._lists_stale = lists_stale
         self._objects = objects
@@ -166,6 +172,8 @@ class View:
             effect = partial(self._watched, self._objects.watch, what, path, effect, looked)
         if world.outlived:
             self._outlive(what, path, effect)
+        if self._outlasting is not None and self._outlasting.hits(path):
+            self._outlast(self._outlasting, what, path, effect)
         if self._aim and world.rng.random() < self._aim:
             self._hit(what, path, effect)
         world.pause(self._actor)
@@ -226,6 +234,8 @@ class View:
             self._world.note(self._actor.name, what, f"{path}: {type(error).__name__}")
             raise
         if what == "create":
+            if _COMPLETED.fullmatch(path):
+                self._world.counts["completes"] += 1
             if self._objects.watch is not None:
                 self._objects.watch.created(path)
             self._objects.creators[path] = self._actor.name
@@ -257,6 +267,16 @@ class View:
         if world.rng.random() < 0.5:
             self._die()
         self._fail(what, path, "timed out")
+
+    def _outlast(self, outlasting: Outlasting, what: str, path: str, effect: Callable[[], None]) -> None:
+        """The process stands still in this change, or ends and the change comes without it."""
+        world = self._world
+        is_due = outlasting.late.begin(world, f"{self._actor.name}: {what} {path}")
+        if outlasting.stands and not self._actor.atomic:
+            world.wait(self._actor, is_due)
+            return
+        world.delay_until(f"{what} {path}", lambda: self._land(what, path, effect), is_due, outlasts=True)
+        self._die()
 
     def _land(self, what: str, path: str, effect: Callable[[], None]) -> None:
         """A delayed request takes effect, also if newer instants were archived long before."""

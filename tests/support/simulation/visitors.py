@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from typing import Final
 
 from support.simulation.features import Features
 from support.simulation.judge.instants import TIMELINE
+from support.simulation.outlasting import Late
 from support.simulation.spec import Row
 from support.simulation.store import Objects
 from support.simulation.world import Actor, World
+from support.simulation.writers.configuring import BACKUP, PROPERTIES
 from support.simulation.writers.hudi_writer import HudiHabits, HudiWriter
 from support.simulation.writers.rollback_command import RollbackCommand
 from support.simulation.writers.table_services import Service, TableServices
 from support.simulation.writers.visit import Others, Visit
 
 _PLAN: Final = re.compile(r".*/services/compaction/\d+/plan")
+_FINISHES: Final = 0.1
 _LAST: Final[tuple[Service, ...]] = ("compact", "clean")
 """Scheduled compactions are run at the end, so rows that one left out are no longer visible."""
 
@@ -38,6 +42,7 @@ class Visitors:
         if self.late_rollbacks:
             self._visits = max(self._visits, rng.choice((1, 3)))
         self._services_visits = features.visits
+        self._comes: Callable[[], bool] | None = None
         self._world = world
         self._table = table
         self._features = features
@@ -48,20 +53,34 @@ class Visitors:
         rng = self._world.rng
         serves = self._features.serves is not None
         chance = 0.4 if self._world.watched else 0.05
-        if self._visits and rng.random() < chance:
+        if self._visits and (rng.random() < chance if self._comes is None else self._world.watched and self._comes()):
             self._visits -= 1
             self._visit()
-        if self._comes_between():
+        if self.are_properties_gone() and "configuring" not in self.others.busy and rng.random() < _FINISHES:
+            self._serve(["configure"])
+        elif self._comes_between():
             self._serve(["schedule"])
         elif self._services_visits and rng.random() < (chance / 2 if serves else chance):
             self._services_visits -= 1
             self._serve(self._choice())
 
+    def come_late(
+        self, visits: int, rollbacks: Late | None, plans: Late | None, comes: Callable[[], bool] | None
+    ) -> None:
+        """Writers come so often whose rollbacks, or plans without a lock, end long after they were begun. `comes`:
+        only at such moments.
+        """
+        self._comes = comes
+        self.others.late_rollbacks, self.others.late_plans = rollbacks, plans
+        self.late_rollbacks = rollbacks is not None
+        self._visits = visits
+
     def come_to_rest(self) -> None:
         """No more visits, but services finish scheduled work."""
         self._visits = self._services_visits = 0
         if self._features.services:
-            self._serve([service for service in _LAST if service in self._features.services])
+            last = (*_LAST, *(["configure"] if self.are_properties_gone() else []))
+            self._serve([service for service in last if service in self._features.services])
             self._world.run(lambda: None)
 
     def rows(self) -> dict[str, Row]:
@@ -87,6 +106,12 @@ class Visitors:
             case "fill partition" if rng.random() < 0.7:
                 return [first, "delete partition"]
         return [first]
+
+    def are_properties_gone(self) -> bool:
+        """Whether a writer died, or is paused, between two steps of a change of them."""
+        if "configure" not in self._features.services:
+            return False
+        return BACKUP in self._table.objects and PROPERTIES not in self._table.objects
 
     def _comes_between(self) -> bool:
         """Whether a scheduler without lock comes now, while the pipeline is paused between its plan and its request."""
@@ -118,11 +143,11 @@ class Visitors:
 
     def _visit(self) -> None:
         rng = self._world.rng
-        if rng.random() < 0.2:
+        if self._comes is None and rng.random() < 0.2:
             command = RollbackCommand(f"rollback command {next(self._names)}", self._world, self._table)
             self._world.spawn(command.name, command.live)
             return
-        eager = rng.random() < 0.6
+        eager = self._comes is not None or rng.random() < 0.6
         habits = HudiHabits(eager, commits=not eager or rng.random() < 0.5, late_rollbacks=self.late_rollbacks)
         writer = HudiWriter(f"hudi {next(self._names)}", self._world, self._table, habits, self.others)
         self.came = True

@@ -46,6 +46,17 @@ class Chances:
     """Others run between the pages of a listing."""
 
 
+@dataclass(eq=False, frozen=True, slots=True)
+class _Late:
+    """A request on its way."""
+
+    what: str
+    effect: Callable[[], None]
+    is_due: Callable[[], bool]
+    outlasts: bool
+    """Time may pass meanwhile."""
+
+
 @dataclass(eq=False)
 class Actor:
     """One thread of control: a driver process, a task on an executor, another writer."""
@@ -63,6 +74,8 @@ class Actor:
     atomic: int = 0
     looked: int = -1
     """Step of its last listing of the timeline."""
+    waits_for: Callable[[], bool] | None = None
+    """It stands still until then, however long that lasts."""
 
 
 class World:
@@ -87,25 +100,29 @@ class World:
         """Called with an actor's name before it gets a turn."""
         self.watched_change: tuple[Actor, str] | None = None
         """Who stopped there, and the object that it had created."""
-        self._leapt = timedelta(0)
+        self.leapt = timedelta(0)
+        """Time that passed without a step."""
         self._actors: list[Actor] = []
-        self._late: list[tuple[Callable[[], bool], str, Callable[[], None]]] = []
+        self._late: list[_Late] = []
         self._main = threading.Lock()
         self._main.acquire()
 
     def now(self) -> datetime:
         """The simulated time: a millisecond per storage call."""
-        return _START + self._leapt + self.steps * _STEP
+        return _START + self.leapt + self.steps * _STEP
 
     def forward(self) -> float:
         """Seconds by a clock that cannot be set."""
-        return (self._leapt + self.steps * _STEP).total_seconds()
+        return (self.leapt + self.steps * _STEP).total_seconds()
 
     def leap(self, time: timedelta) -> bool:
-        """Let time pass, unless an actor is stalled or a request is delayed: neither would last so long."""
-        if self._late or len(self._actors) > 1 or any(actor.wakes_at > self.steps for actor in self._actors):
+        """Let time pass, unless an actor is stalled or a request is delayed which would not last so long."""
+        awake = [actor for actor in self._actors if not actor.done and actor.waits_for is None]
+        if len(awake) > 1 or any(actor.wakes_at > self.steps for actor in awake):
             return False
-        self._leapt += time
+        if not all(each.outlasts for each in self._late):
+            return False
+        self.leapt += time
         self.note("clock", "leaps", str(time))
         return True
 
@@ -128,7 +145,7 @@ class World:
         return actor
 
     def run(self, between_turns: Callable[[], None]) -> None:
-        """Give turns until every actor is done. `between_turns` may spawn more."""
+        """Give turns until every actor is done, or waits for what does not come. `between_turns` may spawn more."""
         while True:
             between_turns()
             if self.violations or self.steps > _STEPS_MAX:
@@ -136,9 +153,13 @@ class World:
             self._actors = [actor for actor in self._actors if not actor.done]
             if not self._actors:
                 break
-            ready = [actor for actor in self._actors if actor.wakes_at <= self.steps]
+            self._wake()
+            awake = [actor for actor in self._actors if actor.waits_for is None]
+            if not awake:
+                break
+            ready = [actor for actor in awake if actor.wakes_at <= self.steps]
             if not ready:
-                self.steps = min(actor.wakes_at for actor in self._actors)
+                self.steps = min(actor.wakes_at for actor in awake)
                 continue
             self._give_turn(ready[self.rng.randrange(len(ready))])
         if self.steps > _STEPS_MAX:
@@ -154,20 +175,22 @@ class World:
 
     def land_late(self, *, all_of_them: bool = False) -> None:
         """Let delayed requests take effect."""
-        due = [entry for entry in self._late if all_of_them or entry[0]()]
-        self._late = [entry for entry in self._late if entry not in due]
-        for _, what, effect in due:
-            self.note("network", "lands late", what)
-            effect()
+        due = [each for each in self._late if all_of_them or each.is_due()]
+        self._late = [each for each in self._late if each not in due]
+        for each in due:
+            self.note("network", "lands late", each.what)
+            each.effect()
 
     def delay(self, what: str, effect: Callable[[], None], *, without_bound: bool = False) -> None:
         """Let the effect come later; `without_bound`: perhaps when all others have come to rest."""
         step = self.steps + self.rng.choice((3, 30, 100, 300, _STEPS_MAX if without_bound else 1000))
         self.delay_until(what, effect, lambda: step <= self.steps)
 
-    def delay_until(self, what: str, effect: Callable[[], None], is_due: Callable[[], bool]) -> None:
+    def delay_until(
+        self, what: str, effect: Callable[[], None], is_due: Callable[[], bool], *, outlasts: bool = False
+    ) -> None:
         """Let the effect come when it is due, at the latest when all others have come to rest."""
-        self._late.append((is_due, what, effect))
+        self._late.append(_Late(what, effect, is_due, outlasts))
 
     def pause(self, actor: Actor) -> None:
         """Called by the actor before each storage call: the others may have their turn now."""
@@ -202,6 +225,33 @@ class World:
         actor.wakes_at = self.steps + (steps or self.rng.choice((30, 100, 300, 1000)))
         actor.turn_ends = self.steps
         self.note(actor.name, "stalls", f"until step {actor.wakes_at}")
+
+    def wait(self, actor: Actor, is_due: Callable[[], bool]) -> None:
+        """Let the actor stand still from its next pause on, until this is so: time may pass meanwhile."""
+        actor.waits_for = is_due
+        actor.turn_ends = self.steps
+        self.note(actor.name, "stands still")
+
+    @property
+    def outlasting(self) -> bool:
+        """Whether an actor stands still, or a request is on its way, for longer than anything else takes."""
+        return any(actor.waits_for for actor in self._actors) or any(each.outlasts for each in self._late)
+
+    @property
+    def is_anybody_awake(self) -> bool:
+        """Whether an actor is left that does not stand still."""
+        return any(not actor.done and actor.waits_for is None for actor in self._actors)
+
+    def wake_all(self) -> None:
+        """Whoever stands still goes on."""
+        for actor in self._actors:
+            actor.waits_for = None
+
+    def _wake(self) -> None:
+        for actor in self._actors:
+            if actor.waits_for is not None and actor.waits_for():
+                actor.waits_for = None
+                self.note(actor.name, "goes on")
 
     @contextmanager
     def atomically(self, actor: Actor) -> Iterator[None]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
@@ -15,7 +16,7 @@ from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 from websocket import WebSocketException
 
-from bucketingest_operator.cli.errors import ClusterError, Denied, NotThere
+from bucketingest_operator.cli.errors import ClusterError, ContainerUnreachable, Denied, NotThere
 
 Object = dict[str, Any]
 
@@ -104,9 +105,19 @@ class Cluster:
                 yield rest.decode("utf-8", "replace")
 
     def run(
-        self, namespace: str, pod: str, container: str, command: list[str], *, seconds: float, bytes_max: int
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        command: list[str],
+        *,
+        seconds: float,
+        bytes_max: int,
+        good: Collection[int] = (0,),
     ) -> str:
-        """The output of a command in a container. Raises ClusterError if it fails, or exceeds time or size."""
+        """The output of a command in a container. Raises ContainerUnreachable if it cannot be run, ClusterError if it
+        ends with a code that is not `good`, or exceeds time or size.
+        """
         api = client.CoreV1Api(client.ApiClient(self._configuration))
         try:
             running = stream.stream(
@@ -123,9 +134,9 @@ class Cluster:
                 _preload_content=False,
             )
         except ApiException as error:
-            raise ClusterError(f"{command[0]} cannot be run in {pod}: {_first_line(error.reason)}") from error
+            raise ContainerUnreachable(f"no command can be run in {pod}: {why_refused(error)}") from error
         try:
-            return _printed(running, f"{command[0]} in {pod}", time.monotonic() + seconds, bytes_max)
+            return _printed(running, f"{command[0]} in {pod}", time.monotonic() + seconds, bytes_max, good)
         except (OSError, WebSocketException) as error:
             raise ClusterError(f"the connection to {pod} was lost: {error}") from error
         finally:
@@ -152,7 +163,19 @@ class Cluster:
             raise ClusterError(f"the API server {self._configuration.host} does not answer: {reason}") from error
 
 
-def _printed(running: Any, what: str, deadline: float, bytes_max: int) -> str:
+def why_refused(error: ApiException) -> str:
+    """Why the API server does not run a command, in one sentence. Its client gives the whole answer to a handshake as
+    one text: status line, headers, and a Status object as JSON, which may be Python's text of bytes.
+    """
+    text = str(error.reason)
+    found = re.search(r'"message"\s*:\s*"((?:[^"\\]|\\.)*)"', text)
+    if found is not None:
+        return re.sub(r'\\+"', '"', found[1])[:_ERROR_CHARACTERS]
+    status = re.match(r"Handshake status (\d+ [A-Za-z ]*)", text)
+    return f"the API server answered {status[1].strip()}" if status is not None else _first_line(text)
+
+
+def _printed(running: Any, what: str, deadline: float, bytes_max: int, good: Collection[int] = (0,)) -> str:
     """Everything that a command prints on stdout. Raises ClusterError if it fails, or exceeds time or size."""
     output, errors = b"", b""
     open_still = True
@@ -169,7 +192,7 @@ def _printed(running: Any, what: str, deadline: float, bytes_max: int) -> str:
         code = running.returncode
     except (TypeError, KeyError, ValueError):  # the stream ended without an exit code
         code = None
-    if code != 0:
+    if code not in good:
         said = _last_line(errors.decode("utf-8", "replace"))
         raise ClusterError(f"{what} failed{'' if code is None else f' with {code}'}: {said}")
     return output.decode("utf-8", "replace")

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bucketingest.exit_codes import ExitCode
 from bucketingest.redaction import Redactor, without_secrets
 from bucketingest_operator.cli.bundle import DECISIONS, BundleWriter
 from bucketingest_operator.cli.cluster import Cluster
 from bucketingest_operator.cli.decisions import OperatorLog
-from bucketingest_operator.cli.errors import ClusterError, NotThere
+from bucketingest_operator.cli.errors import ClusterError, ContainerUnreachable, NotThere
 from bucketingest_operator.cli.stripping import strip_line, strip_text, stripped
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, Kind
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL
@@ -84,17 +85,29 @@ class Collector:
         if driver is None:
             bundle.missing["progress.json, timeline.txt"] = "no driver pod is running"
         else:
-            self._progress(driver)
-            if self._wanted.timeline:
-                self._timeline(driver, str(resource["spec"]["table"]["path"]))
+            self._ask(driver, str(resource["spec"]["table"]["path"]))
         with self._noting(DECISIONS):
             self._report("the operator's decisions")
             self._decisions()
+
+    def _ask(self, driver: Object, table: str) -> None:
+        """What only the driver's container says. If no command can be run in it, that is noted once."""
+        table_parts = "timeline.txt, timeline.json"
+        asked = f"progress.json, {table_parts}"
+        try:
+            self._progress(driver)
+            asked = table_parts
+            if self._wanted.timeline:
+                self._timeline(driver, table)
+        except ContainerUnreachable as error:
+            self._bundle.missing[asked] = _redact(str(error))
 
     @contextmanager
     def _noting(self, part: str) -> Iterator[None]:
         try:
             yield
+        except ContainerUnreachable:
+            raise
         except (ClusterError, ValueError) as error:  # ValueError: an answer is not JSON
             self._bundle.missing[part] = _redact(str(error))
 
@@ -160,7 +173,13 @@ class Collector:
         command += ["bucketingest", *arguments] if arguments[0] == "inspect" else arguments
         namespace, name = self._wanted.namespace, _name(pod)
         return self._cluster.run(
-            namespace, name, DRIVER_CONTAINER, command, seconds=_INSPECT_SECONDS, bytes_max=bytes_max
+            namespace,
+            name,
+            DRIVER_CONTAINER,
+            command,
+            seconds=_INSPECT_SECONDS,
+            bytes_max=bytes_max,
+            good=(ExitCode.OK, ExitCode.FINDINGS),
         )
 
     def _decisions(self) -> None:

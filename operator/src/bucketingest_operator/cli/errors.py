@@ -9,6 +9,10 @@ class ClusterError(BadOption):
     """The cluster does not answer, or lacks the object; the message says what to do."""
 
 
+class ContainerUnreachable(ClusterError):
+    """No command can be run in the container."""
+
+
 class NotThere(ClusterError):
     """The object does not exist."""
 

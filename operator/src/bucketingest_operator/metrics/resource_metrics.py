@@ -116,11 +116,17 @@ class ResourceMetrics:
         inventory: All resources.
         memory: What is kept about one, by its UID.
         acts_in: Who acts in a namespace reports: two operators would report everything twice.
+        clocks: The time, and the seconds of the clock by which answers of drivers are dated.
     """
 
     def __init__(
-        self, inventory: Inventory, memory: Callable[[str], Memory | None], acts_in: Callable[[str], bool]
+        self,
+        inventory: Inventory,
+        memory: Callable[[str], Memory | None],
+        acts_in: Callable[[str], bool],
+        clocks: Callable[[], tuple[datetime, float]] = lambda: (datetime.now(UTC), time.monotonic()),
     ) -> None:
+        self._clocks = clocks
         self._inventory = inventory
         self._memory = memory
         self._acts_in = acts_in
@@ -143,7 +149,7 @@ class ResourceMetrics:
                     yield f"{name}{{{one.who}}} {value}\n"
 
     def _shown(self) -> list[Shown]:
-        now, clock = datetime.now(UTC), time.monotonic()
+        now, clock = self._clocks()
         found = []
         for resource in self._inventory:
             if not self._acts_in(resource.namespace):

@@ -175,7 +175,10 @@ def inspect(
         typer.Option(help="A BucketIngest file: its limits say which table services are due, not the defaults."),
     ] = None,
 ) -> None:
-    """Show a table's timeline, file groups, pipelines, due table services, and what is wrong. Changes nothing."""
+    """Show a table's timeline, file groups, pipelines, due table services, and what is wrong. Changes nothing.
+
+    Ends with code 22 if something is wrong.
+    """
     from bucketingest.cli.inspection.command import inspect_table
 
     inspect_table(table_url, as_json=as_json, instants=instants, pending_limit=pending_limit, resource=resource)

@@ -88,7 +88,7 @@ class Engine:
 
     def _route(self, name: str, actor: Actor) -> None:
         around = self._around
-        self._routes.add(f"table of {name}", View(around.table, self._world, actor))
+        self._routes.add(f"table of {name}", around.view(actor))
         letters = around.letters[self._job.spec.dead_letters]
         self._routes.add(f"dead letters of {name}", View(letters, self._world, actor))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.open_table import OpenTable
 from support.simulation.job.process import Process
-from support.simulation.source import offset_of
+from support.simulation.topic import offsets, position
 from support.simulation.world import Actor
 
 
@@ -21,9 +21,9 @@ class NewTopicProcess(Process):
 
     def _query(self, actor: Actor, opened: OpenTable, coordinator: InstantCoordinator) -> None:
         start = coordinator.start()
-        position = 0 if start.position is None else offset_of(start.position.end)
-        at, end = position, min(self.new_end, position - 1)
-        while end <= position:
-            self._run(actor, opened, coordinator, self._next(at, end))
+        known = 0 if start.position is None else offsets(start.position.end)[0]
+        at, end = known, min(self.new_end, known - 1)
+        while end <= known:
+            self._run(actor, opened, coordinator, self._next(position({0: at}), position({0: end})))
             at, end = end, end + 3
         self.finished = True

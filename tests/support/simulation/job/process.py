@@ -24,8 +24,9 @@ from support.simulation.job.engine import Engine
 from support.simulation.job.services import OwnServices, ServiceRules
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes
-from support.simulation.source import SCHEMA, offset_of, source_range
+from support.simulation.source import SCHEMA
 from support.simulation.spec import JobSpec, Work
+from support.simulation.topic import offsets, position
 from support.simulation.view import View
 from support.simulation.world import Actor
 
@@ -33,6 +34,7 @@ _ROUNDS_MAX: Final = 3
 _STARTS_MAX: Final = 4
 _IDLE: Final = 0.3
 """How often the source has nothing for a while after a micro-batch."""
+_LONG_IDLE: Final = 0.3
 _STOPPED: Final = 0.04
 """How often the process gets a stop request after a micro-batch."""
 _SERVED: Final = 0.7
@@ -61,6 +63,8 @@ class Limits:
     """Whether it holds the table's lock while it changes the timeline: then no other actor has a turn."""
     serves: ServiceRules | None = None
     """What its table services keep; None: it has none."""
+    leaps: tuple[timedelta, ...] = ()
+    """How long the source may have nothing after a micro-batch."""
     clock_is_set: bool = False
     """Whether its wall clock goes back and forth while it runs."""
 
@@ -110,7 +114,7 @@ class Process:
 
     def _ingest(self, actor: Actor) -> None:
         around, limits, spec = self._around, self._limits, self.spec
-        opened = open_table(View(around.table, self._world, actor), around.definition, SCHEMA, has_deletes=True)
+        opened = open_table(around.view(actor), around.definition, SCHEMA, has_deletes=True)
         settings = CoordinatorSettings(
             spec.pipeline,
             limits.write_tasks,
@@ -146,19 +150,21 @@ class Process:
         rng, total = self._world.rng, len(self._around.rows)
         start = coordinator.start()
         self._world.note(self.name, "starts", f"{start.verdict}: {start.reason}")
-        position = 0 if start.position is None else offset_of(start.position.end)
+        at, topic = position({0: 0}) if start.position is None else start.position.end, self._around.topic
         batch = None if start.replay is None else self._replayed(start.replay)
-        while batch is not None or position < total:
+        while batch is not None or topic.numbers(at, topic.end(total)):
             if batch is None:
-                batch = self._next(position, min(total, position + rng.randint(*self._limits.batch_rows)))
+                batch = self._next(at, topic.next(rng, at, rng.randint(*self._limits.batch_rows), total))
             self._run(actor, opened, coordinator, batch)
-            position, batch = offset_of(batch.end), None
+            at, batch = batch.end, None
             if self._limits.clock_is_set and rng.random() < _CLOCK_SET:
                 self._skew = timedelta(milliseconds=rng.choice(SKEWS))
                 self._world.note(self.name, "clock is", f"wrong by {self._skew}")
             if self._services is not None and rng.random() < _SERVED:
                 for _ in range(rng.choice((1, 1, 2, 4))):
                     self._services.step(actor)
+            if self._limits.leaps and rng.random() < _LONG_IDLE:
+                self._be_idle(coordinator)
             if rng.random() < _IDLE:
                 coordinator.commit_if_due()
             if rng.random() < _STOPPED:  # gracefully, as by SIGTERM
@@ -171,25 +177,33 @@ class Process:
         self.finished = True
         self._world.note(self.name, "finished")
 
-    def _next(self, start: int, end: int) -> SourceRange:
+    def _be_idle(self, coordinator: InstantCoordinator) -> None:
+        """Hours without a row: first the instant that is open becomes due."""
+        if self._limits.commit_interval is not None:
+            self._world.leap(self._limits.commit_interval)
+            coordinator.commit_if_due()
+        self._world.leap(self._world.rng.choice(self._limits.leaps))
+
+    def _next(self, start: str, end: str) -> SourceRange:
         """A new micro-batch: Spark's checkpoint has its range and its time before anything runs."""
         now = self._now_ms()
         self._around.checkpoints[self.name, start, end] = now
-        return source_range(start, end, self.name, now)
+        number = sum(offsets(start).values())
+        return SourceRange("kafka", start, end, query_id=self.name, batch_id=number, timestamp_ms=now)
 
     def _replayed(self, batch: SourceRange) -> SourceRange:
         """A micro-batch that comes again: its time is that of the checkpoint, else that of the table, else now."""
-        start, end = offset_of(batch.start or ""), offset_of(batch.end)
+        start, end = batch.start, batch.end
         known = self._around.checkpoints.get((batch.query_id, start, end))
         time = known or batch.timestamp_ms or self._now_ms()
         self._around.checkpoints[batch.query_id, start, end] = time
         return replace(batch, timestamp_ms=time)
 
     def _run(self, actor: Actor, opened: OpenTable, coordinator: InstantCoordinator, batch: SourceRange) -> None:
-        start, end = offset_of(batch.start or ""), offset_of(batch.end)
-        work = Work(start, end, self.spec.transform, batch.timestamp_ms or 0, f"{self._fingerprint}{opened.row_schema}")
+        numbers = self._around.topic.numbers(batch.start, batch.end)
+        work = Work(numbers, self.spec.transform, batch.timestamp_ms or 0, f"{self._fingerprint}{opened.row_schema}")
         for rounds_left in reversed(range(_ROUNDS_MAX)):
-            self._world.note(self.name, "micro-batch", f"{start} to {end}")
+            self._world.note(self.name, "micro-batch", f"{batch.start} to {batch.end}")
             try:
                 outcome = coordinator.run(batch, lambda assignment: self._write(actor, opened, work, assignment))
             except (InstantAborted, ConflictingAttempt, StorageUnavailable) as error:
@@ -200,7 +214,7 @@ class Process:
                     raise
             else:
                 what = "written" if outcome.commit is None else "committed"
-                self._world.note(self.name, what, f"{start} to {end} in {outcome.instant_time}")
+                self._world.note(self.name, what, f"{batch.start} to {batch.end} in {outcome.instant_time}")
                 return
 
     def _write(self, actor: Actor, opened: OpenTable, work: Work, assignment: Assignment) -> list[WriteStatus]:

@@ -32,6 +32,7 @@ from bucketingest.services.regroup.holder import MergeHolder
 from bucketingest.services.regroup.propose import propose_merge
 from bucketingest.services.regroup.records import MergeEnded
 from bucketingest.write.errors import FencedOut
+from support.simulation.job.local_faults import ExecutorView
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.view import View
 from support.simulation.world import Actor
@@ -123,7 +124,7 @@ class OwnServices:
         # At the end all in this process, as the command does it.
         state = holder.advance(found, lists=not plans)
         if isinstance(state, Work):
-            self._found = self._execute(view, state, alone=not plans)
+            self._found = self._execute(self._executor(actor), state, alone=not plans)
             return True
         if state is None and plans and holder.open_compaction() is None:
             if self._world.rng.random() < _TIDIES:
@@ -162,7 +163,7 @@ class OwnServices:
         return True
 
     def _make(self, actor: Actor, number: int) -> None:
-        make_base_files(self._view(actor), number, forward=self._world.forward)
+        make_base_files(self._executor(actor), number, forward=self._world.forward)
 
     def _end_merge(self, actor: Actor) -> None:
         number, self._merging = self._merging, None
@@ -194,7 +195,7 @@ class OwnServices:
         return None
 
     def _run(self, actor: Actor, work: Work) -> None:
-        view = self._view(actor)
+        view = self._executor(actor)
         if work.task is not Task.SWEEP:
             heartbeat.beat(view, work.compaction, HEARTBEAT)
         _answer(view, work)
@@ -235,8 +236,17 @@ class OwnServices:
         name = f"{self._name} {what} {self._executors}"
         self._world.spawn(name, live, starts_in=self._world.rng.choice((0, 0, 30, 200)))
 
-    def _view(self, actor: Actor) -> View:
-        return View(self._around.table, self._world, actor, lists_stale=False, aim=self._rules.aim)
+    def _view(self, actor: Actor) -> ExecutorView:
+        around = self._around
+        return ExecutorView(
+            around.table, self._world, actor, lists_stale=False, aim=self._rules.aim, outlasting=around.outlasting
+        )
+
+    def _executor(self, actor: Actor) -> View:
+        """The table where base files are made."""
+        view = self._view(actor)
+        view.local = self._around.local
+        return view
 
 
 def _answer(view: View, work: Work) -> Ready | Swept:

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import Storage
 from bucketingest.write.errors import ConflictingAttempt, FencedOut
+from support.simulation.job.local_faults import LocalFaults
 from support.simulation.judge.instants import read_instants
+from support.simulation.outlasting import Outlasting
 from support.simulation.source import DEFINITION
 from support.simulation.spec import Row, Work
 from support.simulation.store import Objects
+from support.simulation.topic import Topic
 from support.simulation.view import View
 from support.simulation.world import Actor, World
 
@@ -26,15 +29,24 @@ class Surroundings:
     letters: Sequence[Objects]
     rows: list[Row]
     definition: TableDefinition = DEFINITION
+    topic: Topic = field(default_factory=Topic)
     failures: list[str] = field(default_factory=list)
     assigned: defaultdict[tuple[str, int], list[Work]] = field(default_factory=lambda: defaultdict(list))
     """What was planned for each micro-batch of an instant, by each attempt."""
-    checkpoints: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, str | None, str], int] = field(default_factory=dict)
     """Checkpoint and range of a micro-batch -> its time in milliseconds, as long as the checkpoints are not lost."""
     pipeline: str = ""
     """Name of the pipeline that holds the table's lease."""
     holder: str = ""
     """Name of the process that holds it."""
+    local: LocalFaults | None = None
+    """What fails on the machines of its services."""
+    outlasting: Outlasting | None = None
+    """Which change of the pipeline comes hours later."""
+
+    def view(self, actor: Actor) -> View:
+        """The table as an actor of the pipeline sees it."""
+        return View(self.table, self.world, actor, outlasting=self.outlasting)
 
     def assign(self, instant: str, sequence: int, work: Work) -> None:
         """Remember what an attempt will write."""
@@ -51,7 +63,7 @@ class Surroundings:
             return  # it was cleaned or rolled back meanwhile
         if "the index's state is lost" in path:
             return  # the micro-batch is written again, in a new instant
-        planned = {(w.start, w.end, w.fingerprint, w.transform, _time(w)) for w in self.assigned[instant, sequence]}
+        planned = {(w.numbers, w.fingerprint, w.transform, _time(w)) for w in self.assigned[instant, sequence]}
         if len(planned) == 1 and instant in standing - instants.rolled_back:
             self.world.violation(str(error))
 

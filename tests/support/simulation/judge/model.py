@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +22,10 @@ class Written:
     instant: str
     sequence: int
     pipeline: str
-    start: int
-    end: int
+    numbers: tuple[int, ...]
+    """Of the source's rows."""
+    end: str
+    """The position after them."""
     stands: bool
     """The instant was not rolled back."""
 
@@ -39,18 +41,25 @@ class Model:
 
     @classmethod
     def of(
-        cls, source: Sequence[Row], written: Iterable[Written], assigned: Assigned, *, forgets: bool = False
+        cls,
+        source: Sequence[Row],
+        written: Iterable[Written],
+        assigned: Assigned,
+        *,
+        expected: Collection[int] | None = None,
+        forgets: bool = False,
     ) -> Model:
         """What completed micro-batches, in the order in which they became visible, make of the source.
 
         Of a range that is named twice, the last one not rolled back counts. A row that none names is still expected.
+        `expected`: numbers of the rows of which that is so; None: all.
         `forgets`: a deletion of a key that is not in the table leaves nothing.
         """
         found = cls()
         deleted: dict[Place, Row] = {}
         newest: dict[tuple[str, int], Row] = {}
         for part in written:
-            for offset, row in zip(range(part.start, part.end), _rows(source, part, assigned), strict=True):
+            for offset, row in zip(part.numbers, _rows(source, part, assigned), strict=True):
                 if part.stands:
                     if (before := newest.get((part.pipeline, offset))) is not None:
                         found.possible.append(before)
@@ -60,7 +69,11 @@ class Model:
                     found.possible.append(row)
         named = {offset for _, offset in newest}
         found.certain = [newest[at] for at in sorted(newest, key=lambda at: (at[1], at[0]))]
-        found.certain += [_UNPLANNED.of(row, 0) for row in source if row["offset"] not in named]
+        found.certain += [
+            _UNPLANNED.of(row, 0)
+            for n, row in enumerate(source)
+            if n not in named and (expected is None or n in expected)
+        ]
         return found
 
     def _note_order(self, row: Row, deleted: dict[Place, Row]) -> None:
@@ -121,14 +134,10 @@ def deletions(rows: Iterable[Row]) -> Counter[tuple[Any, ...]]:
 
 
 def _rows(source: Sequence[Row], part: Written, assigned: Assigned) -> list[Row]:
-    planned = [
-        work
-        for work in assigned.get((part.instant, part.sequence), ())
-        if (work.start, work.end) == (part.start, part.end)
-    ]
+    planned = [work for work in assigned.get((part.instant, part.sequence), ()) if work.numbers == part.numbers]
     if planned:
         return planned[-1].rows(source)
-    return [_UNPLANNED.of(row, 0) for row in source[part.start : part.end]]
+    return [_UNPLANNED.of(row, 0) for row in map(source.__getitem__, part.numbers)]
 
 
 def _winners(rows: Iterable[Row]) -> dict[Place, Row]:

@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from support.simulation.judge.dead_letters import dead_letters
@@ -15,8 +15,8 @@ from support.simulation.judge.leftovers import leftovers
 from support.simulation.judge.model import Model, Written, compare, deletions
 from support.simulation.judge.reader import Snapshot, read
 from support.simulation.judge.rest import at_rest
-from support.simulation.source import offset_of
 from support.simulation.spec import PIPELINE, Assigned, Row
+from support.simulation.topic import Topic
 
 _RANGES, _PIPELINE = "bucketingest.ranges", "bucketingest.pipeline"
 
@@ -38,6 +38,7 @@ class Ended:
     """Whether other writers visited the table."""
     overtaken: AbstractSet[str] = frozenset()
     """The pipeline's instants that were ever marked as overtaken: they count as rolled back."""
+    topic: Topic = field(default_factory=Topic)
     pipeline: str = PIPELINE
     """The name under which the pipeline ran last."""
     letters_place: int = 0
@@ -54,18 +55,18 @@ class Ended:
     """Late files of an aborted instant may be part of a base file: their rows are in the table anyway."""
 
 
-def check_moment(objects: Mapping[str, bytes], rows: Sequence[Row], assigned: Assigned) -> Iterator[str]:
+def check_moment(objects: Mapping[str, bytes], rows: Sequence[Row], assigned: Assigned, topic: Topic) -> Iterator[str]:
     """What is wrong with the table as a reader sees it now: it must be that of a beginning of the input."""
     table = read(objects)
     if table.instants.completed.keys() & table.instants.rolled_back:
         return  # its rows are missing until they are ingested again
-    written = _written(table, frozenset())
-    end = max((part.end for part in written), default=0)
+    written = _written(table, frozenset(), topic)
+    expected = {number for part in written for number in topic.numbers(None, part.end)}
     own = {part.instant for part in written} | table.instants.plans.keys()
     shown = table.without({file.instant for file in table.files} - own)
-    model = Model.of(rows[:end], written, assigned)
+    model = Model.of(rows, written, assigned, expected=expected)
     found = {place: rows for place, rows in shown.rows().items() if not place[1].startswith("foreign ")}
-    yield from compare(found, model.outcomes(), f"with the input up to {end}")
+    yield from compare(found, model.outcomes(), f"with {len(expected)} rows of the input")
     yield from _doubled(shown, model)
 
 
@@ -76,7 +77,7 @@ def check_end(ended: Ended) -> Iterator[str]:
     undone = {time for time in instants.completed if time in instants.rolled_back or time in ended.overtaken}
     # What other writers leave, and roll back of each other, does not count.
     table = whole.without(ended.foreign_instants - (instants.completed.keys() - undone))
-    written = _written(table, undone)
+    written = _written(table, undone, ended.topic)
     model = Model.of(ended.rows, written, ended.assigned, forgets=ended.state)
     # A writer that pauses may put an instant older than archived ones onto the timeline, and so hide another's rows.
     for time, row in ended.foreign_rows.items():
@@ -109,15 +110,15 @@ def _is_shown(table: Snapshot, instant: str, row: Row) -> bool:
     return found is not None and found.action == "deltacommit" and row["region"] not in table.instants.replaced_ever
 
 
-def _written(table: Snapshot, undone: AbstractSet[str]) -> list[Written]:
+def _written(table: Snapshot, undone: AbstractSet[str], topic: Topic) -> list[Written]:
     """Every micro-batch in a completed instant of the pipeline, archived ones too, in the order of completion."""
     return [
         Written(
             instant.request_time,
             number,
             instant.extra[_PIPELINE],
-            0 if part["start"] is None else offset_of(_canonical(part["start"])),
-            offset_of(_canonical(part["end"])),
+            topic.numbers(None if part["start"] is None else _canonical(part["start"]), _canonical(part["end"])),
+            end=_canonical(part["end"]),
             stands=instant.request_time not in undone,
         )
         for instant in table.instants.by_completion
@@ -141,18 +142,16 @@ def _doubled(table: Snapshot, model: Model) -> Iterator[str]:
 
 
 def _chain(written: Sequence[Written], end: int) -> Iterator[str]:
-    """The ranges of the completed instants that were not rolled back follow each other from 0 to the end."""
+    """The ranges of the completed instants that were not rolled back name each row of the source once."""
     standing = [part for part in written if part.stands]
-    pairs = [(part.start, part.end) for part in standing]
-    covered: Counter[int] = Counter()
-    for first, last in pairs:
-        covered.update(range(first, last))
+    parts = [part.numbers for part in standing]
+    covered = Counter(number for numbers in parts for number in numbers)
     if missing := [offset for offset in range(end) if not covered[offset]]:
-        yield f"no commit names the offsets {missing}: {pairs}"
+        yield f"no commit names the rows {missing}: {parts}"
     if beyond := [offset for offset in covered if offset >= end]:
-        yield f"commits name the offsets {beyond}, the input ends at {end}: {pairs}"
+        yield f"commits name the rows {beyond}, the input ends at {end}: {parts}"
     if len(standing) == len(written) and (twice := [o for o, count in covered.items() if count > 1]):
-        yield f"several commits name the offsets {twice}: {pairs}"
+        yield f"several commits name the rows {twice}: {parts}"
 
 
 def _file_groups(table: Snapshot) -> Iterator[str]:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from bucketingest.hudi.timeline.instant import COMMIT
+from bucketingest.hudi.timeline.instant_time import parse_time
 from support.simulation.judge.file_content import entries_of
 from support.simulation.judge.files import DataFile, data_file
 from support.simulation.judge.instants import TIMELINE, plan_of_clean
@@ -22,26 +23,36 @@ _OWN: Final = "process "
 """Names of the pipeline's actors begin so; those of other writers do not."""
 _SUPERSEDES: Final = re.compile(r"\.hoodie/timeline/\d{17}_\d{17}\.(?:commit|replacecommit)")
 _COMPLETED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_\d{17}\.(deltacommit|commit|replacecommit)")
+_ENDED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_(\d{17})\.(deltacommit|replacecommit)")
+_STARTED: Final = re.compile(r"\.hoodie/timeline/(\d{17})\.[a-z]+\.requested")
+_PROPERTIES: Final = ".hoodie/hoodie.properties"
+_PROVES_A_TABLE: Final = re.compile(r"\.hoodie/(?:timeline/\d{17}|hoodie\.properties\.backup)")
+_AHEAD: Final = timedelta(minutes=15)
 _ROUND: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)round/(\d+)/decision")
 _OPENED: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)round/\d+/opened")
 _HEARTBEATS: Final = ".hoodie/.heartbeat/"
 _ROLLBACK: Final = re.compile(r"\.hoodie/timeline/(\d{17})\.rollback\.requested")
 _STEPS_BETWEEN: Final = 5
 """A look at the timeline comes so many steps before the look at the heartbeat, at most."""
+_GONE: Final = re.compile(r"\.hoodie/\.bucketingest/services/compaction/\d+/")
 _GO: Final = re.compile(r"(\.hoodie/\.bucketingest/services/compaction/\d+/)go")
 
 
 class TableWatch:
     """Looks at every change of a table before it happens."""
 
-    def __init__(self, table: Objects, world: World, retain: timedelta | None, *, clocks_are_right: bool) -> None:
+    def __init__(
+        self, table: Objects, world: World, retain: timedelta | None, *, clocks_are_right: bool, reads: bool = False
+    ) -> None:
         """`retain`: for how long readers keep the files of a slice that was superseded; None: that is not checked.
-        `clocks_are_right`: else no process can say how old a heartbeat is.
+        `clocks_are_right`: else no process can say how old a heartbeat is. `reads`: times of services are such that
+        incremental readers lose nothing.
         """
         self._table = table
         self._world = world
         self._retain = retain
         self._clocks_are_right = clocks_are_right
+        self._reads = reads
         self._looked = -1
         self._read_until: dict[str, datetime] = {}
         """Data file -> when it was last a part of what new readers read."""
@@ -51,6 +62,10 @@ class TableWatch:
         self._looked = looked
         there = path in self._table.objects
         own = by.startswith(_OWN)
+        if own and path == _PROPERTIES and not there and what in ("create", "put"):
+            self._report(by, self._makes_properties())
+        if own and what == "create" and (match := _STARTED.fullmatch(path)) is not None:
+            self._report(by, self._is_ahead(match[1]))
         if what == "create" and not there:
             if _SUPERSEDES.fullmatch(path):
                 self._remember()
@@ -67,6 +82,11 @@ class TableWatch:
     def created(self, path: str) -> None:
         """Judge what is final: that a compaction may be carried out, and how a round ended."""
         content = self._table.objects[path].content
+        root = _GONE.match(path)
+        if root is not None and f"{root[0]}plan" not in self._table.objects:
+            return  # a process that was paused until all of that compaction was forgotten: it never takes effect
+        if self._reads and (match := _ENDED.fullmatch(path)) is not None:
+            self._report("times", self._times(*match.groups()))
         if (match := _ROUND.fullmatch(path)) is not None:
             self._report("decision", self._bases(match[1], match[2], content))
         elif (match := _GO.fullmatch(path)) is not None and content == b"start":
@@ -171,6 +191,34 @@ class TableWatch:
         """Whether the position as of this instant is stored beside the timeline."""
         kept = (o.content for path, o in self._table.objects.items() if path.endswith(f"/position/{instant}"))
         return json.loads(ranges)[-1] in [json.loads(content) for content in kept]
+
+    def _times(self, requested: str, done: str, action: str) -> Iterator[str]:
+        """A merge of file groups has a request time that no reader's range ends after which ends before it. No
+        compaction is requested while an instant of ours is open: its log files would be in the new slice, whose base
+        file completes after ranges that end with the instant.
+        """
+        instants = self._read().instants
+        if action == "replacecommit":
+            for each in instants.completed.values():
+                if requested < each.completion_time < done:
+                    yield f"{requested} replaces file groups as of {done}: {each.request_time} completed in between"
+            return
+        for time in instants.plans:
+            path = f"{TIMELINE}{time}.compaction.requested"
+            if requested < time < done and self._table.creators.get(path, "").startswith(_OWN):
+                yield f"compaction {time} was requested while {requested} was open, which completed at {done}"
+
+    def _makes_properties(self) -> Iterator[str]:
+        """A table that is there is never made anew: its buckets and keys are what its properties said."""
+        there = [path for path in self._table.objects if _PROVES_A_TABLE.match(path)]
+        if there:
+            yield f"{_PROPERTIES} is made anew beside {sorted(there)[:3]}"
+
+    def _is_ahead(self, time: str) -> Iterator[str]:
+        """No instant has a time that is far ahead: every later start would have to wait for it."""
+        ahead = parse_time(time) - self._world.now()
+        if ahead > _AHEAD:
+            yield f"{time} is {ahead} ahead"
 
     def _second_operations(self, root: str, looked: int) -> Iterator[str]:
         """A compaction may be carried out although a file group of it was in another pending one."""

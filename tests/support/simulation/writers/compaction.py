@@ -51,6 +51,7 @@ def schedule(visit: Visit, actor: Actor, storage: View) -> None:
         visit.others.requested.add(time)
         visit.dawdle(actor)  # it lists the files
         plan = container("HoodieCompactionPlan", _plan(_operations(table, time)))
+        visit.be_late(actor, visit.others.late_plans, f"requests compaction {time}")
         visit.create(storage, f"{time}.compaction.requested", plan)
         visit.world.note(visit.name, "schedules", f"compaction {time}")
 

@@ -85,7 +85,7 @@ class HudiWriter:
 
     def _roll_back(self, actor: Actor, storage: View, instant: str) -> None:
         self._world.note(self.name, "rolls back", instant)
-        rollback_time, plan = self._pending_rollback(storage, instant) or self._plan(storage, instant)
+        rollback_time, plan = self._pending_rollback(storage, instant) or self._plan(actor, storage, instant)
         self._dawdle(actor)
         create_inflight(storage, rollback_time, ROLLBACK)
         storage.delete_many([file.path for file in plan.files])
@@ -110,13 +110,14 @@ class HudiWriter:
                     return pending.request_time, plan
         return None
 
-    def _plan(self, storage: View, instant: str) -> tuple[str, RollbackPlan]:
+    def _plan(self, actor: Actor, storage: View, instant: str) -> tuple[str, RollbackPlan]:
         files = []
         for path in sorted(_marked_files(storage, instant)):
             partition_path, _, name = path.rpartition("/")
             parsed = parse_data_file_name(name)
             files.append(RollbackFile(partition_path, parsed.file_id if parsed else "", path))
         plan = RollbackPlan(instant, DELTA_COMMIT, tuple(files))
+        self._visit.be_late(actor, self._visit.others.late_rollbacks, f"rolls {instant} back")
         rollback_time = self._visit.next_time(storage)
         create_requested(storage, rollback_time, ROLLBACK, plan.encode(storage.absolute))
         return rollback_time, plan

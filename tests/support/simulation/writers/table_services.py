@@ -8,7 +8,7 @@ from typing import Final, Literal
 from bucketingest.errors import BucketIngestError
 from support.simulation.view import View
 from support.simulation.world import Actor
-from support.simulation.writers import archival, cleaning, commits, compaction, partitions, savepoints
+from support.simulation.writers import archival, cleaning, commits, compaction, configuring, partitions, savepoints
 from support.simulation.writers.visit import Visit
 
 Service = Literal[
@@ -24,6 +24,7 @@ Service = Literal[
     "savepoint",
     "delete savepoint",
     "restore",
+    "configure",
 ]
 
 _SERVICES: Final[dict[Service, Callable[[Visit, Actor, View], None]]] = {
@@ -38,6 +39,7 @@ _SERVICES: Final[dict[Service, Callable[[Visit, Actor, View], None]]] = {
     "savepoint": savepoints.savepoint,
     "delete savepoint": savepoints.delete,
     "restore": savepoints.restore,
+    "configure": configuring.configure,
     "add column": lambda visit, actor, storage: commits.commit(visit, actor, storage, adds_column=True),
 }
 
@@ -54,7 +56,7 @@ class TableServices:
         visit = self._visit
         storage = visit.view(actor)
         try:
-            if storage.exists(".hoodie/hoodie.properties"):
+            if "configure" in self._services or storage.exists(configuring.PROPERTIES):
                 for service in self._services:
                     _SERVICES[service](visit, actor, storage)
         except BucketIngestError as error:

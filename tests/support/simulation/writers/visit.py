@@ -13,6 +13,7 @@ from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import AlreadyExists
 from support.simulation.judge.reader import Snapshot, read
+from support.simulation.outlasting import Late
 from support.simulation.records import container
 from support.simulation.spec import Row
 from support.simulation.store import Objects
@@ -36,6 +37,11 @@ class Others:
     """Whether the table has no buckets."""
     replaced: set[tuple[str, str]] = field(default_factory=set)
     """Partition and file id of file groups that were replaced when another writer looked."""
+
+    late_rollbacks: Late | None = None
+    """What comes between the look at pending instants and the rollback's request."""
+    late_plans: Late | None = None
+    """What comes between the plan of a compaction and its request, without a lock."""
 
     @contextmanager
     def alone(self, what: str) -> Iterator[bool]:
@@ -87,6 +93,11 @@ class Visit:
         """Without a lock there is time between one look and the next step."""
         if not self.locks:
             self.world.stall(actor, self.rng.choice(_DAWDLES))
+
+    def be_late(self, actor: Actor, late: Late | None, what: str) -> None:
+        """Stand still until as much has happened as comes in between, if anything does."""
+        if late is not None and not actor.atomic:
+            self.world.wait(actor, late.begin(self.world, f"{self.name}: {what}"))
 
     def next_time(self, storage: View) -> str:
         """A time after every one on the timeline; Hudi's waits for its clock instead, under the lock."""

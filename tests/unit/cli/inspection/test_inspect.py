@@ -12,6 +12,7 @@ from bucketingest.exit_codes import ExitCode
 from bucketingest.hudi.bucket_rules.counts import BucketCounts, BucketRule
 from bucketingest.hudi.bucket_rules.hashing_config import FIRST_INSTANT, HashingConfig, path_of_config
 from bucketingest.hudi.naming import LogFileName, deterministic_file_id
+from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.table import TableDefinition, create_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant_time import format_time
@@ -23,6 +24,8 @@ from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.journal import Journal
 from support.jobs.commands import Command
 from support.tables.fixtures import unpack_fixture
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import row
 
 OLD = format_time(datetime.now(UTC) - timedelta(hours=2))
 YOUNG = format_time(datetime.now(UTC) - timedelta(seconds=5))
@@ -39,8 +42,8 @@ def storage(tmp_path: Path) -> Storage:
 def report_of(command: Command, storage: Storage | Path, *arguments: str) -> dict[str, Any]:
     url = storage if isinstance(storage, Path) else storage.url
     ended = command("inspect", url, "--json", *arguments)
-    assert ended.code == ExitCode.OK, ended.err
-    report: dict[str, Any] = json.loads(ended.out)
+    report: dict[str, Any] = json.loads(ended.out or "{}")
+    assert ended.code == (ExitCode.FINDINGS if report.get("findings") else ExitCode.OK), ended.err
     return report
 
 
@@ -230,3 +233,41 @@ def test_a_timeline_with_far_too_many_instants_is_a_finding(
         create_requested(storage, time)
         complete(storage, time, str(int(time) + 1), CommitMetadata().encode())
     assert any("services.clean.retain" in finding for finding in report_of(command, storage)["findings"]) is is_found
+
+
+def test_a_file_that_was_deleted_or_cut_is_a_finding_with_its_rows_and_ways_out(
+    command: Command, tmp_path: Path
+) -> None:
+    table, storage = TestTable(), open_storage(str(tmp_path / "damaged"))
+    table.storage = storage
+    attempt = table.attempt()
+    attempt.run(offsets(0, 100), [row("k0"), row("k1")])
+    attempt.run(offsets(100, 150), [row("k0", at=2)])
+    deleted = next(each for each in load_file_view(storage, table.timeline()).groups if len(each.slices[0].files) == 2)
+    file = deleted.slices[0].log_files[-1]
+    content = storage.get(file.path)
+    storage.delete(file.path)
+    (finding,) = report_of(command, storage)["findings"]
+    assert finding.startswith(
+        f"file group {deleted.file_id} of partition {deleted.partition_path} lacks rows: {file.path} of instant "
+        f"{file.instant}: it is gone; its commit wrote 1 rows into it. Restore the file under this name"
+    )
+    assert """startingOffsets: '{"orders":{"0":100}}' by bucketingest run --once""" in finding
+    assert f"bucketingest compact --all --accept-damage {storage.url}" in finding
+    storage.create(file.path, content[:-1])
+    (damaged,) = report_of(command, storage)["damaged"]
+    assert (damaged["size_bytes"], damaged["found_bytes"]) == (len(content), len(content) - 1)
+    assert (damaged["path"], damaged["rows"], damaged["offsets"]) == (file.path, 1, '{"orders":{"0":100}}')
+    ended = command("compact", "--all", "--dry-run", "--json", storage.url)
+    assert deleted.file_id not in {each["file_id"] for each in json.loads(ended.out)["due"]}
+    storage.delete(file.path)
+    assert command("compact", "--all", "--accept-damage", storage.url).code == ExitCode.OK
+    assert report_of(command, storage)["findings"] == []
+
+
+def test_a_time_that_is_days_ahead_is_a_finding(command: Command, storage: Storage) -> None:
+    ahead = datetime.now(UTC) + timedelta(days=3)
+    create_requested(storage, format_time(ahead))
+    create_inflight(storage, format_time(ahead))
+    complete(storage, format_time(ahead), format_time(ahead + timedelta(seconds=1)), CommitMetadata().encode())
+    assert ["a writer's clock was ahead" in finding for finding in report_of(command, storage)["findings"]] == [True]

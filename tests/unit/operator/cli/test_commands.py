@@ -12,7 +12,7 @@ import yaml
 from bucketingest.errors import BucketIngestError
 from bucketingest_operator.cli import commands
 from bucketingest_operator.cli.cluster import Cluster
-from bucketingest_operator.cli.errors import ClusterError, NotThere
+from bucketingest_operator.cli.errors import ClusterError, ContainerUnreachable, NotThere
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan
 from bucketingest_operator.observation import Observation
@@ -108,6 +108,20 @@ def in_the_pod(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(Cluster, "run", run)
     return ran
+
+
+def test_that_no_command_can_be_run_in_the_driver_is_noted_once(
+    full: ApiServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(*_: object, **__: object) -> str:
+        raise ContainerUnreachable(f"no command can be run in {DRIVER}: the container is not running")
+
+    monkeypatch.setattr(Cluster, "run", run)
+    commands.diagnose("orders", output=tmp_path / "b.tar.gz")
+    missing = unpacked(tmp_path / "b.tar.gz")["missing.txt"].splitlines()
+    assert [line for line in missing if "is not running" in line] == [
+        f"timeline.txt, timeline.json: no command can be run in {DRIVER}: the container is not running"
+    ]
 
 
 def test_a_bundle_has_all_that_explains_a_pipeline_and_no_secret(

@@ -3,8 +3,9 @@
 import time
 
 import pytest
+from kubernetes.client.exceptions import ApiException
 
-from bucketingest_operator.cli.cluster import _printed
+from bucketingest_operator.cli.cluster import _printed, why_refused
 from bucketingest_operator.cli.errors import ClusterError
 
 
@@ -70,3 +71,26 @@ def test_a_command_that_exceeds_time_or_size_is_a_failure() -> None:
         printed(Stream(ends=False), seconds=-1)
     with pytest.raises(ClusterError, match="more than 100 bytes"):
         printed(Stream(b"x" * 101))
+
+
+HANDSHAKE = (
+    "Handshake status 500 Internal Server Error -+-+- {'audit-id': '5e2', 'content-type': 'application/json'} -+-+- "
+    r"""b'{"kind":"Status","status":"Failure","message":"container \"driver\" is not running","code":500}\n'"""
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
+    [
+        (HANDSHAKE, 'container "driver" is not running'),
+        ("Handshake status 403 Forbidden -+-+- {'date': 'x'} -+-+- None", "the API server answered 403 Forbidden"),
+        ("Connection refused\nmore", "Connection refused"),
+    ],
+)
+def test_why_no_command_can_be_run_is_one_sentence(reason: str, sentence: str) -> None:
+    assert why_refused(ApiException(0, reason)) == sentence
+
+
+def test_a_command_may_end_with_a_code_that_says_what_it_found() -> None:
+    found = _printed(Stream(b"!", code=22), "inspect in d", time.monotonic() + 60, 100, (0, 22))
+    assert found == "!"

@@ -10,6 +10,7 @@ from bucketingest.cli.inspection.findings import findings
 from bucketingest.cli.inspection.layout import files_report
 from bucketingest.cli.inspection.pending import pending_instants
 from bucketingest.cli.inspection.report import (
+    DamagedFile,
     IndexState,
     InstantLine,
     Pipeline,
@@ -49,6 +50,8 @@ def analyse(
         timeline=tuple(_line(instant, snapshot) for instant in timeline.instants[-instants:]),
         pending=pending_instants(snapshot, pending_limit),
         files=files_report(view, snapshot.replaced, None if rules is None else rules.counts),
+        damaged=_damaged(snapshot),
+        compared_since=snapshot.damage.since,
         uncommitted=tuple(
             UncommittedFile(file.path, file.size, file.instant, file.instant in pending_times)
             for file in view.uncommitted
@@ -119,6 +122,26 @@ def _line(instant: Instant, snapshot: TableSnapshot) -> InstantLine:
     )
 
 
+def _damaged(snapshot: TableSnapshot) -> tuple[DamagedFile, ...]:
+    return tuple(
+        DamagedFile(
+            path=each.file.path,
+            file_id=each.file_id,
+            instant=each.file.instant,
+            size_bytes=each.file.size,
+            found_bytes=each.found,
+            rows=each.file.rows,
+            problem=each.problem,
+            offsets=_position(_ranges(snapshot.commits.get(each.file.instant)), 0, "start"),
+        )
+        for each in snapshot.damage.damaged
+    )
+
+
+def _ranges(metadata: CommitMetadata | None) -> str | None:
+    return None if metadata is None else metadata.extra_metadata.get(RANGES)
+
+
 def _count(metadata: CommitMetadata | None, key: str, otherwise: int | None) -> int | None:
     """A number of the extra metadata of our commits; what the write stats say of other writers'."""
     text = None if metadata is None else metadata.extra_metadata.get(key)
@@ -149,8 +172,10 @@ def _pipelines(snapshot: TableSnapshot) -> tuple[Pipeline, ...]:
     return tuple(result)
 
 
-def _position(ranges: str | None) -> str | None:
+def _position(ranges: str | None, number: int = -1, side: str = "end") -> str | None:
+    """JSON of the position at a side of one of the ranges."""
     try:
-        return None if ranges is None else json.dumps(json.loads(ranges)[-1]["end"], separators=(",", ":"))
+        found = None if ranges is None else json.loads(ranges)[number][side]
     except (ValueError, LookupError, TypeError):
         return None
+    return None if found is None else json.dumps(found, separators=(",", ":"))

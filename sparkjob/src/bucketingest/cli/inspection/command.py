@@ -15,6 +15,7 @@ from bucketingest.cli.inspection.render import show
 from bucketingest.cli.inspection.report import TableReport
 from bucketingest.cli.inspection.services import Rules, services_report
 from bucketingest.cli.inspection.snapshot import read_snapshot
+from bucketingest.exit_codes import ExitCode
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
@@ -32,7 +33,8 @@ _WIDTH_ELSEWHERE = 160
 def inspect_table(table_url: str, *, as_json: bool, instants: int, pending_limit: str, resource: Path | None) -> None:
     """Print the report of a table. `resource`: the file whose limits say what is due.
 
-    Raises what `read_snapshot` does, SpecError, and typer's BadParameter.
+    Ends with ExitCode.FINDINGS if something is wrong. Raises what `read_snapshot` does, SpecError, and typer's
+    BadParameter.
     """
     try:
         limit = parse_duration(pending_limit)
@@ -42,9 +44,11 @@ def inspect_table(table_url: str, *, as_json: bool, instants: int, pending_limit
     report = inspected(open_storage(table_url), rules, instants=instants, pending_limit=limit)
     if as_json:
         typer.echo(report_as_json(report))
-        return
-    console = Console()
-    show(report, console if console.is_terminal else Console(width=_WIDTH_ELSEWHERE))
+    else:
+        console = Console()
+        show(report, console if console.is_terminal else Console(width=_WIDTH_ELSEWHERE))
+    if report.findings:
+        raise typer.Exit(ExitCode.FINDINGS)
 
 
 def inspected(storage: Storage, rules: Rules, *, instants: int, pending_limit: timedelta) -> TableReport:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
+from datetime import timedelta
 from typing import Final
 
 from bucketingest.cli.inspection.layout import current_groups
-from bucketingest.cli.inspection.report import TableReport
+from bucketingest.cli.inspection.report import DamagedFile, TableReport
+from bucketingest.cli.inspection.snapshot import DAMAGED_SHOWN
 from bucketingest.hudi.errors import InvalidName
-from bucketingest.hudi.naming import bucket_of_file_id
+from bucketingest.hudi.naming import bucket_of_file_id, split
 from bucketingest.hudi.table.file_view import FileView
+from bucketingest.hudi.timeline.instant_time import newest_time, parse_time
+from bucketingest.lease.store_clock import DIFFERENCE_MAX
 
 _SKEW_MAX: Final = 4.0
 _LOG_FILES_MAX: Final = 50
@@ -26,7 +30,14 @@ _NAMED_MAX: Final = 3
 
 def findings(report: TableReport, view: FileView, replaced: Collection[tuple[str, str]]) -> tuple[str, ...]:
     """Every finding, the worst first; empty if there is none."""
-    found = [*_hidden_rows(report), *_duplicate_buckets(report, view, replaced), *_pending(report), *_leftovers(report)]
+    found = [
+        *_damage(report),
+        *_clock_ahead(report),
+        *_hidden_rows(report),
+        *_duplicate_buckets(report, view, replaced),
+        *_pending(report),
+        *_leftovers(report),
+    ]
     files = report.files
     if files.bucket_skew is not None and files.bucket_skew > _SKEW_MAX:
         found.append(
@@ -52,6 +63,46 @@ def findings(report: TableReport, view: FileView, replaced: Collection[tuple[str
             "superseded files for a shorter time (services.clean.retain), or commit less often (commit.interval)"
         )
     return tuple(found)
+
+
+def _damage(report: TableReport) -> list[str]:
+    shown = report.damaged[:DAMAGED_SHOWN]
+    found = [
+        f"file group {each.file_id} of partition {split(each.path)[0] or '(none)'} lacks rows: {each.path} of instant "
+        f"{each.instant}: {each.problem}. {_ways_out(each, report.url)}"
+        for each in shown
+    ]
+    if more := len(report.damaged) - len(shown):
+        found.append(f"{more} more data files are gone or cut: inspect --json names them all")
+    return found
+
+
+def _ways_out(damaged: DamagedFile, url: str) -> str:
+    """What a person may do. The job's services leave the file group alone meanwhile."""
+    again = "its rows came from many commits, so only a replay from the beginning brings all of them back"
+    if damaged.offsets is not None:
+        again = (
+            f"if the source still has them, stop the pipeline, and run a copy of its file with another metadata.name "
+            f"and startingOffsets: '{damaged.offsets}' by bucketingest run --once"
+        )
+    rest = "" if damaged.found_bytes is None else "delete what is left of the file, then "
+    return (
+        "Restore the file under this name: an earlier version of the object, or a copy. Else ingest the rows again: "
+        f"{again}. After that, or to accept the loss: {rest}bucketingest compact --all --accept-damage {url}"
+    )
+
+
+def _clock_ahead(report: TableReport) -> list[str]:
+    times = (time for line in report.timeline for time in (line.time, line.completed) if time is not None)
+    newest = newest_time(times)
+    ahead = timedelta() if newest is None else parse_time(newest) - parse_time(report.at)
+    if ahead <= DIFFERENCE_MAX:
+        return []
+    finding = (
+        f"the table's newest time {newest} is {ahead} ahead of this machine's clock: a writer's clock was ahead, or "
+        "this one is behind. Until the clock has passed it, times go on after it, and no file counts as old"
+    )
+    return [finding]
 
 
 def _hidden_rows(report: TableReport) -> list[str]:

@@ -107,6 +107,25 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file of a newest slice that is gone, or shorter than its commit says."""
+
+    path: str
+    file_id: str
+    instant: str
+    """That wrote it."""
+    size_bytes: int
+    """That its commit names."""
+    found_bytes: int | None
+    """None: it is gone."""
+    rows: int
+    """At stake: all that its commit wrote into it."""
+    problem: str
+    offsets: str | None
+    """JSON of the source position at which the instant began; None: it was no pipeline's, or at the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
 class UncommittedFile:
     """A data file without a completed instant; readers skip it."""
 
@@ -272,6 +291,9 @@ class TableReport:
     """The newest ones, the newest last."""
     pending: tuple[PendingInstant, ...]
     files: Files
+    damaged: tuple[DamagedFile, ...]
+    compared_since: str | None
+    """Completion time of the oldest commit whose files were looked for; None: there was none."""
     uncommitted: tuple[UncommittedFile, ...]
     unmarked_partitions: tuple[str, ...]
     """Partitions whose rows readers skip: the partition metadata file is missing."""

@@ -20,6 +20,7 @@ from bucketingest.cli.inspection.report import (
 )
 from bucketingest.cli.inspection.snapshot import TableSnapshot
 from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.damage.compare import Damaged
 from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.table.file_view import FileGroup, Group
@@ -117,7 +118,7 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
     compaction = clean = None
     busy: set[Group] | None = None
     try:
-        busy = {*snapshot.replaced, *_in_plans(storage, snapshot)}
+        busy = {*snapshot.replaced, *snapshot.damage.groups, *_in_plans(storage, snapshot)}
         compaction = len(due_groups(snapshot.view, busy, rules.triggers, now)[0])
     except BucketIngestError as error:
         unknown.append(f"compaction: {error}")
@@ -129,7 +130,7 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
         unknown.append(f"clean: {error}")
     old = old_writes(timeline, rules.archive, now, Held())
     try:
-        pins = _pins(storage, rules.archive, now) if old else ()
+        pins = _pins(storage, rules.archive, now, snapshot.damage.damaged) if old else ()
     except BucketIngestError as error:
         unknown.append(f"archive: {error}")
     return DueServices(
@@ -147,8 +148,8 @@ def _due(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> DueServices
     )
 
 
-def _pins(storage: Storage, rules: ArchiveRules, now: datetime) -> tuple[ArchivePin, ...]:
-    found = archive_plan(Guarded(storage, nullcontext, lambda: None, lambda: now), rules).pins
+def _pins(storage: Storage, rules: ArchiveRules, now: datetime, damaged: tuple[Damaged, ...]) -> tuple[ArchivePin, ...]:
+    found = archive_plan(Guarded(storage, nullcontext, lambda: None, lambda: now), rules, damaged).pins
     return tuple(ArchivePin(each.instant, each.why, each.first_kept) for each in found)
 
 

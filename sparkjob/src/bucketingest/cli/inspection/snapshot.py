@@ -1,4 +1,4 @@
-"""Reads from a table what the report needs: three listings and a few small files, whatever the table's size."""
+"""Reads from a table what the report needs: a few listings, its commits, a few small files; no data file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bucketingest.hudi.bucket_rules.hashing_config import HashingConfig, load_config
+from bucketingest.hudi.damage.look import DamageLook, look_for_damage
 from bucketingest.hudi.errors import InvalidTable, UnsupportedTable
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.plans.replaced import replaced_file_groups
@@ -25,6 +26,8 @@ from bucketingest.write.instants.journal import ROOT
 from bucketingest.write.pipeline_names import NOT_PIPELINES, PIPELINE, pipeline_of
 from bucketingest.write.recovery.facts import FactReader, Facts
 
+DAMAGED_SHOWN: Final = 10
+"""Damaged files of which a finding tells everything."""
 _SEARCHED_COMMITS: Final = 100
 """How many of the newest commits are opened to find a pipeline's last one."""
 
@@ -50,7 +53,7 @@ class TableSnapshot:
     replaced: frozenset[tuple[str, str]] = frozenset()
     """(partition path, file id) of file groups that a replacecommit took out of the table."""
     commits: Mapping[str, CommitMetadata] = field(default_factory=dict)
-    """Request time -> metadata, of the newest commits and of each pipeline's last."""
+    """Request time -> metadata, of the newest commits, of each pipeline's last, and of those with damaged files."""
     inflight: Mapping[str, CommitMetadata] = field(default_factory=dict)
     """Request time -> metadata of the inflight file, of pending deltacommits."""
     heartbeats: Mapping[str, datetime] = field(default_factory=dict)
@@ -60,6 +63,7 @@ class TableSnapshot:
     """Request time -> what is known of it, of pending instants."""
     has_state: bool = False
     """Whether keys are looked up in a state."""
+    damage: DamageLook = field(default_factory=DamageLook)
     bucket_rules: HashingConfig | None = None
     """The rules that count."""
     unreadable_rules: str | None = None
@@ -85,13 +89,16 @@ def read_snapshot(storage: Storage, *, instants: int) -> TableSnapshot:
     timeline = Timeline.of_file_names(info.path.rpartition("/")[2] for info in listing)
     coordinated = _coordinated(storage)
     bucket_rules, unreadable_rules = _bucket_rules(storage)
+    view, replaced = load_file_view(storage, timeline), replaced_file_groups(storage, timeline)
+    damage = look_for_damage(storage, timeline, view, replaced)
+    wanted = {each.file.instant for each in damage.damaged[:DAMAGED_SHOWN]}
     return TableSnapshot(
         table=table,
         now=datetime.now(UTC),
         timeline=timeline,
-        view=load_file_view(storage, timeline),
-        replaced=frozenset(replaced_file_groups(storage, timeline)),
-        commits=_commits(storage, timeline, instants, {each.pipeline for each in coordinated}),
+        view=view,
+        replaced=replaced,
+        commits=_commits(storage, timeline, instants, {each.pipeline for each in coordinated}, wanted),
         inflight=_inflight(storage, timeline),
         heartbeats={
             instant.request_time: beat
@@ -101,6 +108,7 @@ def read_snapshot(storage: Storage, *, instants: int) -> TableSnapshot:
         coordinated=coordinated,
         facts=_facts(storage, timeline, coordinated),
         has_state=keeps_state(table),
+        damage=damage,
         bucket_rules=bucket_rules,
         unreadable_rules=unreadable_rules,
         zone_offset=offset_from_utc(listing) or timedelta(),
@@ -121,8 +129,12 @@ def _facts(storage: Storage, timeline: Timeline, coordinated: tuple[Coordinated,
     return {time: reader.facts(time, owners.get(time)) for time in times}
 
 
-def _commits(storage: Storage, timeline: Timeline, count: int, pipelines: set[str]) -> dict[str, CommitMetadata]:
-    """Metadata of the newest commits, further back only as long as a pipeline's last commit is missing."""
+def _commits(
+    storage: Storage, timeline: Timeline, count: int, pipelines: set[str], wanted: set[str]
+) -> dict[str, CommitMetadata]:
+    """Metadata of the newest commits, further back only as long as a pipeline's last commit is missing; and of the
+    wanted ones.
+    """
     result: dict[str, CommitMetadata] = {}
     missing = set(pipelines)
     for number, instant in enumerate(reversed(timeline.completed_commits)):
@@ -134,7 +146,8 @@ def _commits(storage: Storage, timeline: Timeline, count: int, pipelines: set[st
         if metadata is not None:
             result[instant.request_time] = metadata
             missing.discard(metadata.extra_metadata.get(PIPELINE, ""))
-    return result
+    others = (each for each in timeline.completed_commits if each.request_time in wanted - result.keys())
+    return result | {each.request_time: found for each in others if (found := _read(storage, each)) is not None}
 
 
 def _inflight(storage: Storage, timeline: Timeline) -> dict[str, CommitMetadata]:

@@ -25,6 +25,10 @@ def compact(
         int,
         typer.Option(min=1, help="... or if reading its log files costs this many percent of writing its base file."),
     ] = 50,
+    accept_damage: Annotated[
+        bool,
+        typer.Option("--accept-damage", help="Also file groups that lack a file: the loss of its rows is final then."),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     lock: LockOption = "auto",
@@ -42,7 +46,8 @@ def compact(
 
     choice = TableChoice(table_url, lock, tuple(storage_options or ()))
     triggers = CompactionTriggers(log_files, log_percent / 100, duration("--log-age", log_age))
-    compact_table(choice, EVERYTHING if everything else triggers, dry_run=dry_run, as_json=as_json)
+    due = EVERYTHING if everything else triggers
+    compact_table(choice, due, accept_damage=accept_damage, dry_run=dry_run, as_json=as_json)
 
 
 def services(

@@ -19,25 +19,30 @@ from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import Proposal, propose
 from bucketingest.services.compaction.work import Ended
 from bucketingest.services.handover import LogOnly, hand_over, log_only_groups, refuse_same_ids
+from bucketingest.services.state import damage_report
 from bucketingest.spec.quantity import format_duration
 
 EVERYTHING = CompactionTriggers(log_files=1, log_age=timedelta(0))
 
 
-def compact_table(choice: TableChoice, triggers: CompactionTriggers, *, dry_run: bool, as_json: bool) -> None:
-    """Finish the compaction that another process left, then do the one that is due; report both.
+def compact_table(
+    choice: TableChoice, triggers: CompactionTriggers, *, accept_damage: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Finish the compaction that another process left, then do the one that is due; report both. `accept_damage`: also
+    of file groups that lack files.
 
     Raises TableLeased if a job holds the table, UnsupportedTable, PlanOutdated if another writer came between, and
     what reading and writing a table raises.
     """
     if dry_run:
-        proposal = propose(choice.open(), triggers, datetime.now(UTC)).proposal
-        _report(choice.url, proposal, [], as_json=as_json, dry_run=True)
+        look = propose(choice.open(), triggers, datetime.now(UTC), accept_damage=accept_damage)
+        damage_report(look.damaged)
+        _report(choice.url, look.proposal, [], as_json=as_json, dry_run=True)
         return
     with held(choice) as table:
         holder = CompactionHolder(table.storage, table.lock, table.check)
         holder.sweep_old()
-        ended = compact_now(table.storage, holder, triggers, utc_now)
+        ended = compact_now(table.storage, holder, triggers, utc_now, accept_damage=accept_damage)
     _report(choice.url, None, ended, as_json=as_json, dry_run=False)
 
 

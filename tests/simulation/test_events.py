@@ -1,0 +1,20 @@
+"""Schedules that are built around a rare event; `make simulate EVENT="late plan"` runs many more of one kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.simulation.events import STANDING, Event, event_of
+from support.simulation.runs import run_quietly
+
+SEEDS = 3
+
+
+def test_each_event_is_in_some_schedule() -> None:
+    assert {event_of(seed) for seed in range(1000)} == {None, *STANDING}
+
+
+@pytest.mark.parametrize("event", STANDING)
+def test_nothing_is_lost_doubled_or_left_around_an_event(event: Event) -> None:
+    wrong = [verdict.report for seed in range(SEEDS) if (verdict := run_quietly(seed, event=event)).violations]
+    assert not wrong, "\n\n".join(wrong)

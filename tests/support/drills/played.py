@@ -1,0 +1,198 @@
+"""A pipeline in a cluster whose time passes at once: the operator's real decisions, the real metrics of both sides.
+
+The cluster, the query and its source are played. What the operator decides, what the job reports of what happened to
+it, and the text of both metrics endpoints come from the same code as in production.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final, cast
+
+from bucketingest.exit_codes import ExitCode
+from bucketingest.spec.job_report import LagReport, ProgressReport, SourceReport
+from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.report.job_report import progress_report
+from bucketingest.stream.report.metrics import JobMetrics, Targets
+from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
+from bucketingest.write.rows.write_status import WriteStatus
+from bucketingest_operator.decide.plan import WriteStatus as StatusWrite
+from bucketingest_operator.decide.reconcile import reconcile
+from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
+from bucketingest_operator.observation import JobState, PodState
+from bucketingest_operator.observe.progress_client import Talk
+from bucketingest_operator.passes import Memory
+from support.drills.recording import STEP_SECONDS, Recording
+from support.operator.observations import termination
+from support.operator.simulated.fake_cluster import FakeCluster
+
+PASS_SECONDS: Final = 15
+START_SECONDS: Final = 30
+"""From the creation of a driver pod to the first answer of its source."""
+_LEADER: Final = "bucketingest_operator_leader 1\n"
+_SILENT: Final = SourceReport(
+    bootstrap_servers="kafka:9092",
+    answers=False,
+    answered_at=None,
+    unanswered_seconds=60,
+    problem="kafka:9092 does not answer.",
+    open_transaction_seconds=0,
+    open_transaction=None,
+)
+
+
+class PlayedJob:
+    """One driver's process: the real board, report and metrics of a query that is played."""
+
+    def __init__(self, cluster: FakeCluster, verdict: tuple[str, str]) -> None:
+        self._cluster = cluster
+        wanted = cluster.resource.wanted
+        assert wanted is not None
+        self._resource = wanted
+        self.metrics = JobMetrics(
+            namespace="ingest", name="orders", pipeline="ingest/orders", targets=Targets.of(wanted)
+        )
+        self._began = cluster.now
+        self.board = ProgressBoard([self.metrics], clock=lambda: cluster.now, forward=self.seconds)
+        self.metrics.watch(self.board.snapshot)
+        self.board.started(None, 1, verdict=verdict)
+        self.source_answers = True
+
+    def seconds(self) -> float:
+        """Since its start."""
+        return (self._cluster.now - self._began).total_seconds()
+
+    def commit(self, rows: int = 100, rejected: int = 0, latency: float = 10.0) -> None:
+        """A micro-batch of an instant of its own is written, by one task into one bucket, and committed."""
+        instant = f"{self._cluster.now:%Y%m%d%H%M%S}000"
+        self.board.batch_started(instant)
+        self.board.written([WriteStatus(0, bucket=0, file_id="f", rows_received=rows)])
+        commit = Commit(instant, instant, 1, rows, 1, 1000, open_seconds=latency, commit_seconds=0.1)
+        self.board.batch_ended(MicroBatchOutcome(instant, rows=rows, rejected=rejected, commit=commit))
+        self.board.idle()
+
+    def opens(self) -> None:
+        """The tasks of a micro-batch start, and never end."""
+        if self.board.snapshot().inflight_instant is None:
+            self.board.batch_started(f"{self._cluster.now:%Y%m%d%H%M%S}000")
+
+    def report(self) -> ProgressReport:
+        """The answer of `/progress`."""
+        found = progress_report(self._resource, self.board.snapshot())
+        if self.source_answers:
+            return found
+        unknown = LagReport(offsets=None, seconds=None)
+        return found.model_copy(update={"phase": "waiting", "idle": False, "lag": unknown, "source": _SILENT})
+
+
+class PlayedPipeline:
+    """A BucketIngest, its operator, and its drivers; `pass_time` records what Prometheus scrapes meanwhile."""
+
+    def __init__(self, **spec: Any) -> None:
+        cluster = FakeCluster()
+        cluster.resource = replace(cluster.resource, created_at=cluster.now)
+        cluster.edit(**spec)
+        self.cluster = cluster
+        self.memory = Memory()
+        self.recording = Recording()
+        self.job: PlayedJob | None = None
+        self.plays: Callable[[PlayedJob], None] = PlayedJob.commit
+        """What a driver does every 15 s."""
+        self.starts = True
+        """Whether nodes start pods."""
+        self.source_answers = True
+        self.ends_after: tuple[timedelta, ExitCode] | None = None
+        """How long each attempt runs, and how it ends; None: for ever."""
+        self.verdict = ("in step", "")
+        """What each start finds in table and checkpoint."""
+        self.operator_looks = True
+        self.passes_fail = False
+        self.rollbacks = JobState.SUCCEEDED
+        """How rollback Jobs end."""
+        self._metrics = ResourceMetrics(
+            cast("Any", _Only(self.cluster)),
+            lambda _uid: self.memory,
+            lambda _namespace: self.operator_looks,
+            clocks=lambda: (self.cluster.now, self._clock()),
+        )
+        self._began = self.cluster.now
+        self._created: datetime | None = None
+
+    def _clock(self) -> float:
+        return (self.cluster.now - self._began).total_seconds()
+
+    def pass_time(self, minutes: float) -> None:
+        """Let so much time pass."""
+        for second in range(0, int(minutes * 60), PASS_SECONDS):
+            self._play()
+            if self.operator_looks:
+                self._pass()
+            if second % STEP_SECONDS == 0:
+                self._scrape()
+            self.cluster.pass_time(PASS_SECONDS)
+
+    def _play(self) -> None:
+        cluster = self.cluster
+        cluster.finish_deletions()
+        cluster.finish_jobs(self.rollbacks)
+        cluster.end_preflights(passes=lambda _: True)
+        pod = cluster.newest()
+        if pod is None:
+            self.job = self._created = None
+            return
+        if pod.state is PodState.PENDING:
+            if not self.starts:
+                return
+            cluster.set_pod(state=PodState.RUNNING)
+            self.job, self._created = PlayedJob(cluster, self.verdict), cluster.now
+        assert self.job is not None
+        assert self._created is not None
+        age = cluster.now - self._created
+        self.job.source_answers = self.source_answers
+        if self.ends_after is not None and age >= self.ends_after[0]:
+            said = termination(self.ends_after[1])
+            cluster.set_pod(state=PodState.FAILED, exit_code=said.exit_code, report=said, finished_at=cluster.now)
+            self.job = None
+        elif age >= timedelta(seconds=START_SECONDS) and self.source_answers:
+            self.plays(self.job)
+
+    def _pass(self) -> None:
+        if self.passes_fail:
+            self.memory.counts.errors += 1
+            return
+        for _ in range(4):
+            self._talk()
+            before = self.cluster.resource.status
+            plan = reconcile(self.cluster.observe())
+            self.cluster.apply(plan)
+            if any(isinstance(each, StatusWrite) for each in plan.actions):
+                self.memory.counts.note_status(before, self.cluster.resource.status)
+            if not plan.look_live:
+                return
+
+    def _talk(self) -> None:
+        pod = self.cluster.newest()
+        if pod is None or pod.state is not PodState.RUNNING or self.job is None:
+            self.memory.talk = None
+            return
+        report = self.job.report()
+        self.cluster.progress = report
+        self.memory.talk = Talk(pod.name, report, self._clock())
+        self.memory.counts.note_report(pod.name, report, self.cluster.resource.status, from_its_start=True)
+
+    def _scrape(self) -> None:
+        of_job = self.job.metrics.exposition() if self.job is not None else b""
+        of_operator = [_LEADER, self._metrics.text()] if self.operator_looks else []
+        self.recording.scrape(of_job, *of_operator)
+
+
+class _Only:
+    """An inventory with one resource."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    def __iter__(self) -> Any:
+        return iter((self._cluster.resource,))

@@ -1,0 +1,206 @@
+"""Which test causes which trouble for real: the table that says what on-call has been drilled for.
+
+Alerts are in `SITUATIONS`, each with the times at which it fires. Here are the other things that a person meets: exit
+codes, conditions, the pages' commands. `tests/unit/drills` refuses a page, an alert, a code or a condition without a
+drill, and a drill whose test is not there or does not name what it shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from bucketingest.exit_codes import ExitCode
+from support.drills.outages import OUTAGES
+from support.drills.table_troubles import TABLE_TROUBLES
+
+SITUATIONS: Final = (*OUTAGES, *TABLE_TROUBLES)
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """One thing that a person may meet, and the test in which it happens for real.
+
+    Attributes:
+        trouble: How it is caused.
+        test: `file::function`, below tests/.
+        shows: What the function looks for, as it is written there.
+    """
+
+    trouble: str
+    test: str
+    shows: str
+
+
+_CONTRACT: Final = "integration/cli/test_contract.py"
+_RUN: Final = "integration/cli/test_run.py"
+_REFUSES: Final = "unit/cli/test_run_refuses.py"
+_TROUBLES: Final = "e2e/test_troubles.py"
+_OPERATOR: Final = "integration/operator/test_operator.py"
+_ROLLBACK: Final = "unit/cli/rollback/test_rollback.py"
+_DAMAGE: Final = (
+    "unit/cli/inspection/test_inspect.py::test_a_file_that_was_deleted_or_cut_is_a_finding_with_its_rows_and_ways_out"
+)
+_IMAGE: Final = f"{_TROUBLES}::test_an_image_that_cannot_be_pulled_is_reported_and_a_right_one_starts_at_once"
+
+EXIT_CODES: Final = {
+    ExitCode.OK: Drill("all input is there", f"{_CONTRACT}::test_a_run_to_the_end_of_the_input_is_completed", "OK"),
+    ExitCode.BAD_INPUT: Drill(
+        "SQL with a mistake",
+        "integration/cli/test_validate_connect.py::test_a_file_that_would_run_passes_and_wrong_sql_does_not",
+        "BAD_INPUT",
+    ),
+    ExitCode.TABLE_REFUSED: Drill(
+        "a table with other buckets", f"{_REFUSES}::test_a_table_that_does_not_fit_is_refused", "TABLE_REFUSED"
+    ),
+    ExitCode.FENCED_OUT: Drill(
+        "a second process takes over in the middle of a micro-batch",
+        "integration/stream/test_restart.py::test_an_older_attempt_that_is_still_running_commits_nothing",
+        "claimed the pipeline after this attempt",
+    ),
+    ExitCode.SOURCE_CONFLICT: Drill(
+        "the checkpoint of a file source is deleted",
+        "integration/stream/source/test_files_source.py::"
+        "test_without_its_checkpoint_a_file_source_is_refused_with_what_can_be_done",
+        "raises",
+    ),
+    ExitCode.STORAGE_UNAVAILABLE: Drill(
+        "the service that gives credentials is away",
+        f"{_TROUBLES}::test_a_pipeline_waits_while_the_service_is_away_that_gives_its_machine_credentials",
+        "StorageUnavailable",
+    ),
+    ExitCode.ACCESS_DENIED: Drill(
+        "the keys of the S3 server expire",
+        "e2e/test_runs.py::test_a_pipeline_on_s3_survives_expired_credentials_and_the_end_of_the_pods_that_merge",
+        "AccessDenied",
+    ),
+    ExitCode.ROWS_REJECTED: Drill(
+        "a message that does not decode, with errors.mode: fail",
+        "integration/stream/source/test_kafka_dead_letters.py::"
+        "test_mode_fail_ends_the_run_with_the_first_bad_row_and_shows_nothing_of_the_micro_batch",
+        "RowsRejected",
+    ),
+    ExitCode.QUERY_FAILED: Drill(
+        "SQL that fails on a row",
+        f"{_CONTRACT}::test_what_ends_a_query_is_in_the_message_and_in_one_line",
+        "QUERY_FAILED",
+    ),
+    ExitCode.MISSING_DEPENDENCY: Drill(
+        "an interpreter without the package",
+        f"{_RUN}::test_an_interpreter_that_cannot_run_tasks_is_named",
+        "MISSING_DEPENDENCY",
+    ),
+    ExitCode.TABLE_LOCKED: Drill(
+        "a command on a table whose job runs",
+        "unit/cli/services/test_by_hand.py::test_without_a_dry_run_they_leave_a_table_to_the_job_that_holds_it",
+        "TABLE_LOCKED",
+    ),
+    ExitCode.SOURCE_DATA_LOST: Drill(
+        "the topic is deleted and made again",
+        "integration/stream/source/test_source_ends.py::test_a_recreated_topic_is_lost_data",
+        "exit_code(ended.value) is ExitCode",
+    ),
+    ExitCode.SOURCE_UNAVAILABLE: Drill(
+        "nothing listens at the brokers' address",
+        "integration/stream/source/test_source_ends.py::test_a_broker_that_does_not_answer_is_an_unavailable_source",
+        "SOURCE_UNAVAILABLE",
+    ),
+    ExitCode.JVM_FAILED: Drill(
+        "SIGKILL of Spark's JVM",
+        f"{_CONTRACT}::test_a_killed_jvm_is_distinguished_from_other_ends",
+        "JVM_FAILED",
+    ),
+    ExitCode.OUT_OF_MEMORY: Drill("processes that eat the container's memory", _IMAGE, "OutOfMemory"),
+    ExitCode.STOP_DEADLINE: Drill(
+        "a stop with no time", f"{_CONTRACT}::test_past_the_deadline_it_gives_up_without_damage", "STOP_DEADLINE"
+    ),
+    ExitCode.INSTANT_HELD: Drill(
+        "a rollback of an instant that is being written",
+        f"{_ROLLBACK}::test_an_instant_with_a_sign_of_life_is_left_with_a_code_of_its_own_unless_forced",
+        "INSTANT_HELD",
+    ),
+    ExitCode.FINDINGS: Drill("a data file is deleted or cut: what it ends with", _DAMAGE, "deleted"),
+    ExitCode.INTERRUPTED: Drill(
+        "a second Ctrl-C", f"{_RUN}::test_a_second_signal_kills_it_with_all_it_started", "INTERRUPTED"
+    ),
+    ExitCode.TERMINATED: Drill(
+        "a second SIGTERM", "unit/cli/process/test_stopping.py::test_a_second_signal_kills_it_and_says_so", "TERMINATED"
+    ),
+}
+
+CONDITIONS: Final = {
+    "Ready": Drill(
+        "the namespace has no room",
+        f"{_TROUBLES}::test_a_spec_that_cannot_run_is_refused_or_stalls_with_advice",
+        '"Ready", "False"',
+    ),
+    "Reconciling": Drill(
+        "many restarts at once",
+        "integration/operator/test_fleet.py::test_of_many_pipelines_that_must_restart_only_so_many_do_at_once",
+        "RestartWaiting",
+    ),
+    "Stalled": Drill(
+        "SQL that Spark does not take",
+        f"{_TROUBLES}::test_a_spec_that_cannot_run_is_refused_or_stalls_with_advice",
+        '"Stalled", "True", "BadSpec"',
+    ),
+    "CommitFresh": Drill(
+        "a quota refuses executors",
+        "integration/operator/test_refusals.py::test_executors_that_a_quota_refuses_are_named_and_the_driver_stays",
+        "NoExecutors",
+    ),
+    "CheckpointHealthy": Drill(
+        "the checkpoint is deleted, and driver and operator are killed",
+        f"{_TROUBLES}::test_nothing_is_lost_with_the_checkpoint_the_operator_or_an_upgrade",
+        '"CheckpointHealthy", "True", "Rebuilt"',
+    ),
+    "TimelineClean": Drill(
+        "a stuck driver",
+        f"{_OPERATOR}::test_another_driver_starts_only_when_a_stuck_one_is_gone_and_rolls_back_itself",
+        '"Ready", "False", "Stuck"',
+    ),
+    "Degraded": Drill(
+        "SQL with a mistake in a changed spec",
+        "integration/operator/test_preflight.py::test_a_spec_with_a_typo_leaves_the_driver_alone_and_the_corrected_one_replaces_it",
+        '"Degraded", "True", "PreflightFailed"',
+    ),
+    "ServicesHealthy": Drill(
+        "a quota refuses the Job that merges",
+        "integration/operator/test_compaction_jobs.py::test_a_job_that_a_quota_refuses_is_visible_and_holds_nothing_up",
+        '"ServicesHealthy", "False", "JobRefused"',
+    ),
+}
+
+_PEOPLE: Final = (
+    "integration/operator/test_for_people.py::test_top_and_diagnose_show_a_pipeline_and_its_decisions_are_replayed"
+)
+COMMANDS: Final = {
+    "kubectl": Drill(
+        "every line of a page that begins with it is typed for a pipeline that runs on a cluster",
+        "e2e/test_monitoring.py::test_the_commands_of_every_runbook_work_as_written",
+        'startswith("kubectl")',
+    ),
+    "helm upgrade": Drill(
+        "each page about the chart is typed, on a cluster",
+        "e2e/test_pages.py::test_every_command_that_the_pages_show_works_on_a_cluster",
+        '"helm"',
+    ),
+    "bucketingest top": Drill("a pipeline that runs, in top", _PEOPLE, "top"),
+    "bucketingest diagnose": Drill("a pipeline that runs, in a bundle", _PEOPLE, "diagnose"),
+    "bucketingest compact": Drill(
+        "a data file is deleted or cut: the way out", _DAMAGE, '"compact", "--all", "--accept-damage"'
+    ),
+    "bucketingest rollback": Drill(
+        "an instant that a job left", f"{_ROLLBACK}::test_a_dry_run_shows_the_plan_and_changes_nothing", "--dry-run"
+    ),
+}
+"""Commands of the pages: the program, with its own first word where each of its commands has a drill of its own."""
+
+NOT_CAUSED: Final = {
+    ExitCode.DEFECT: "a defect that is known is repaired",
+    ExitCode.WRONG_RESULT: "a demo that reads back other rows would be a defect",
+    ExitCode.WRITE_CONFLICT: "needs another writer's commits at a moment of milliseconds, again and again",
+    ExitCode.POSITION_LOST: "needs another writer that rolls back each new commit; soak and turns meet it by chance",
+    ExitCode.CHECKPOINT_STALE: "needs a change of the checkpoint at a moment of milliseconds",
+}
+"""Exit codes that no test causes in a real run, and why. Each has a unit test of its cause and its code."""

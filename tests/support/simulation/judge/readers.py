@@ -1,0 +1,105 @@
+"""Readers that plan now and read later: the commits of a range, and the table as it was. Meanwhile much happens."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from support.simulation.judge.incremental import READERS, Shown, before, changes
+from support.simulation.judge.reader import Snapshot, read
+from support.simulation.store import Objects
+from support.simulation.world import World
+
+_PLANS: Final = 0.3
+"""How often a reader comes after a commit."""
+_BEGINS: Final = 3
+_WAITS: Final = (1, 30, 200, 1000, 5000)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    begin: str
+    end: str
+    instants: frozenset[str]
+    """Those of the range."""
+    rows: Shown
+    """What they brought, as a snapshot query shows it at the time of the plan."""
+    table: Shown
+    """All rows at that time."""
+    due: int
+
+
+class Readers:
+    """Those of one schedule. With random numbers of their own."""
+
+    def __init__(self, seed: int, world: World, table: Objects) -> None:
+        self._rng = random.Random(f"readers {seed}")
+        self._world = world
+        self._table = table
+        self._plans: list[_Plan] = []
+        self._seen = 0
+
+    def between_turns(self) -> None:
+        """Plans are made after commits, and carried out when they are due."""
+        done = self._world.counts["completes"] + self._world.counts["compactions completed"]
+        if done > self._seen and self._rng.random() < _PLANS:
+            self._plan()
+        self._seen = done
+        if any(plan.due <= self._world.steps for plan in self._plans):
+            self._read(self._world.steps)
+
+    def read_all(self) -> None:
+        """Nothing happens any more: carry all plans out that are left."""
+        self._read(None)
+
+    def _plan(self) -> None:
+        now = read(self._table.contents)
+        completed = now.instants.by_completion
+        if not completed:
+            return
+        end = completed[-1].completion_time
+        table = _shown(now)
+        for begin in {
+            self._rng.choice(["", *(each.completion_time for each in completed[:-1])]) for _ in range(_BEGINS)
+        }:
+            instants = frozenset(each.request_time for each in completed if begin < each.completion_time)
+            rows = {place: row for place, row in table.items() if row["_hoodie_commit_time"] in instants}
+            due = self._world.steps + self._rng.choice(_WAITS)
+            self._plans.append(_Plan(begin, end, instants, rows, table, due))
+
+    def _read(self, now: int | None) -> None:
+        due = [plan for plan in self._plans if now is None or plan.due <= now]
+        self._plans = [plan for plan in self._plans if plan not in due]
+        table = read(self._table.contents)
+        for plan in due:
+            gone = table.instants.rolled_back | self._table.overtaken
+            if plan.instants & gone or not plan.instants <= table.instants.completed.keys():
+                continue  # its rows come again, later
+            self._world.counts["reads"] += 1
+            for violation in _wrong(plan, table):
+                self._world.violation(violation)
+
+
+def _wrong(plan: _Plan, table: Snapshot) -> Iterator[str]:
+    for reader in READERS:
+        found = changes(table, plan.begin, plan.end, reader)
+        yield from _differs(f"{reader} from {plan.begin or 'the beginning'} to {plan.end}", found, plan.rows)
+    yield from _differs(f"the table as of {plan.end}", _shown(before(table, plan.end)), plan.table)
+
+
+def _differs(what: str, found: Shown, wanted: Shown) -> Iterator[str]:
+    lost = [place for place in wanted if place not in found]
+    more = [place for place in found if place not in wanted]
+    other = [place for place in found if place in wanted and found[place]["offset"] != wanted[place]["offset"]]
+    if lost or more or other:
+        yield f"{what}: lacks {sorted(lost)}, has {sorted(more)} too, and other rows of {sorted(other)}"
+
+
+def _shown(table: Snapshot) -> Shown:
+    return {
+        (partition, row["_hoodie_record_key"]): row
+        for (partition, _), each in table.latest.items()
+        for row in table.merged(each)
+    }
