@@ -31,7 +31,7 @@ class Ours:
         running = ingest_resource(self._session, model, once=True)
         running.wait()
         seconds = time.monotonic() - started
-        return {"seconds": seconds, "batches": len(running.query.recentProgress)}
+        return {"seconds": seconds, "batches": running.progress().batches}
 
     def ceiling(self, path: str, checkpoint: str) -> Answer:
         """The same query on a folder of Parquet files, with a writer that only counts what reaches Python."""

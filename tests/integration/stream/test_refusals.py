@@ -153,7 +153,7 @@ def test_a_directory_that_is_not_there_is_named(run: Runner, lake: Lake, tmp_pat
         run.once(lake.resource(source, table={"recordKey": ["id"]}))
 
     assert str(caught.value) == (
-        f"spec.source: Spark cannot read it: [PATH_NOT_FOUND] Path does not exist: {tmp_path}/nowhere. SQLSTATE: 42K03"
+        f"spec.source.files.path: there is no directory {tmp_path}/nowhere. Make it, or correct the path"
     )
 
 

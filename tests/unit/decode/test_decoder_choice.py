@@ -85,13 +85,11 @@ def way_of_files(kind: str = "parquet", options: dict[str, str] | None = None, *
     return str(way_of(Lake(Path("/lake")).resource({"files": files}, table={"recordKey": ["id"]}, **spec)))
 
 
-def test_parquet_files_are_read_on_arrow_unless_text_says_otherwise() -> None:
+def test_files_are_read_on_arrow_whoever_evaluates_the_sql() -> None:
     assert way_of_files() == "decoding on Arrow: Parquet files, all columns as they are"
     assert way_of_files(options={"pathGlobFilter": "*.parquet"}) == way_of_files()
     sql = {"sql": "SELECT upper(id) AS id FROM source"}
     assert way_of_files(transform=sql) == "decoding on Arrow: Parquet files, with spec.transform.sql"
     sql = {"sql": "SELECT regexp_extract(id, 'a', 0) AS id FROM source"}
-    assert way_of_files(transform=sql) == "decoding in Spark: spec.transform.sql calls regexp_extract"
-    options = {"mergeSchema": "true"}
-    assert way_of_files(options=options) == "decoding in Spark: spec.source.files.options sets mergeSchema"
-    assert way_of_files("csv") == "decoding in Spark: only Kafka's messages and Parquet files are decoded on Arrow"
+    assert way_of_files(transform=sql) == ("decoding in Spark: spec.transform.sql calls regexp_extract; files on Arrow")
+    assert way_of_files("csv") == "decoding on Arrow: CSV files, all columns as they are"

@@ -75,12 +75,6 @@ def test_the_checkpoint_of_a_table_in_an_object_store_is_a_local_folder_that_may
     assert in_namespace.checkpoint_path == "/var/lib/bucketingest/checkpoints/ingest/orders"
 
 
-def test_the_checkpoint_of_files_stays_next_to_the_table_since_it_alone_knows_which_were_read(document: Build) -> None:
-    files = {"files": {"path": "s3://lake/in", "format": "parquet"}}
-    resource = parse_object(document({"spec.source": files, "spec.format": None}))
-    assert resource.checkpoint_path == "s3://lake/orders_checkpoints/orders"
-
-
 def test_paths_that_are_given_win(document: Build) -> None:
     changes = {"spec.errors.deadLetterPath": "s3://lake/bad", "spec.checkpoint.path": "/tmp/check"}
     resource = parse_object(document(changes))

@@ -1,5 +1,5 @@
-"""Who evaluates SQL and reads Parquet files: the tasks, on Arrow, where the result is proven to be Spark's, or Spark.
-Messages are always decoded in the tasks.
+"""Who evaluates SQL: the tasks, on Arrow, where the result is proven to be Spark's, or Spark. Messages are always
+decoded in the tasks, and files read there.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from bucketingest.decode.sql.words import why_spark
-from bucketingest.spec.model import BucketIngest, Format
+from bucketingest.spec.model import BucketIngest, FilesSource, Format
 
 _NAMES: Final = {"json": "JSON", "avro": "Avro", "protobuf": "Protobuf"}
 _OF_REGISTRY: Final = {
@@ -16,11 +16,8 @@ _OF_REGISTRY: Final = {
     "avro": "Avro, each message with the schema that the registry has for it",
     "protobuf": "Protobuf, each message of a schema that the registry has",
 }
+_FILES: Final = {"parquet": "Parquet", "json": "JSON", "csv": "CSV"}
 _ALL_ROWS: Final = "select * from source"
-_OPTIONS_OF_LISTING: Final = frozenset(
-    ["cleansource", "filenameonly", "latestfirst", "maxcachedfiles", "maxfileage", "pathglobfilter", "sourcearchivedir"]
-)
-"""Options of files, in lower case, that say which ones are read, not how."""
 _CONF_OF_SQL: Final = ("spark.sql.streaming.", "spark.sql.shuffle.")
 """Beginnings of settings of SQL that change no value."""
 
@@ -42,25 +39,21 @@ def way_of(resource: BucketIngest) -> Way:
     """
     if resource.spec.format is not None:
         return _way_of_messages(resource, resource.spec.format)
-    if not has_ways(resource):
-        return Way("spark", "only Kafka's messages and Parquet files are decoded on Arrow")
-    return _way_of_files(resource)
+    if resource.spec.source.files is not None:
+        return _way_of_files(resource, resource.spec.source.files)
+    return Way("spark", "only Kafka's messages and files are decoded on Arrow")
 
 
-def _way_of_files(resource: BucketIngest) -> Way:
+def _way_of_files(resource: BucketIngest, files: FilesSource) -> Way:
+    """Files are always read on Arrow; their rows may then be Spark's."""
     if (why := _why_spark(resource)) is not None:
-        return Way("spark", why)
-    assert resource.spec.source.files is not None, "what has no messages and two ways has files"
-    for name in resource.spec.source.files.options:
-        if name.lower() not in _OPTIONS_OF_LISTING:
-            return Way("spark", f"spec.source.files.options sets {name}")
-    return Way("arrow", f"Parquet files, {_columns(resource)}")
+        return Way("spark", f"{why}; files on Arrow")
+    return Way("arrow", f"{_FILES[files.format]} files, {_columns(resource)}")
 
 
 def has_ways(resource: BucketIngest) -> bool:
     """Whether rows of the resource's kind may be read on Arrow; of others there is nothing to say."""
-    files = resource.spec.source.files
-    return resource.spec.format is not None or (files is not None and files.format == "parquet")
+    return resource.spec.format is not None or resource.spec.source.files is not None
 
 
 def has_sql(resource: BucketIngest) -> bool:
@@ -77,6 +70,8 @@ def sql_refused(resource: BucketIngest, why: str) -> Way:
     """The way of a resource whose SQL Spark has to evaluate."""
     messages = resource.spec.format is not None
     found = f"{' or '.join(_fields_of_sql(resource))} {why}"
+    if resource.spec.source.files is not None:
+        return Way("spark", f"{found}; files on Arrow")
     return Way("spark", f"{found}; messages on Arrow" if messages else found)
 
 

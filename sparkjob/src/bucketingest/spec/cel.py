@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bucketingest.spec.fields.options import (
-    FILES_OPTIONS,
+    FILES_READING,
     KAFKA_OPTIONS,
     KAFKA_READING,
     SPARK_SETTINGS,
@@ -70,6 +70,11 @@ _READ_BY_KAFKA: Final = CelRule(
     f"self.all(name, name.startsWith('kafka.') || name in {_quoted(list(KAFKA_READING))})",
     f"must begin with kafka., or be one of {', '.join(KAFKA_READING)}: others do nothing",
 )
+
+
+def _options_of(kind: str, names: Sequence[str]) -> CelRule:
+    rule = f"self.format != '{kind}' || !has(self.options) || self.options.all(name, name in {_quoted(list(names))})"
+    return CelRule(rule, f"options of {kind} are {', '.join(names)} only", ".options")
 
 
 def _outside_table(field: str) -> CelRule:
@@ -137,9 +142,9 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     "source.kafka.optionsFrom": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"), _READ_BY_KAFKA),
     "source.files": (
         CelRule("self.format == 'parquet' || has(self.schema)", "schema is required for json and csv", ".schema"),
+        *(_options_of(kind, names) for kind, names in FILES_READING.items()),
     ),
     "source.files.path": (_PLAIN_PATH,),
-    "source.files.options": (_refuses(FILES_OPTIONS, "use the fields of the source"),),
     "format": (
         CelRule(
             "self.type == 'avro' || !has(self.confluentSchemaId)",

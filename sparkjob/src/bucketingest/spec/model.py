@@ -184,12 +184,12 @@ class BucketIngest(SpecModel):
 
     @property
     def checkpoint_path(self) -> str:
-        """Directory for Spark's checkpoint. Only files cannot be positioned without a former one."""
+        """Directory for Spark's checkpoint. A source of files has none."""
         table = self.spec.table.path
         if self.spec.checkpoint.path is not None:
             return self.spec.checkpoint.path
         is_local = "://" not in table or table.startswith("file:")
-        if is_local or self.spec.source.files is not None:
+        if is_local:
             return f"{table}_checkpoints/{self.metadata.name}"
         # Spark has no access to object stores without jars of its own.
         return f"{STATE_FOLDER}/checkpoints/{self.pipeline}"

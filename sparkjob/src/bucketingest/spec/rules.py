@@ -20,6 +20,7 @@ from bucketingest.spec.fields.options import (
 )
 from bucketingest.spec.fields.pod_rules import POD_RULES
 from bucketingest.spec.fields.table import DEFAULT_BUCKETS
+from bucketingest.spec.formats.files import FILES_RULES
 from bucketingest.spec.formats.rules import FORMAT_RULES
 from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
 from bucketingest.spec.quantity import format_duration, parse_cores
@@ -98,12 +99,6 @@ def _format_for_kafka(view: View) -> Iterator[Broken]:
     others = [name for name in ("files", "rate") if source.get(name) is not None]
     if has_format and others and source.get("kafka") is None:
         yield Broken(("format",), f"is not allowed with source.{others[0]}: only Kafka records need decoding")
-
-
-def _schema_of_text_files(view: View) -> Iterator[Broken]:
-    kind = view.value("source.files.format")
-    if kind in {"json", "csv"} and view.value("source.files.schema") is None:
-        yield Broken(("source", "files", "schema"), f"is required for format {kind}", "columns as Spark SQL DDL")
 
 
 def _no_duplicates(view: View) -> Iterator[Broken]:
@@ -271,7 +266,7 @@ def _times(view: View) -> Iterator[Broken]:
 
 
 def _of_sections(view: View) -> Iterator[Broken]:
-    yield from (Broken(*finding) for rule in (*FORMAT_RULES, *POD_RULES) for finding in rule(view))
+    yield from (Broken(*finding) for rule in (*FORMAT_RULES, *FILES_RULES, *POD_RULES) for finding in rule(view))
 
 
 def _cpu_limit(view: View) -> Iterator[Broken]:
@@ -290,7 +285,6 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _starting_offsets,
     _format_for_kafka,
     _of_sections,
-    _schema_of_text_files,
     _no_duplicates,
     _partition_buckets,
     _index_fields,

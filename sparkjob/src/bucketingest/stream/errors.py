@@ -58,6 +58,24 @@ class CheckpointLost(StreamError):
     exit_code = ExitCode.SOURCE_CONFLICT
 
 
+class FilesLogLost(StreamError):
+    """What was taken from a directory of files is not known any more; continuing would double or lose rows."""
+
+    exit_code = ExitCode.SOURCE_CONFLICT
+
+
+class SourceFilesChanged(StreamError):
+    """Files were changed after they were read, and the resource does not say what that means."""
+
+    exit_code = ExitCode.SOURCE_CONFLICT
+
+
+class NoSourceFiles(StreamError):
+    """The directory has no file that shows the columns."""
+
+    exit_code = ExitCode.SOURCE_UNAVAILABLE
+
+
 class AddressUnusable(StreamError):
     """The address for the job's endpoints cannot be listened on."""
 

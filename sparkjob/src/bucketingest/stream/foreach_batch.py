@@ -15,19 +15,19 @@ from bucketingest.registry.errors import GaveWay
 from bucketingest.services.inline import InlineServices
 from bucketingest.storage import path_room
 from bucketingest.stream.checkpoint.positions import CheckpointPositions
+from bucketingest.stream.files.log import FileBatch, FilesLog
+from bucketingest.stream.files.writing import FilesWriter
 from bucketingest.stream.micro_batch import (
     LeftToSpark,
-    write_files,
+    write_letters,
     write_micro_batch,
     write_refused,
-    write_undecodable,
 )
 from bucketingest.stream.pacing import Pace
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.registered import RegisteredMessages
-from bucketingest.stream.source.scanned_files import FileReader
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.topic_reading import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
@@ -64,7 +64,7 @@ class MicroBatchFunction:
         services: InlineServices | None = None,
         decoder: MessageDecoder | None = None,
         registered: RegisteredMessages | None = None,
-        files: FileReader | None = None,
+        files: FilesWriter | None = None,
         topics: TopicReading | None = None,
         pace: Pace | None = None,
     ) -> None:
@@ -78,7 +78,7 @@ class MicroBatchFunction:
         self._opened = opened
         self._shape = shape
         self._coordinator = coordinator
-        self._positions: CheckpointPositions | None = None
+        self._positions: CheckpointPositions | FilesLog | None = None
         self._note_beginning: Callable[[], None] = _nothing
         self._tasks = tasks
         self.board = board
@@ -90,7 +90,7 @@ class MicroBatchFunction:
         self.failure: BaseException | None = None
         """What ended the query, as it was raised: Spark reports only its text."""
 
-    def begin(self, positions: CheckpointPositions, note_beginning: Callable[[], None]) -> None:
+    def begin(self, positions: CheckpointPositions | FilesLog, note_beginning: Callable[[], None]) -> None:
         """A query starts. `note_beginning`: stores where the source began, once that is known."""
         self._positions, self._note_beginning = positions, note_beginning
         self.failure = None
@@ -154,7 +154,7 @@ class MicroBatchFunction:
         """Process id of what runs beside the query."""
         return None if self._services is None else self._services.pid
 
-    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+    def __call__(self, rows: DataFrame | FileBatch, batch_id: int) -> None:
         """Write one micro-batch, commit the instant if it is due, and hold Spark back until the next one may start."""
         if self._pace is not None:
             self._pace.batch_started()
@@ -179,7 +179,7 @@ class MicroBatchFunction:
         if self._pace is not None:  # without the lock: the other thread commits, serves the table or stops the query
             self._pace.pause(source_range, gives_way=lambda: self.gives_way, waits=self.board.pausing)
 
-    def _run(self, rows: DataFrame, source_range: SourceRange) -> None:
+    def _run(self, rows: DataFrame | FileBatch, source_range: SourceRange) -> None:
         for rounds_left in reversed(range(_ROUNDS_MAX)):
             try:
                 outcome = self._coordinator.run(
@@ -191,19 +191,24 @@ class MicroBatchFunction:
                 if not rounds_left:
                     raise
             else:
-                if outcome.instant_time is None:
+                if outcome.instant_time is None and isinstance(rows, DataFrame):
                     # A user's query may keep a state, and Spark keeps only that of rows that were read.
                     rows.write.format("noop").mode("append").save()
                 self._report(source_range, outcome)
                 return
 
-    def _write(self, rows: DataFrame, assignment: Assignment, source_range: SourceRange) -> Sequence[WriteStatus]:
+    def _write(
+        self, rows: DataFrame | FileBatch, assignment: Assignment, source_range: SourceRange
+    ) -> Sequence[WriteStatus]:
         self.board.batch_started(assignment.instant_time, source_range)
         statuses = self._written(rows, self._plan(assignment))
         self.board.written(statuses)
         return statuses
 
-    def _written(self, rows: DataFrame, plan: WritePlan) -> Sequence[WriteStatus]:
+    def _written(self, rows: DataFrame | FileBatch, plan: WritePlan) -> Sequence[WriteStatus]:
+        if isinstance(rows, FileBatch):
+            assert self._files is not None, "only the source of files has batches of them"
+            return self._files.write(rows, plan)
         if self._registered is None:
             return self._written_by(rows, plan, self._decoder)
         try:
@@ -214,12 +219,6 @@ class MicroBatchFunction:
             raise StopRequested from error
 
     def _written_by(self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder | None) -> Sequence[WriteStatus]:
-        if self._files is not None:
-            try:
-                return write_files(rows, plan, self._files)
-            except LeftToSpark as doubt:  # nothing is written; the next files are mostly alike
-                log.warning("files are left to Spark until the next start", extra={"reason": str(doubt)})
-                self._files = None
         if decoder is not None and self._shape.on_arrow:
             try:
                 written = None if self._topics is None else self._topics.write(rows, plan, decoder)
@@ -237,7 +236,7 @@ class MicroBatchFunction:
         observed = decoded.observed(observation)
         statuses = write_micro_batch(self._shape.table_rows(observed.good()), plan)
         if observation.get["bad"]:
-            statuses += write_undecodable(decoded.bad(), plan)
+            statuses += write_letters(decoded.bad(), plan)
         return statuses
 
     def _plan(self, assignment: Assignment) -> WritePlan:

@@ -33,6 +33,8 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import TableBeginning
 from bucketingest.stream.checkpoint.checkpoint import SourceKind
+from bucketingest.stream.files.source import FilesInput, open_files
+from bucketingest.stream.files.writing import FilesWriter
 from bucketingest.stream.foreach_batch import MicroBatchFunction
 from bucketingest.stream.pacing import Pace
 from bucketingest.stream.pipeline import Pipeline
@@ -41,7 +43,7 @@ from bucketingest.stream.running import RunningIngest
 from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
-from bucketingest.stream.spark.session import prepared
+from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.starter import QueryStarter
 from bucketingest.stream.topic_reading import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
@@ -72,8 +74,14 @@ def ingest_resource(
         resource = with_readers_schema(resource, client, Patience())
     pipeline = Pipeline.of(resource)
     pipeline = replace(pipeline, services=replace(pipeline.services, makes_jobs=service_jobs))
+    files = None
     with prepared(session):
-        rows = read_source(session, resource)
+        if resource.spec.source.files is None:
+            rows = read_source(session, resource)
+        else:
+            session = own_session(session)
+            files = open_files(resource.spec.source.files)
+            rows = files.rows(session)
         shape = RowShape(resource, pipeline.delete_when).planned(rows)
         registered = None if client is None else RegisteredMessages(shape, rows, SchemaLookups(client))
         return _start(
@@ -84,6 +92,7 @@ def ingest_resource(
             once=once,
             board=board,
             registered=registered,
+            files=files,
             ended_hosts=ended_hosts,
         )
 
@@ -109,6 +118,7 @@ def _start(
     once: bool,
     board: ProgressBoard | None,
     registered: RegisteredMessages | None = None,
+    files: FilesInput | None = None,
     ended_hosts: Collection[str] = (),
 ) -> RunningIngest:
     tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
@@ -136,7 +146,7 @@ def _start(
             lock=lambda: _lock_of(storage, pipeline, lease).held(),
             check_lease=lambda: lease.check(LEASE_MARGIN),
         )
-        way = shape.way(rows)
+        way = shape.way()
         log.info("%s", way, extra={"pipeline": pipeline.name})
         reading = shape.reading(rows)
         if reading is not None:
@@ -157,12 +167,21 @@ def _start(
             services=services,
             decoder=shape.decoder(rows),
             registered=registered,
-            files=shape.file_reader(rows),
+            files=None if files is None else FilesWriter.of(files, shape, rows),
             topics=None if reading is None or reading.client is None else TopicReading(reading.client),
             pace=None if once else Pace.of(pipeline, lambda: coordinator.due),
         )
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
-        starter = QueryStarter.of(rows, pipeline, coordinator, function, beginning=beginning, source=source, once=once)
+        starter = QueryStarter.of(
+            rows,
+            pipeline,
+            coordinator,
+            function,
+            beginning=beginning,
+            source=source,
+            once=once,
+            listing=None if files is None else files.listing,
+        )
         return RunningIngest(starter, lease)
     except BaseException:  # also by a stop signal
         lease.release()

@@ -20,11 +20,9 @@ from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import SILENCE_SECONDS, read
-from bucketingest.decode.parquet_files import Piece
 from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.stream.source.messages import VALUE, MessageDecoder, pack_messages, refused_messages
-from bucketingest.stream.source.scanned_files import FileReader, pieces_of
 from bucketingest.stream.source.scanned_topics import ranges_of
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.errors import ConflictingAttempt
@@ -55,19 +53,7 @@ def write_micro_batch(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder 
         packed = map_in_arrow(rows, _pack(plan), SHUFFLE_DDL)
     else:
         packed = map_in_arrow(rows.select(VALUE), _pack_messages(plan, decoder), SHUFFLE_DDL)
-    return _written(packed, plan)
-
-
-def write_files(rows: DataFrame, plan: WritePlan, reader: FileReader) -> list[WriteStatus]:
-    """As `write_micro_batch`, for rows of files: the tasks read the files themselves. Raises LeftToSpark,
-    ConflictingAttempt, PartitionsNotLoaded.
-    """
-    try:
-        pieces = pieces_of(rows) or [[]]  # files without a byte have no part
-    except RowsInDoubt as error:
-        raise LeftToSpark(str(error)) from error
-    tasks = rows.sparkSession.range(0, len(pieces), 1, len(pieces))
-    return _written(map_in_arrow(tasks, _pack_files(plan, reader, pieces), SHUFFLE_DDL), plan)
+    return write_packed(packed, plan)
 
 
 def write_topics(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client) -> list[WriteStatus]:
@@ -78,18 +64,19 @@ def write_topics(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, clie
     if not ranges:
         return write_micro_batch(rows, plan, decoder)
     tasks = rows.sparkSession.range(0, len(ranges), 1, len(ranges))
-    return _written(map_in_arrow(tasks, _pack_topics(plan, decoder, client, ranges), SHUFFLE_DDL), plan)
+    return write_packed(map_in_arrow(tasks, _pack_topics(plan, decoder, client, ranges), SHUFFLE_DDL), plan)
 
 
-def _written(packed: DataFrame, plan: WritePlan) -> list[WriteStatus]:
+def write_packed(packed: DataFrame, plan: WritePlan) -> list[WriteStatus]:
+    """Write rows that are packed as the shuffle's messages. Raises as `write_micro_batch` does."""
     if plan.is_global:
         packed = map_in_arrow(_shuffled(packed, plan), _own(plan), SHUFFLE_DDL)
     return _collect(map_in_arrow(_shuffled(packed, plan), _write(plan), STATUS_DDL))
 
 
-def write_undecodable(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
-    """Stage rows that could not be decoded (columns of the dead-letter table) and return what was written."""
-    return _collect(map_in_arrow(rows, _write_dead_letters(plan), STATUS_DDL))
+def write_letters(letters: DataFrame, plan: WritePlan) -> list[WriteStatus]:
+    """Stage dead letters (columns of the dead-letter table) and return what was written."""
+    return _collect(map_in_arrow(letters, _write_dead_letters(plan), STATUS_DDL))
 
 
 def write_refused(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder) -> list[WriteStatus]:
@@ -127,11 +114,11 @@ def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _pack_messages(plan: WritePlan, decoder: MessageDecoder) -> Stage:
-    return lambda batches: pack_messages(batches, plan, decoder, _task())
+    return lambda batches: pack_messages(batches, plan, decoder, current_task())
 
 
 def _write_refused(plan: WritePlan, decoder: MessageDecoder) -> Stage:
-    return lambda batches: write_dead_letters(refused_messages(batches, decoder, plan), plan, _task())
+    return lambda batches: write_dead_letters(refused_messages(batches, decoder, plan), plan, current_task())
 
 
 def _shuffled(packed: DataFrame, plan: WritePlan) -> DataFrame:
@@ -139,45 +126,38 @@ def _shuffled(packed: DataFrame, plan: WritePlan) -> DataFrame:
 
 
 def _own(plan: WritePlan) -> Stage:
-    return lambda batches: own_keys(batches, plan, _task())
+    return lambda batches: own_keys(batches, plan, current_task())
 
 
 def _pack_topics(plan: WritePlan, decoder: MessageDecoder, client: Client, ranges: list[TopicRange]) -> Stage:
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _drain(batches)
-        messages = read(ranges[_task()], client, VALUE, SILENCE_SECONDS / (1 + _context().attemptNumber()))
-        yield from pack_messages(messages, plan, decoder, _task())
+        drain(batches)
+        messages = read(ranges[current_task()], client, VALUE, SILENCE_SECONDS / (1 + _context().attemptNumber()))
+        yield from pack_messages(messages, plan, decoder, current_task())
 
     return stage
 
 
-def _drain(batches: Iterable[pa.RecordBatch]) -> None:
-    """One row, which says nothing; Spark ends a worker that leaves something unread."""
+def drain(batches: Iterable[pa.RecordBatch]) -> None:
+    """Take a task's one row, which says nothing; Spark ends a worker that leaves something unread."""
     for _ in batches:
         pass
 
 
-def _pack_files(plan: WritePlan, reader: FileReader, pieces: list[list[Piece]]) -> Stage:
-    def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _drain(batches)
-        yield from pack(reader.rows(pieces[_task()]), plan, _task())
-
-    return stage
-
-
 def _pack(plan: WritePlan) -> Stage:
-    return lambda batches: pack(batches, plan, _task())
+    return lambda batches: pack(batches, plan, current_task())
 
 
 def _write(plan: WritePlan) -> Stage:
-    return lambda batches: write_task(batches, plan, _task())
+    return lambda batches: write_task(batches, plan, current_task())
 
 
 def _write_dead_letters(plan: WritePlan) -> Stage:
-    return lambda batches: write_dead_letters(batches, plan, _task())
+    return lambda batches: write_dead_letters(batches, plan, current_task())
 
 
-def _task() -> int:
+def current_task() -> int:
+    """Number of the task that runs this."""
     return _context().partitionId()
 
 
@@ -192,18 +172,18 @@ def _collect(statuses: DataFrame) -> list[WriteStatus]:
         return statuses_from_arrow(statuses.toArrow())
     except PySparkException as error:
         # The tasks' own errors arrive as text.
-        if (why := _raised(error, ConflictingAttempt)) is not None:
+        if (why := raised(error, ConflictingAttempt)) is not None:
             raise ConflictingAttempt(why) from error
-        if (why := _raised(error, PartitionsNotLoaded)) is not None:
+        if (why := raised(error, PartitionsNotLoaded)) is not None:
             raise PartitionsNotLoaded.of_text(why) from error
-        if (why := _raised(error, TopicInDoubt)) is not None:
+        if (why := raised(error, TopicInDoubt)) is not None:
             raise TopicInDoubt(why) from error
-        if (why := _raised(error, RowsInDoubt)) is not None:
+        if (why := raised(error, RowsInDoubt)) is not None:
             raise LeftToSpark(why) from error
         raise
 
 
-def _raised(error: Exception, kind: type[Exception]) -> str | None:
+def raised(error: Exception, kind: type[Exception]) -> str | None:
     """What a task's error of this kind says; None if it is another."""
     found = re.search(rf"^[\w.]*\b{kind.__name__}: (.*)", str(error), re.MULTILINE)
     return None if found is None else found[1]

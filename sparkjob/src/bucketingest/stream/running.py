@@ -8,18 +8,18 @@ import logging
 import time
 from typing import Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming.query import StreamingQuery
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.stream.errors import JvmFailed, QueryFailed
+from bucketingest.stream.files.query import FilesQueryFailed
 from bucketingest.stream.foreach_batch import StopRequested
 from bucketingest.stream.report.progress import Progress
 from bucketingest.stream.spark.executors import registered_executors
 from bucketingest.stream.spark.failures import essence
-from bucketingest.stream.starter import QueryStarter
+from bucketingest.stream.starter import Query, QueryStarter
 from bucketingest.write.errors import PositionLost
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class RunningIngest:
         self._lease = lease
         self._function = starter.function
         self._restarts = 0
-        self.query: StreamingQuery = starter.start()
+        self.query: Query = starter.start()
 
     def progress(self) -> Progress:
         """What the query is doing now."""
@@ -98,7 +98,7 @@ class RunningIngest:
         """Wait a moment for the query's end, and do what is due between micro-batches."""
         try:
             ended = bool(self.query.awaitTermination(_POLL_SECONDS))  # type: ignore[arg-type] # PySpark takes fractions
-        except StreamingQueryException as error:
+        except (StreamingQueryException, FilesQueryFailed) as error:
             self._raise(error)
             ended = True
         if ended:
@@ -146,11 +146,11 @@ class RunningIngest:
         with self._function.busy:  # no micro-batch is interrupted
             self.query.stop()
 
-    def _raise(self, error: StreamingQueryException) -> None:
+    def _raise(self, error: StreamingQueryException | FilesQueryFailed) -> None:
         if self._function.gives_way and StopRequested.__name__ in str(error):
             return
-        failure = self._function.failure
-        if isinstance(failure, BucketIngestError):
+        failure = error.__cause__ if isinstance(error, FilesQueryFailed) else self._function.failure
+        if isinstance(failure, BucketIngestError | Py4JNetworkError | ConnectionError):
             raise failure
         message, cause = essence(failure or error)
         details = f"{failure}\n{error}"

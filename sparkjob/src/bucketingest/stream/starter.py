@@ -7,23 +7,29 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import count
-from typing import Literal
+from typing import TypeAlias
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from bucketingest.storage import open_storage
 from bucketingest.stream.checkpoint.beginning import TableBeginning
-from bucketingest.stream.checkpoint.checkpoint import SourceKind, prepare_checkpoint
-from bucketingest.stream.checkpoint.positions import CheckpointPositions
+from bucketingest.stream.checkpoint.checkpoint import SourceKind, check_kind, prepare_checkpoint
+from bucketingest.stream.checkpoint.positions import CheckpointKind, CheckpointPositions
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.foreach_batch import MicroBatchFunction
+from bucketingest.stream.files.log import FilesLog
+from bucketingest.stream.files.planner import FilesPlanner, Listing
+from bucketingest.stream.files.query import FilesQuery
+from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.spark.failures import essence
 from bucketingest.stream.spark.session import prepared
 from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.coordinator_api import Start
 
+Query: TypeAlias = StreamingQuery | FilesQuery
 log = logging.getLogger(__name__)
 
 
@@ -39,6 +45,8 @@ class QueryStarter:
     source: SourceKind
     once: bool
     _numbers: count[int]
+    listing: Listing | None
+    """Of the source of files."""
 
     @classmethod
     def of(
@@ -51,17 +59,37 @@ class QueryStarter:
         beginning: TableBeginning,
         source: SourceKind,
         once: bool,
+        listing: Listing | None = None,
     ) -> QueryStarter:
         """A starter that has not started yet."""
         once = once or pipeline.trigger == "once"
-        return cls(rows, pipeline, coordinator, function, beginning, source, once, count(1))
+        return cls(rows, pipeline, coordinator, function, beginning, source, once, count(1), listing)
 
-    def start(self) -> StreamingQuery:
-        """Finish or roll back open instants, write the checkpoint for the table's position, and start the query.
+    def start(self) -> Query:
+        """Finish or roll back open instants, and start the query at the table's position; Spark's with a checkpoint
+        for it.
 
-        Raises what the coordinator's start and `prepare_checkpoint` do, and QueryFailed.
+        Raises what the coordinator's start, `prepare_checkpoint` and `FilesPlanner` do, and QueryFailed.
         """
         start = self.coordinator.start()
+        return self._sparks_query(start) if self.listing is None else self._files_query(start, self.listing)
+
+    def _files_query(self, start: Start, listing: Listing) -> FilesQuery:
+        files_log = FilesLog(open_storage(self.pipeline.table_url, self.pipeline.storage_options), self.pipeline.name)
+        check_kind("files", start)
+        last = -1 if start.position is None else start.position.batch_id
+        verdict = (start.verdict.value, start.reason)
+        log.info("verdict", extra={"verdict": verdict[0], "reason": verdict[1]})
+        planner = FilesPlanner(listing, files_log, last, once=self.once)
+        self.function.board.started(start.position, self.coordinator.epoch, self.coordinator.inflight, verdict)
+        self.function.begin(files_log, lambda: None)
+        trigger = None if self.once else self.pipeline.trigger
+        assert not isinstance(trigger, str), "a trigger is a duration, or once"
+        return FilesQuery(
+            planner, lambda batch: self.function(batch, batch.number), trigger=trigger, stopped=(StopRequested,)
+        )
+
+    def _sparks_query(self, start: Start) -> StreamingQuery:
         attempt = f"attempt-{self.coordinator.epoch:08d}-{next(self._numbers)}"
         prepared_at = prepare_checkpoint(
             self.pipeline.checkpoint(),
@@ -75,7 +103,7 @@ class QueryStarter:
         self.function.board.started(
             start.position, self.coordinator.epoch, self.coordinator.inflight, (prepared_at.verdict, prepared_at.reason)
         )
-        kind: Literal["kafka", "checkpoint"] = "kafka" if self.source == "kafka" else "checkpoint"
+        kind: CheckpointKind = "kafka" if self.source == "kafka" else "checkpoint"
         checkpoint = self.pipeline.checkpoint(prepared_at.directory)
         self.function.begin(CheckpointPositions(checkpoint, kind), partial(self.beginning.keep, checkpoint))
         location = self.pipeline.checkpoint_directory(prepared_at.directory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import shutil
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream.errors import CheckpointLost
+from bucketingest.storage import open_storage
+from bucketingest.stream.errors import NoSourceFiles, SourceFilesChanged
+from bucketingest.stream.files.log import FileBatch, FilesLog
+from bucketingest.stream.files.source_file import SourceFile
+from bucketingest.write.errors import RowsRejected
 from support.jobs.stream_runs import Lake, Runner
 from support.oracle.compare import assert_same_rows
 
@@ -50,6 +54,8 @@ def test_json_lines_arrive_and_corrupt_ones_are_dead_letters(run: Runner, lake: 
     assert quantities(lake) == {f"ä{number}": number for number in range(5)}
     assert sorted(each["value"].decode() for each in lake.letters()) == sorted(corrupt)
     assert {(each["reason"], each["topic"], each["offset"]) for each in lake.letters()} == {("decode", None, None)}
+    places = {each["value"].decode(): each["detail"].partition(": ")[0] for each in lake.letters()}
+    assert places["no json"] == f"{incoming}/one.json, line 3"
     assert progress.rejected == len(corrupt)
 
 
@@ -86,7 +92,7 @@ def test_csv_with_a_header_arrives_and_corrupt_lines_are_dead_letters(run: Runne
     lines = ["id,at,quantity", f"a,{AT},1", *corrupt, f'"b, with ""quotes""",{AT},']
     (incoming / "one.csv").write_text("\n".join(lines) + "\n")
 
-    run.once(resource(lake, incoming, "csv", options={"header": "true", "escape": '"'}))
+    run.once(resource(lake, incoming, "csv", options={"header": "true"}))
 
     assert quantities(lake) == {"a": 1, 'b, with "quotes"': None}
     assert sorted(each["value"].decode() for each in lake.letters()) == corrupt
@@ -122,7 +128,7 @@ def test_parquet_files_bring_their_schema_and_new_files_come_in_a_second_run(
     assert_same_rows(lake.rows(), expected, key=["id"])
 
 
-def test_parquet_files_are_read_on_arrow_until_one_is_sparks(
+def test_parquet_files_with_sql_on_arrow(
     run: Runner, lake: Lake, incoming: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -147,31 +153,155 @@ def test_parquet_files_are_read_on_arrow_until_one_is_sparks(
         assert "decoding on Arrow: Parquet files, with spec.transform.sql and spec.table.deleteWhen" in caplog.messages
         (incoming / "no-byte.parquet").touch()
         assert run.once(files()).rows == 0
-        assert "files are left to Spark until the next start" not in caplog.messages
         file("d.parquet", 4, 6, use_deprecated_int96_timestamps=True)
         assert run.once(files()).rows == 2
-        assert "files are left to Spark until the next start" in caplog.messages
 
     assert quantities(lake) == {"k1": 10, "k2": 20, "k3": 30, "k4": 40, "k6": 60}
     assert lake.rows()["at"].to_pylist() == [at] * 5
 
 
-def test_without_its_checkpoint_a_file_source_is_refused_with_what_can_be_done(
-    run: Runner, lake: Lake, incoming: Path
-) -> None:
+def test_no_checkpoint_is_needed(run: Runner, lake: Lake, incoming: Path) -> None:
     wanted = resource(lake, incoming, "json")
     (incoming / "one.json").write_text(f'{{"id": "a", "at": "{AT}", "quantity": 1}}\n')
     run.once(wanted)
-    instants = lake.instants()
-    shutil.rmtree(lake.checkpoint)
+    assert not lake.checkpoint.exists()
+    (incoming / "two.json").write_text(f'{{"id": "b", "at": "{AT}", "quantity": 2}}\n')
 
-    with pytest.raises(
-        CheckpointLost,
-        match=r'the table has the files up to \{"digest":"[0-9a-f]{32}","logOffset":0\} of the file source.s log, and '
-        r"no checkpoint is left there\. Without it nothing says which files are in the table\. Restore the "
-        r"checkpoint directories, or give the pipeline another name: then all files are ingested again, ",
-    ):
+    assert run.once(wanted).rows == 1
+
+    assert quantities(lake) == {"a": 1, "b": 2}
+
+
+def parquet(path: Path, at: int, **columns: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+    os.utime(path, (1_700_000_000 + at,) * 2)
+
+
+def test_of_equal_keys_the_row_of_the_later_file_counts_whatever_packs_the_tasks(
+    run: Runner, lake: Lake, incoming: Path
+) -> None:
+    """The later file is larger, or smaller, or of the same time and a name behind; and in a file the later row."""
+    many = [f"x{number}" for number in range(2000)]
+    parquet(incoming / "a.parquet", 1, id=["larger", "same", "same"], v=["old", "old", "older"])
+    parquet(incoming / "b.parquet", 2, id=["larger", *many, "smaller"], v=["new", *many, "old"])
+    parquet(incoming / "c.parquet", 3, id=["smaller"], v=["new"])
+    parquet(incoming / "0.parquet", 4, id=["name"], v=["old"])
+    parquet(incoming / "1.parquet", 4, id=["name"], v=["new"])
+
+    source = {"path": str(incoming), "format": "parquet"}
+    assert run.once(lake.resource({"files": source}, table={"recordKey": ["id"]})).batches == 1
+
+    rows = {row["id"]: row["v"] for row in lake.rows().to_pylist()}
+    assert {key: rows[key] for key in ("larger", "smaller", "name", "same")} == {
+        "larger": "new",
+        "smaller": "new",
+        "name": "new",
+        "same": "older",
+    }
+
+
+def test_the_order_of_files_is_kept_through_sql_that_spark_evaluates(run: Runner, lake: Lake, incoming: Path) -> None:
+    parquet(incoming / "a.parquet", 1, id=["k"], v=["old"])
+    parquet(incoming / "b.parquet", 2, id=["k"] + [f"x{number}" for number in range(3000)], v=["new"] + ["x"] * 3000)
+    source = {"path": str(incoming), "format": "parquet"}
+    sql = {"sql": "SELECT id, regexp_replace(v, 'x', 'y') AS v FROM source"}
+
+    run.once(lake.resource({"files": source}, table={"recordKey": ["id"]}, transform=sql))
+
+    rows = {row["id"]: row["v"] for row in lake.rows().to_pylist()}
+    assert (rows["k"], rows["x7"]) == ("new", "y")
+
+
+def test_bad_rows_and_bad_files_are_dead_letters_and_the_others_are_rows(
+    run: Runner, lake: Lake, incoming: Path
+) -> None:
+    text = pa.Array.from_buffers(pa.string(), 3, pa.array([b"a", b"caf\xe9", b"c"]).buffers())
+    parquet(incoming / "dt=2026-01-01" / "bytes.parquet", 1, id=text, n=[1, 2, 3])
+    parquet(incoming / "dt=2026-01-02" / "type.parquet", 2, id=["d"], n=["many"])
+    (incoming / "dt=2026-01-03").mkdir()
+    (incoming / "dt=2026-01-03" / "damaged.parquet").write_bytes(b"PAR1 is not enough")
+    parquet(incoming / "dt=2026-01-04" / "good.parquet", 4, id=["e"], n=[5])
+    source = {"path": str(incoming), "format": "parquet", "schema": "id STRING, n BIGINT, dt DATE"}
+    wanted = lake.resource({"files": source}, table={"recordKey": ["id"]})
+
+    assert run.once(wanted).rejected == 3
+
+    rows = {row["id"]: (row["n"], str(row["dt"])) for row in lake.rows().to_pylist()}
+    assert rows == {"a": (1, "2026-01-01"), "c": (3, "2026-01-01"), "e": (5, "2026-01-04")}
+    letters = {each["detail"].removeprefix(f"{incoming}/"): each for each in lake.letters()}
+    assert sorted((each["reason"], detail[:60]) for detail, each in letters.items()) == [
+        ("decode", "dt=2026-01-01/bytes.parquet, row 2, column id: a byte that i"),
+        ("file", "dt=2026-01-02/type.parquet: column n: the file has string, t"),
+        ("file", "dt=2026-01-03/damaged.parquet: is no Parquet file: Parquet m"),
+    ]
+
+
+def test_with_mode_fail_a_bad_file_stops_the_run_with_its_name(run: Runner, lake: Lake, incoming: Path) -> None:
+    parquet(incoming / "a.parquet", 1, id=["d"], n=["many"])
+    source = {"path": str(incoming), "format": "parquet", "schema": "id STRING, n BIGINT"}
+    wanted = lake.resource({"files": source}, table={"recordKey": ["id"]}, errors={"mode": "fail"})
+
+    with pytest.raises(RowsRejected, match=r"a\.parquet: column n: the file has string, the schema int64; give the "):
         run.once(wanted)
 
-    assert lake.instants() == instants
-    assert quantities(lake) == {"a": 1}
+    assert lake.instants() == []
+
+
+def test_bad_rows_are_dead_letters_also_where_spark_evaluates_the_sql(run: Runner, lake: Lake, incoming: Path) -> None:
+    (incoming / "one.csv").write_text("a,1\nb,many\nc\nd,4\n")
+    (incoming / "two.csv.gz").write_bytes(b"not compressed")
+    source = {"path": str(incoming), "format": "csv", "schema": "id STRING, n BIGINT"}
+    sql = {"sql": "SELECT regexp_replace(id, 'x', 'y') AS id, n FROM source"}
+
+    run.once(lake.resource({"files": source}, table={"recordKey": ["id"]}, transform=sql))
+
+    assert {row["id"]: row["n"] for row in lake.rows().to_pylist()} == {"a": 1, "d": 4}
+    assert sorted((each["reason"], each["value"]) for each in lake.letters()) == [
+        ("decode", b"b,many"),
+        ("decode", b"c"),
+        ("file", None),
+    ]
+
+
+def test_a_file_that_changes_while_it_is_planned_is_never_read_in_two_versions(
+    run: Runner, lake: Lake, incoming: Path
+) -> None:
+    """What was planned is not what is there: the run stops, or reads what is there now, as a whole."""
+    parquet(incoming / "a.parquet", 1, id=["a"], n=[1])
+    source = {"path": str(incoming), "format": "parquet"}
+    stopping = lake.resource({"files": source}, table={"recordKey": ["id"]})
+    run.once(stopping)
+    files_log = FilesLog(open_storage(str(lake.table)), stopping.pipeline)
+    files_log.plan(FileBatch(1, str(incoming), (SourceFile("b.parquet", 1, 1, "another version"),)))
+    parquet(incoming / "b.parquet", 2, id=["b"], n=[2])
+
+    with pytest.raises(SourceFilesChanged, match=r"b\.parquet was changed after it was listed"):
+        run.once(stopping)
+    assert lake.rows()["id"].to_pylist() == ["a"]
+    run.once(lake.resource({"files": {**source, "changed": "readAgain"}}, table={"recordKey": ["id"]}))
+
+    assert sorted(lake.rows()["id"].to_pylist()) == ["a", "b"]
+
+
+def test_a_file_that_is_deleted_before_it_is_read_is_a_dead_letter(run: Runner, lake: Lake, incoming: Path) -> None:
+    parquet(incoming / "a.parquet", 1, id=["a"], n=[1])
+    source = {"path": str(incoming), "format": "parquet"}
+    wanted = lake.resource({"files": source}, table={"recordKey": ["id"]})
+    gone = SourceFile("gone.parquet", 1, 1, "1")
+    FilesLog(open_storage(str(lake.table)), wanted.pipeline).plan(FileBatch(0, str(incoming), (gone,)))
+
+    run.once(wanted)
+
+    assert lake.rows()["id"].to_pylist() == ["a"]
+    assert [(each["reason"], each["detail"]) for each in lake.letters()] == [
+        ("file", f"{incoming}/gone.parquet: was deleted before it was read")
+    ]
+
+
+def test_a_directory_that_shows_no_columns_is_refused(run: Runner, lake: Lake, incoming: Path) -> None:
+    source = {"path": str(incoming), "format": "parquet"}
+    with pytest.raises(
+        NoSourceFiles, match=r"has no file that shows the columns: give them in spec\.source\.files\.schema"
+    ):
+        run.once(lake.resource({"files": source}, table={"recordKey": ["id"]}))

@@ -40,7 +40,7 @@ def resource(lake: Lake, topic: Topic, sql: str, schema: str = SCHEMA, **table: 
 
 def way(spark: SparkSession, wanted: BucketIngest) -> str:
     rows = read_source(spark, wanted)
-    return str(RowShape(wanted, wanted.spec.table.delete_when).planned(rows).way(rows))
+    return str(RowShape(wanted, wanted.spec.table.delete_when).planned(rows).way())
 
 
 def send(topic: Topic, rows: Iterable[dict[str, Any]]) -> None:

@@ -97,12 +97,11 @@ def test_an_unfinished_micro_batch_that_does_not_follow_the_position_is_planned_
     assert tree(root, ATTEMPT)["offsets/41"].endswith(KAFKA.end)
 
 
-@pytest.mark.parametrize("source", ["kafka", "files"])
-def test_without_position_the_directory_is_empty_whatever_former_starts_left(root: Storage, source: str) -> None:
+def test_without_position_the_directory_is_empty_whatever_former_starts_left(root: Storage) -> None:
     for path in ("attempt-00000002-1/metadata", "attempt-00000002-1/commits/5", "metadata", "commits/4"):
         root.put(path, b"of a table that is gone")
 
-    made = prepare_checkpoint(root, attempt=ATTEMPT, source=source, start=NEW)  # type: ignore[arg-type]
+    made = prepare_checkpoint(root, attempt=ATTEMPT, source="kafka", start=NEW)
 
     assert (made.directory, made.verdict, made.reason) == (ATTEMPT, "new", NEW.reason)
     assert tree(root, ATTEMPT) == {}
@@ -166,7 +165,7 @@ def test_a_replayed_micro_batch_has_the_time_that_it_had_whatever_became_of_form
 
 
 @pytest.mark.parametrize(
-    ("source", "known"), [("files", KAFKA), ("own", KAFKA), ("kafka", replace(KAFKA, kind="checkpoint"))]
+    ("source", "known"), [("rate", KAFKA), ("own", KAFKA), ("kafka", replace(KAFKA, kind="checkpoint"))]
 )
 def test_a_pipeline_keeps_its_source(root: Storage, source: str, known: SourceRange) -> None:
     with pytest.raises(RangeConflict, match=r"the table was last fed from a \w+ source, this one is \w+: "):

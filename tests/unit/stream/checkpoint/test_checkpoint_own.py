@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from bucketingest.storage import Storage, open_storage
@@ -153,9 +151,3 @@ def test_a_checkpoint_that_cannot_continue_at_the_position_is_refused(
     assert wrong in str(caught.value)
     assert str(caught.value).endswith(ADVICE)
     assert {info.path for info in root.list()} == before
-
-
-def test_a_file_sources_position_is_compared_without_its_fingerprint(root: Storage) -> None:
-    root.put("offsets/5", b'v1\n{}\n{"logOffset":5}')
-
-    assert prepare(root, start(replace(at(5), end='{"digest":"ab","logOffset":5}'))).verdict == "in step"

@@ -8,12 +8,10 @@ import pytest
 
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.positions import CheckpointPositions
-from bucketingest.stream.checkpoint.source_files import digest_of
 from bucketingest.stream.errors import CheckpointUnreadable
 
 CONFIGURATION = '{"batchWatermarkMs":0,"batchTimestampMs":1795258000000,"conf":{"spark.sql.shuffle.partitions":"200"}}'
 ADVICE = "Start again: each start makes a checkpoint of its own from the table, and says what is missing if it cannot"
-ENTRY = ['{"path":"file:///in/0.json","timestamp":0,"batchId":0}']
 
 
 @pytest.fixture
@@ -46,67 +44,6 @@ def test_the_first_kafka_micro_batch_begins_at_the_initial_offsets(checkpoint: S
     found = CheckpointPositions(checkpoint, "kafka").range_of(0)
 
     assert (found.start, found.end) == ('{"orders":{"0":3}}', '{"orders":{"0":8}}')
-
-
-def put_log(checkpoint: Storage, name: str, *numbers: int) -> None:
-    entries = [f'{{"path":"file:///in/{number}.json","timestamp":{number},"batchId":{number}}}' for number in numbers]
-    checkpoint.put(f"sources/0/{name}", "\n".join(["v1", *entries]).encode())
-
-
-def test_a_file_sources_position_says_what_its_log_has_and_where_the_next_one_starts(checkpoint: Storage) -> None:
-    for number in range(2):
-        put_log(checkpoint, str(number), number)
-        put_offsets(checkpoint, number, f'{{"logOffset":{number}}}')
-
-    positions = CheckpointPositions(checkpoint, "checkpoint")
-    first, second = positions.range_of(0), positions.range_of(1)
-
-    assert first.start is None
-    assert json.loads(first.end) == {"logOffset": 0, "digest": digest_of({0: ENTRY}, 0)}
-    assert second.start == first.end
-    assert json.loads(second.end)["logOffset"] == 1
-    assert CheckpointPositions(checkpoint, "checkpoint").range_of(1) == second, "it does not matter when it is read"
-
-
-def test_the_same_number_in_a_log_of_other_files_is_another_position(checkpoint: Storage) -> None:
-    put_offsets(checkpoint, 0, '{"logOffset":0}')
-    put_log(checkpoint, "0", 0)
-    one = CheckpointPositions(checkpoint, "checkpoint").range_of(0)
-    checkpoint.put("sources/0/0", b'v1\n{"path":"file:///in/other.json","timestamp":0,"batchId":0}')
-    other = CheckpointPositions(checkpoint, "checkpoint").range_of(0)
-
-    assert not one.same_rows_as(other)
-
-
-def test_a_position_over_compact_files_is_the_same_for_every_reader(checkpoint: Storage) -> None:
-    running = CheckpointPositions(checkpoint, "checkpoint")
-    ends = []
-    for number in range(25):
-        compact = number % 10 == 9
-        put_log(
-            checkpoint, f"{number}.compact" if compact else str(number), *(range(number + 1) if compact else [number])
-        )
-        put_offsets(checkpoint, number, f'{{"logOffset":{number}}}')
-        ends.append(running.range_of(number).end)
-    for number in range(19):
-        checkpoint.delete(f"sources/0/{number}")
-    checkpoint.delete("sources/0/9.compact")
-
-    assert [CheckpointPositions(checkpoint, "checkpoint").range_of(each).end for each in (24, 20, 5)] == [
-        ends[24],
-        ends[20],
-        ends[5],
-    ]
-    assert len(set(ends)) == 25
-
-
-def test_a_log_that_is_not_whole_is_refused(checkpoint: Storage) -> None:
-    put_offsets(checkpoint, 1, '{"logOffset":1}')
-    put_offsets(checkpoint, 0, '{"logOffset":0}')
-    put_log(checkpoint, "1", 1)
-
-    with pytest.raises(CheckpointUnreadable, match=r"/sources/0: the file source's log is not whole up to entry 0\. "):
-        CheckpointPositions(checkpoint, "checkpoint").range_of(1)
 
 
 def test_generated_rows_begin_at_nothing(checkpoint: Storage) -> None:

@@ -164,9 +164,9 @@ def test_a_replaced_checkpoint_is_refused_where_positions_need_it() -> None:
     with pytest.raises(RangeConflict) as refused:
         relate(files(2, query="new"), files(9, query="old", batch=4))
     assert str(refused.value) == (
-        "the table has the rows up to micro-batch 4 of checkpoint old, but this is checkpoint new: the checkpoint was "
-        "lost or replaced, and this source cannot be positioned without it. Restore the checkpoint, or give the "
-        "pipeline another name to ingest everything again"
+        "the table has the rows up to micro-batch 4 of the checkpoint old, but this is new: it was lost or replaced, "
+        "and this source cannot be positioned without it. Restore it, or give the pipeline another name to ingest "
+        "everything again"
     )
 
 

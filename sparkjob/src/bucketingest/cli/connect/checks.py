@@ -55,6 +55,8 @@ def check_all(resource: BucketIngest, spark: CheckingSpark, show: Callable[[Chec
         return results
     if resource.spec.source.kafka is not None:
         results.check("source", SOURCE_SECONDS, lambda: _look_at_kafka(session, resource), str)
+    if resource.spec.source.files is not None:
+        results.check("source", SOURCE_SECONDS, lambda: _look_at_files(resource), str)
     if known is None:
         return results
     compiled = results.check("sql", SQL_SECONDS, lambda: _compiled(session, known), _columns)
@@ -99,6 +101,14 @@ def _look_at_kafka(session: SparkSession, resource: BucketIngest) -> str:
     return f"{look_at_topics(session, kafka, SOURCE_SECONDS)}, at {kafka.bootstrap_servers}"
 
 
+def _look_at_files(resource: BucketIngest) -> str:
+    from bucketingest.stream.files.source import look_at_files
+
+    files = resource.spec.source.files
+    assert files is not None, "only a source of files is looked at"
+    return look_at_files(files)
+
+
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     """What the resource says, with what Spark makes of its SQL."""
@@ -110,6 +120,7 @@ class _Compiled:
 
 
 def _compiled(session: SparkSession, resource: BucketIngest) -> _Compiled:
+    from bucketingest.stream.files.source import open_files
     from bucketingest.stream.pipeline import Pipeline
     from bucketingest.stream.source.shape import RowShape
     from bucketingest.stream.source.sources import read_source
@@ -117,11 +128,12 @@ def _compiled(session: SparkSession, resource: BucketIngest) -> _Compiled:
 
     pipeline = Pipeline.of(resource)
     with prepared(session):
-        rows = read_source(session, resource)
+        files = resource.spec.source.files
+        rows = read_source(session, resource) if files is None else open_files(files).rows(session)
         shape = RowShape(resource, pipeline.delete_when).planned(rows)
         if shape.has_registry:
             shape.registered_blocks(rows)
-        ways = [shape.reading(rows), shape.way(rows)] if has_ways(resource) else []
+        ways = [shape.reading(rows), shape.way()] if has_ways(resource) else []
         return _Compiled(pipeline, shape.schema(rows), ", ".join(str(each) for each in ways if each is not None))
 
 

@@ -76,8 +76,8 @@ class Checkpoint(SpecModel):
         default=None,
         description=(
             "Directory for Spark's checkpoint; the table's path with _checkpoints/NAME at its end when absent, or "
-            "/var/lib/bucketingest/checkpoints/NAMESPACE/NAME for a table in an object store, unless the source is "
-            "files. Never inside the table."
+            "/var/lib/bucketingest/checkpoints/NAMESPACE/NAME for a table in an object store. A source of files needs "
+            "none. Never inside the table."
         ),
     )
 

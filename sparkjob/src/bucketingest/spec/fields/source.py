@@ -100,6 +100,9 @@ class KafkaSource(SpecModel):
         return self.secret_ref is not None or bool(self.options_from)
 
 
+ChangedFiles = Literal["stop", "readAgain", "ignore"]
+
+
 class FilesSource(SpecModel):
     """Rows from files that appear in a directory."""
 
@@ -110,7 +113,7 @@ class FilesSource(SpecModel):
         alias="schema",
         description=(
             "Columns of the files as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2). "
-            "Required for json and csv; for parquet it is read from the files when absent."
+            "Required for json and csv; for parquet it is read from the first file when absent."
         ),
     )
     max_files_per_trigger: Whole = Field(
@@ -120,11 +123,28 @@ class FilesSource(SpecModel):
         ge=1,
         le=1_000_000,
     )
+    changed: ChangedFiles = Field(
+        default="stop",
+        description=(
+            "What happens when a file that was read has other content. stop: the job ends and names it. readAgain: the "
+            "file is read as a whole, as it is now. ignore: its rows stay as they were read."
+        ),
+    )
+    start_after: str | None = Field(
+        default=None,
+        alias="startAfter",
+        description=(
+            "Path below the directory: only files whose path is behind it are listed, in the order of bytes. For "
+            "directories where names grow with time."
+        ),
+        min_length=1,
+        max_length=1024,
+    )
     options: dict[str, OptionValue] = Field(
         default={},
         description=(
-            "Further options handed to Spark's file source as they are, such as header: 'true' for csv. Options that "
-            "other fields set, and names that nobody reads, are refused."
+            "How files are read. All formats: pathGlobFilter. json: multiLine, encoding. csv: header, sep, quote, "
+            "escape, nullValue, encoding. Spark's other options are refused, each with its reason."
         ),
         max_length=64,
     )
@@ -168,6 +188,7 @@ class Transform(SpecModel):
 
 
 __all__ = [
+    "ChangedFiles",
     "FilesSource",
     "KafkaSource",
     "RateSource",

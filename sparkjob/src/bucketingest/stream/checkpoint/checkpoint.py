@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias
 from bucketingest.storage import NotFound, Storage
 from bucketingest.stream.checkpoint.attempts import ROOT, former_directories, free_directory, in_directory, sweep
 from bucketingest.stream.checkpoint.beginning import kept_beginning
-from bucketingest.stream.checkpoint.sources import SourceState, found_files, found_rate
+from bucketingest.stream.checkpoint.sources import SourceState, found_rate
 from bucketingest.stream.checkpoint.text import (
     COMMITS,
     METADATA,
@@ -25,7 +25,6 @@ from bucketingest.stream.checkpoint.text import (
     SOURCE,
     UnknownForm,
     commit_text,
-    for_spark,
     metadata_text,
     offsets_text,
     parse_offsets,
@@ -79,7 +78,7 @@ def prepare_checkpoint(
     Raises RangeConflict if the table was fed from a source of another kind, or a user's own query and the table do not
     match; CheckpointLost if a file that a source needs for its position is missing.
     """
-    _check_kind(source, start)
+    check_kind(source, start)
     if source == "own":
         done, note = rewind(root, start)
         verdict = StartVerdict.REWOUND if done else start.verdict
@@ -97,8 +96,9 @@ def prepare_checkpoint(
     return PreparedCheckpoint(directory, *_verdict(start, plan))
 
 
-def _check_kind(source: SourceKind, start: Start) -> None:
-    kind = "kafka" if source == "kafka" else "checkpoint"
+def check_kind(source: SourceKind, start: Start) -> None:
+    """Raises RangeConflict if the table was fed from a source of another kind."""
+    kind = source if source in {"kafka", "files"} else "checkpoint"
     for known in (start.position, start.replay):
         if known is not None and known.kind != kind:
             raise RangeConflict(
@@ -133,7 +133,7 @@ def _plan(
     if source == "kafka":
         files = _query(str(uuid.uuid4()), position, replay)
         return _Plan(files, None if position is None else _missing(root, former, position))
-    state: SourceState = (found_files if source == "files" else found_rate)(root, former, position, replay)
+    state: SourceState = found_rate(root, former, position, replay)
     replay = replay if state.has_replay else None
     if position is None and replay is None:
         return _Plan({}, note=state.note)
@@ -159,13 +159,13 @@ def _query(query_id: str, position: SourceRange | None, replay: SourceRange | No
     if position is not None:
         number = max(position.batch_id, 0)
         end = position.end if replay is None else replay.start
-        files[f"{OFFSETS}/{number}"] = offsets_text(for_spark(end))
+        files[f"{OFFSETS}/{number}"] = offsets_text(end)
         files[f"{COMMITS}/{number}"] = commit_text()
         if number:  # Spark needs the one before, too; a range that was made from another's start does not know it
-            files[f"{OFFSETS}/{number - 1}"] = offsets_text(for_spark(position.start or end))
+            files[f"{OFFSETS}/{number - 1}"] = offsets_text(position.start or end)
     if replay is not None:
         timestamp = int(time.time() * 1000) if replay.timestamp_ms is None else replay.timestamp_ms
-        files[f"{OFFSETS}/{number + 1}"] = offsets_text(for_spark(replay.end), timestamp)
+        files[f"{OFFSETS}/{number + 1}"] = offsets_text(replay.end, timestamp)
     return files
 
 

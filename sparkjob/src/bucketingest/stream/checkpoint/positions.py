@@ -1,23 +1,20 @@
 """Reads from Spark's checkpoint which part of the source a micro-batch is.
 
 On entry of the function for batch N, `offsets/N` is durable and says where the batch ends; `offsets/N-1` says where it
-begins, or Kafka's `sources/0/0` for the first one (Spark 4.2, seen). A file source's offset is only a number in a log
-of its own, so the position also says what is in that log.
+begins, or Kafka's `sources/0/0` for the first one (Spark 4.2, seen).
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from bucketingest.storage import NotFound, Storage
-from bucketingest.stream.checkpoint.source_files import LogDigests
 from bucketingest.stream.checkpoint.text import (
     METADATA,
     OFFSETS,
     SOURCE,
     BatchOffsets,
     UnknownForm,
-    files_position,
     parse_initial_offsets,
     parse_offsets,
     parse_query_id,
@@ -25,14 +22,15 @@ from bucketingest.stream.checkpoint.text import (
 from bucketingest.stream.errors import CheckpointUnreadable
 from bucketingest.write.instants.source_range import SourceRange
 
+CheckpointKind: TypeAlias = Literal["kafka", "checkpoint"]
+
 
 class CheckpointPositions:
     """The source ranges of one query's micro-batches."""
 
-    def __init__(self, checkpoint: Storage, kind: Literal["kafka", "checkpoint"]) -> None:
+    def __init__(self, checkpoint: Storage, kind: CheckpointKind) -> None:
         self._checkpoint = checkpoint
         self._kind = kind
-        self._digests = LogDigests(checkpoint)
 
     def range_of(self, batch_id: int) -> SourceRange:
         """The source range of a micro-batch that Spark is running. Raises CheckpointUnreadable."""
@@ -40,7 +38,6 @@ class CheckpointPositions:
             query_id = parse_query_id(self._read(METADATA))
         except UnknownForm:
             raise self._unknown_form(METADATA) from None
-        # The start first: fingerprints are made from the front.
         start = self._position(batch_id - 1) if batch_id else self._first_start()
         timestamp_ms = self._offsets(batch_id).timestamp
         return SourceRange(self._kind, start, self._position(batch_id), query_id, batch_id, timestamp_ms)
@@ -53,13 +50,7 @@ class CheckpointPositions:
             raise self._unknown_form(path) from None
 
     def _position(self, batch_id: int) -> str:
-        offsets = self._offsets(batch_id)
-        if self._kind == "kafka" or offsets.log_offset is None:
-            return offsets.position
-        digest = self._digests.at(offsets.log_offset)
-        if digest is None:
-            raise self._unreadable(SOURCE, f"the file source's log is not whole up to entry {offsets.log_offset}")
-        return files_position(offsets.log_offset, digest)
+        return self._offsets(batch_id).position
 
     def _first_start(self) -> str | None:
         if self._kind != "kafka":

@@ -1,5 +1,5 @@
-"""What a new checkpoint needs for a source that Spark cannot position by offsets alone: the list of files read so far,
-the time at which generated rows started.
+"""What a new checkpoint needs for a source that Spark cannot position by offsets alone: the time at which generated
+rows started.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from typing import Final
 
 from bucketingest.storage import NotFound, Storage
 from bucketingest.stream.checkpoint.attempts import in_directory, query_id_of
-from bucketingest.stream.checkpoint.source_files import digest_of, log_files, read_log
-from bucketingest.stream.checkpoint.text import SOURCE, VERSION, UnknownForm, parse_files_position, parse_json
-from bucketingest.stream.errors import CheckpointLost
+from bucketingest.stream.checkpoint.text import SOURCE, VERSION, UnknownForm, parse_json
 from bucketingest.write.instants.source_range import SourceRange
 
 _START: Final = "0"
@@ -31,67 +29,6 @@ class SourceState:
     rebuilt: str | None = None
     """What was wrong with the newest former checkpoint; None: nothing."""
     note: str | None = None
-
-
-def found_files(
-    root: Storage, former: list[str], position: SourceRange | None, replay: SourceRange | None
-) -> SourceState:
-    """The file source's log up to the position, or the replay, from the newest former checkpoint that has it.
-
-    Later entries are left out: Spark finds their files again. None of those is too old for it then, since its limit is
-    an age relative to the newest file of the log, files come oldest first, and this log is a prefix of that one.
-
-    Raises CheckpointLost if none has the log up to the position: then nothing says which files are in the table.
-    """
-    wrong: list[str] = []
-    for wanted in filter(None, (replay, position)):
-        for directory in former:
-            log = _log_up_to(root, directory, wanted)
-            if isinstance(log, str):
-                wrong.append(log)
-                continue
-            without_replay = replay is not None and wanted is not replay
-            return SourceState(
-                log,
-                has_replay=wanted is replay,
-                rebuilt=wrong[0] if wrong and directory != former[0] else None,
-                note="the unfinished micro-batch is planned again: its files are not known" if without_replay else None,
-            )
-    if position is not None:
-        raise CheckpointLost(
-            f"{root.url}: the table has the files up to {position.end} of the file source's log, and "
-            f"{'; '.join(dict.fromkeys(wrong)) or 'no checkpoint is left there'}. Without it nothing says which files "
-            "are in the table. Restore the checkpoint directories, or give the pipeline another name: then all files "
-            "are ingested again, and their rows replace those of equal keys in the table"
-        )
-    return SourceState({}, has_replay=False, note="the first micro-batch is planned again: its files are not known")
-
-
-def _log_up_to(root: Storage, directory: str, wanted: SourceRange) -> dict[str, bytes] | str:
-    """The files of a log that ends at the range's end, or why the directory has none."""
-    where = f"{root.url}/{in_directory(directory, SOURCE)}"
-    try:
-        last, digest = parse_files_position(wanted.end)
-    except UnknownForm:  # of a version that did not fingerprint the log
-        last, digest = _log_offset(wanted.end), ""
-        if query_id_of(root, directory) != wanted.query_id:
-            return f"{where} is of another query"
-    entries = read_log(root, directory, last)
-    if entries is None:
-        return f"{where} is not whole up to entry {last}"
-    if digest and digest_of(entries, last) != digest:
-        return f"{where} lists other files"
-    return log_files(entries, last)
-
-
-def _log_offset(position: str) -> int:
-    value = json.loads(position)
-    if isinstance(value, dict) and isinstance(value.get("logOffset"), int):
-        return int(value["logOffset"])
-    raise CheckpointLost(
-        f"the table's position {position} is not that of a directory of files: a pipeline keeps its source; give the "
-        "new one another name"
-    )
 
 
 def found_rate(

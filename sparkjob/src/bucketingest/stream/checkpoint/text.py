@@ -19,10 +19,8 @@ METADATA: Final = "metadata"
 OFFSETS: Final = "offsets"
 COMMITS: Final = "commits"
 SOURCE: Final = "sources/0"
-"""What a query's only source keeps: the list of files, Kafka's initial offsets, the start time of generated rows."""
+"""What a query's only source keeps: Kafka's initial offsets, the start time of generated rows."""
 _NO_OFFSET: Final = "-"
-_DIGEST: Final = "digest"
-_LOG_OFFSET: Final = "logOffset"
 
 
 class UnknownForm(ValueError):
@@ -42,12 +40,6 @@ class BatchOffsets:
     def position(self) -> str:
         """The position as text: of the only source, or the list of all."""
         return canonical_json(self.sources[0] if len(self.sources) == 1 else self.sources)
-
-    @property
-    def log_offset(self) -> int | None:
-        """Number of the file source's log entry at which the batch ends; None for other sources."""
-        only = self.sources[0] if len(self.sources) == 1 else None
-        return only[_LOG_OFFSET] if isinstance(only, dict) and set(only) == {_LOG_OFFSET} else None
 
 
 def parse_offsets(text: str) -> BatchOffsets:
@@ -98,24 +90,3 @@ def parse_json(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         raise UnknownForm(text[:80]) from None
-
-
-def files_position(log_offset: int, digest: str) -> str:
-    """A file source's position that means the same in every checkpoint: the log's length so far, and what is in it."""
-    return canonical_json({_LOG_OFFSET: log_offset, _DIGEST: digest})
-
-
-def parse_files_position(position: str) -> tuple[int, str]:
-    """Number of the last log entry, and the digest of the log up to it. Raises UnknownForm."""
-    value = parse_json(position)
-    if not isinstance(value, dict) or set(value) != {_LOG_OFFSET, _DIGEST}:
-        raise UnknownForm(position[:80])
-    return int(value[_LOG_OFFSET]), str(value[_DIGEST])
-
-
-def for_spark(position: str | None) -> str | None:
-    """The position as Spark's offset log has it, without what was added here."""
-    try:
-        return None if position is None else canonical_json({_LOG_OFFSET: parse_files_position(position)[0]})
-    except UnknownForm:
-        return position

@@ -12,7 +12,6 @@ from bucketingest.stream.checkpoint.text import (
     VERSION,
     BatchOffsets,
     UnknownForm,
-    for_spark,
     parse_offsets,
 )
 from bucketingest.stream.errors import CheckpointLost
@@ -66,7 +65,7 @@ def _check(root: Storage, position: SourceRange) -> None:
         raise CheckpointLost(
             f"{root.url}: the table has the rows up to micro-batch {number}, and the checkpoint {what}. {_ADVICE}"
         )
-    if offsets.position != for_spark(position.end):
+    if offsets.position != position.end:
         raise CheckpointLost(
             f"{root.url}: the table has micro-batch {number} up to {position.end}, and the checkpoint has it up to "
             f"{offsets.position}. {_ADVICE}"

@@ -18,13 +18,12 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 from bucketingest.spec.model import Format
 from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.source.messages import MessageDecoder, marked_messages
-from bucketingest.stream.source.sources import CORRUPT
 from bucketingest.stream.spark.arrow_map import map_in_arrow
 from bucketingest.write.plan import DELETE_COLUMN
 
-_DATA: Final = "_bucketingest_data"
-_BAD: Final = "_bucketingest_bad"
-_DETAIL: Final = "_bucketingest_detail"
+DATA: Final = "_bucketingest_data"
+BAD: Final = "_bucketingest_bad"
+DETAIL: Final = "_bucketingest_detail"
 PROBLEM: Final = "the record cannot be decoded with the schema"
 NO_VALUE: Final = "the message has no value"
 """Why a message is a dead letter."""
@@ -36,20 +35,20 @@ class Decoded:
     """The rows of a micro-batch, decoded, before good and bad ones are separated."""
 
     rows: DataFrame
-    """The decoded columns (Kafka: in the struct `_DATA`), what the message was, and `_BAD`."""
+    """The decoded columns (Kafka: in the struct `DATA`), what the message was, and `BAD`."""
     can_fail: bool
     """Whether there can be rows that could not be decoded."""
 
     def observed(self, observation: Observation) -> Decoded:
         """The same; when its rows are read, the observation also counts the bad ones (`bad`)."""
-        return replace(self, rows=self.rows.observe(observation, F.count_if(F.col(_BAD)).alias("bad")))
+        return replace(self, rows=self.rows.observe(observation, F.count_if(F.col(BAD)).alias("bad")))
 
     def good(self) -> DataFrame:
         """The rows that could be decoded, with the source's columns only."""
         if not self.can_fail:
             return self.rows
         # spark_partition_id keeps Spark from moving the filter below the decoding, which would then happen twice.
-        return _source_columns(self.rows.filter(~F.col(_BAD) & (F.spark_partition_id() >= 0)))
+        return _source_columns(self.rows.filter(~F.col(BAD) & (F.spark_partition_id() >= 0)))
 
     def all(self) -> DataFrame:
         """Good and bad rows, with the source's columns only."""
@@ -57,16 +56,10 @@ class Decoded:
 
     def bad(self) -> DataFrame:
         """The rows that could not be decoded, as the dead-letter table's columns from `reason` on."""
-        rows = self.rows.filter(F.col(_BAD) & (F.spark_partition_id() >= 0))
-        if _DATA not in rows.columns:
-            return rows.select(
-                F.lit("decode").alias("reason"),
-                F.lit(PROBLEM).alias("detail"),
-                F.col(CORRUPT).cast("binary").alias("value"),
-            )
+        rows = self.rows.filter(F.col(BAD) & (F.spark_partition_id() >= 0))
         return rows.select(
             F.lit("decode").alias("reason"),
-            F.col(_DETAIL).alias("detail"),
+            F.col(DETAIL).alias("detail"),
             "topic",
             "partition",
             "offset",
@@ -77,14 +70,7 @@ class Decoded:
 
 
 def _source_columns(rows: DataFrame) -> DataFrame:
-    return rows.select(f"{_DATA}.*") if _DATA in rows.columns else rows.drop(CORRUPT, _BAD)
-
-
-def decode(rows: DataFrame) -> Decoded:
-    """The rows of files, or generated ones, with those marked that Spark could not read."""
-    if CORRUPT in rows.columns:
-        return Decoded(rows.withColumn(_BAD, F.col(CORRUPT).isNotNull()), can_fail=True)
-    return Decoded(rows, can_fail=False)
+    return rows.select(f"{DATA}.*") if DATA in rows.columns else rows
 
 
 def decode_by(rows: DataFrame, columns: pa.Schema, decoder: MessageDecoder) -> Decoded:
@@ -92,11 +78,11 @@ def decode_by(rows: DataFrame, columns: pa.Schema, decoder: MessageDecoder) -> D
     names = ["key", "value", "topic", "partition", "offset", "timestamp"]
     kept = rows.select(*names)
     data = from_arrow_schema(columns, prefer_timestamp_ntz=True)
-    marks = [StructField(_DATA, data), StructField(_BAD, BooleanType()), StructField(_DETAIL, StringType())]
+    marks = [StructField(DATA, data), StructField(BAD, BooleanType()), StructField(DETAIL, StringType())]
     schema = StructType([*kept.schema.fields, *marks])
 
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return marked_messages(batches, decoder, data=_DATA, bad=_BAD, detail=_DETAIL)
+        return marked_messages(batches, decoder, data=DATA, bad=BAD, detail=DETAIL)
 
     return Decoded(map_in_arrow(kept, stage, schema), can_fail=True)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -16,7 +18,6 @@ from bucketingest.decode.json.registered import RegisteredJsonDecoder
 from bucketingest.decode.json.times import MICROS_OF
 from bucketingest.decode.kafka.reading_choice import Reading, reading_of
 from bucketingest.decode.message_columns import UnusableColumns, columns_of
-from bucketingest.decode.parquet_files import unsupported as unsupported_in_files
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
 from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.registered import RegisteredProtobufDecoder
@@ -27,7 +28,6 @@ from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.source.decoding import (
     NO_VALUE,
     Decoded,
-    decode,
     decode_by,
     header_of,
     mark_deletes,
@@ -35,9 +35,12 @@ from bucketingest.stream.source.decoding import (
     transform,
 )
 from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder
-from bucketingest.stream.source.scanned_files import FileReader
-from bucketingest.stream.source.spark_plan import NotOnArrow, read_program, setting_of_files
+from bucketingest.stream.source.spark_plan import NotOnArrow, read_program
 from bucketingest.write.plan import DELETE_COLUMN
+
+_NOW: Final = re.compile(
+    r"(?i)\b(?:now|curdate|getdate|sysdate|localtimestamp|current_(?:timestamp|date|time)|unix_timestamp)\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,13 @@ class RowShape:
         if self.resource is None:
             return Decoded(rows, can_fail=False)
         if self._has_no_messages:
-            return decode(rows)
+            return Decoded(rows, can_fail=False)
         return decode_by(rows, self._columns(rows), decoder or self.message_decoder(self._blocks(rows)))
+
+    @property
+    def _sql(self) -> tuple[str, ...]:
+        transform = () if self.resource is None else (self.resource.spec.transform.sql,)
+        return (*transform, self.delete_when or "")
 
     @property
     def on_arrow(self) -> bool:
@@ -122,35 +130,26 @@ class RowShape:
         """With the words for dead letters."""
         return MessageDecoder(blocks, problem_of(self._format), NO_VALUE, self.program)
 
-    def way(self, rows: DataFrame) -> Way:
+    def way(self) -> Way:
         """Whether messages are decoded on Arrow or by Spark, and why. Nothing is read."""
         if self.resource is None:
             return Way("spark", "rows come from a query of the user's own")
         way = way_of(self.resource)
         if self.refused is not None:
             return sql_refused(self.resource, self.refused)
-        if way.name == "arrow" and self.resource.spec.format is None:
-            why = _why_not_files(rows, self._columns(rows))
-            return way if why is None else Way("spark", why)
         return way
 
     def decoder(self, rows: DataFrame) -> MessageDecoder | None:
         """What makes the table's rows of messages without Spark; None if its SQL is Spark's, or a registry has the
         schemas.
         """
-        if self.resource is None or self.has_registry or self._has_no_messages or self.way(rows).name == "spark":
+        if self.resource is None or self.has_registry or self._has_no_messages or self.way().name == "spark":
             return None
         return self.message_decoder(self._blocks(rows))
 
-    def file_reader(self, rows: DataFrame) -> FileReader | None:
-        """What reads files on Arrow; None if Spark does, or there are messages."""
-        if not self._has_no_messages or self.way(rows).name == "spark":
-            return None
-        return FileReader(self._columns(rows), self.program)
-
     def reading(self, rows: DataFrame) -> Reading | None:
         """Who reads Kafka's messages; None if Spark decodes them, and so reads them, or there are none."""
-        if self.resource is None or not self.on_arrow or self.way(rows).name == "spark":
+        if self.resource is None or not self.on_arrow or self.way().name == "spark":
             return None
         settings = dict(rows.sparkSession.sparkContext.getConf().getAll())
         return reading_of(self.resource, settings)
@@ -171,7 +170,7 @@ class RowShape:
         if self.columns is not None:
             return self.columns
         if self.resource.spec.format is None:
-            return pa.schema(list(to_arrow_schema(decode(rows).all().schema, timezone="UTC")))
+            return pa.schema(list(to_arrow_schema(rows.schema, timezone="UTC")))
         try:
             return columns_of(self.resource.spec.format)
         except UnusableColumns as error:
@@ -186,6 +185,10 @@ class RowShape:
     def is_repeatable(self, rows: DataFrame) -> bool:
         """Whether the same input gives the same rows each time; not so with rand() or a UDF that says so."""
         shaped = self.table_rows(self.decoded(rows).all())  # the filter for good rows would count as not so
+        if not rows.isStreaming and _NOW.search(
+            " ".join(self._sql)
+        ):  # Spark fixes the time of a stream's micro-batch only
+            return False
         return bool(shaped._jdf.queryExecution().analyzed().deterministic())  # noqa: SLF001 - PySpark has no other way
 
     def schema(self, rows: DataFrame) -> pa.Schema:
@@ -193,14 +196,3 @@ class RowShape:
         shaped = self.table_rows(self.decoded(rows).good())
         schema = to_arrow_schema(shaped.schema, timezone="UTC")
         return pa.schema([field for field in schema if field.name != DELETE_COLUMN])
-
-
-def _why_not_files(rows: DataFrame, columns: pa.Schema) -> str | None:
-    """Why files of these columns are Spark's to read."""
-    if (name := setting_of_files(rows)) is not None:
-        return f"files are read with the session's {name}"
-    if (other := unsupported_in_files(columns)) is not None:
-        return f"files have a column of type {other}"
-    if len({name.lower() for name in columns.names}) < len(columns.names):
-        return "files have columns of the same name"
-    return None

@@ -1,30 +1,26 @@
-"""Where rows come from, as Spark reads them: Kafka, files, or generated rows."""
+"""Where rows come from, as Spark reads them: Kafka, or generated rows."""
 
 from __future__ import annotations
-
-from typing import Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from bucketingest.spec.fields.source_secret import secret_options
-from bucketingest.spec.model import BucketIngest, FilesSource, KafkaSource, RateSource
+from bucketingest.spec.model import BucketIngest, KafkaSource, RateSource
 from bucketingest.stream.errors import InvalidTransform, MissingConnector
-
-CORRUPT: Final = "_bucketingest_corrupt"
-"""Column with the text of a record that could not be decoded, null for all others."""
 
 
 def read_source(session: SparkSession, resource: BucketIngest) -> DataFrame:
-    """The streaming DataFrame of the resource's source. Raises MissingConnector, InvalidTransform, SpecError."""
+    """The streaming DataFrame of the resource's source. Files are not Spark's to read.
+
+    Raises MissingConnector, InvalidTransform, SpecError.
+    """
     source = resource.spec.source
     try:
         if source.kafka is not None:
             return _kafka(session, source.kafka)
-        if source.files is not None:
-            return _files(session, source.files)
-        assert source.rate is not None, "the model has exactly one source"
+        assert source.rate is not None, "files are not Spark's to read"
         return _rate(session, source.rate)
     except AnalysisException as error:
         raise _explained(error) from error
@@ -44,16 +40,6 @@ def _kafka(session: SparkSession, source: KafkaSource) -> DataFrame:
         .option("maxOffsetsPerTrigger", source.max_offsets_per_trigger)
         .load()
     )
-
-
-def _files(session: SparkSession, source: FilesSource) -> DataFrame:
-    options = {**source.options, "recursiveFileLookup": "true", "maxFilesPerTrigger": str(source.max_files_per_trigger)}
-    if source.format == "parquet":
-        schema = source.schema_text or session.read.option("recursiveFileLookup", "true").parquet(source.path).schema
-        return session.readStream.format("parquet").schema(schema).options(**options).load(source.path)
-    options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    schema = f"{source.schema_text}, {CORRUPT} STRING"
-    return session.readStream.format(source.format).schema(schema).options(**options).load(source.path)
 
 
 def _rate(session: SparkSession, source: RateSource) -> DataFrame:

@@ -42,8 +42,6 @@ _CONF_BEGINNINGS: Final = (
     "spark.sql.warehouse.",
 )
 
-_CONF_OF_FILES: Final = ("spark.sql.parquet.", "spark.sql.files.", "spark.sql.legacy.", "spark.sql.casesensitive")
-
 
 class NotOnArrow(Exception):
     """The SQL is Spark's, in words that say why."""
@@ -114,13 +112,6 @@ def _setting(rows: DataFrame) -> str | None:
                 continue
             return name
     return None if conf.ansiEnabled() else "spark.sql.ansi.enabled"
-
-
-def setting_of_files(rows: DataFrame) -> str | None:
-    """A setting of the session that may change what is read from Parquet files."""
-    conf: Any = rows.sparkSession._jsparkSession.sessionState().conf()  # noqa: SLF001 - PySpark has no other way
-    names = sorted(map(str, _each(conf.getAllConfs().keys().toSeq())))
-    return next((name for name in names if name.lower().startswith(_CONF_OF_FILES)), None)
 
 
 def _chain(plan: Any) -> Iterator[Any]:

@@ -30,8 +30,6 @@ REQUIRED_CONF: Final = {
     # Otherwise Spark reads from_json's corrupt-record column without decoding the others.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
     "spark.sql.streaming.metricsEnabled": "false",
-    # The file source's log is written at each start, in the form that fits this (checkpoint.source_files).
-    "spark.sql.streaming.fileSource.log.compactInterval": "10",
 }
 
 _LOG_CONFIGURATION: Final = "log4j2.configurationFile"

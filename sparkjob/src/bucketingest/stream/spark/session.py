@@ -91,3 +91,10 @@ def prepared(session: SparkSession) -> Iterator[None]:
                 session.conf.unset(name)
             else:
                 session.conf.set(name, old)
+
+
+def own_session(session: SparkSession) -> SparkSession:
+    """A session on the same context with the settings of this one now: what is run in it later still has them, as the
+    queries that Spark copies them for.
+    """
+    return SparkSession(session.sparkContext, session._jsparkSession.cloneSession())  # noqa: SLF001 - as PySpark's newSession

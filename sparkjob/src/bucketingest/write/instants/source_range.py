@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from bucketingest.write.errors import RangeConflict
 
@@ -27,19 +27,19 @@ class SourceRange:
     """The part of the source between two positions.
 
     kind kafka: positions are offsets per topic and partition, the next to be read; they mean the same in every
-    checkpoint. kind checkpoint: positions mean something only together with Spark's checkpoint (files, generated rows,
-    a user's own query).
+    checkpoint. kind files: positions are numbers of micro-batches in the log of files beside the table. kind
+    checkpoint: positions mean something only together with Spark's checkpoint (generated rows, a user's own query).
     """
 
-    kind: Literal["kafka", "checkpoint"]
+    kind: Literal["kafka", "files", "checkpoint"]
     start: str | None
     """JSON of the position at which it starts; None: the source's beginning."""
     end: str
     """JSON of the position before which it ends."""
     query_id: str
-    """Id of Spark's checkpoint."""
+    """Id of Spark's checkpoint, or of the log of files."""
     batch_id: int
-    """Spark's number of the micro-batch in that checkpoint."""
+    """Number of the micro-batch in it."""
     timestamp_ms: int | None = None
     """What `current_timestamp` and `current_date` are in this micro-batch, milliseconds since 1970: with another time
     the same offsets can give other rows. None if it was not recorded.
@@ -133,7 +133,7 @@ def begins_after(source_range: SourceRange, position: SourceRange | None) -> boo
         return source_range.start is not None
     if source_range.kind != position.kind:
         return False
-    if source_range.kind == "checkpoint":
+    if source_range.kind != "kafka":
         return source_range.query_id == position.query_id and source_range.batch_id > position.batch_id + 1
     known = _offsets(position.end)
     starts = _offsets(source_range.start) if source_range.start else {}
@@ -144,30 +144,34 @@ def reaches_beyond(source_range: SourceRange, position: SourceRange | None) -> b
     """Whether the range has rows after the position."""
     if position is None or source_range.kind != position.kind:
         return True
-    if source_range.kind == "checkpoint":
+    if source_range.kind != "kafka":
         return source_range.query_id != position.query_id or source_range.batch_id > position.batch_id
     known = _offsets(position.end)
     return any(end > known.get(partition, 0) for partition, end in _offsets(source_range.end).items())
 
 
+_LISTS: Final = {"files": "the log of files", "checkpoint": "the checkpoint"}
+"""What numbers micro-batches, in words."""
+
+
 def _relate_batches(micro_batch: SourceRange, position: SourceRange) -> Relation:
     if micro_batch.query_id != position.query_id:
         raise RangeConflict(
-            f"the table has the rows up to micro-batch {position.batch_id} of checkpoint {position.query_id}, but this "
-            f"is checkpoint {micro_batch.query_id}: the checkpoint was lost or replaced, and this source cannot be "
-            "positioned without it. Restore the checkpoint, or give the pipeline another name to ingest everything "
+            f"the table has the rows up to micro-batch {position.batch_id} of {_LISTS[position.kind]} "
+            f"{position.query_id}, but this is {micro_batch.query_id}: it was lost or replaced, and this source cannot "
+            "be positioned without it. Restore it, or give the pipeline another name to ingest everything "
             "again"
         )
     if micro_batch.batch_id == position.batch_id and micro_batch.end != position.end:
         raise RangeConflict(
             f"micro-batch {micro_batch.batch_id} ended at {position.end} when it was committed and now ends at "
-            f"{micro_batch.end}: the checkpoint was rewound. Restore it, or give the pipeline another name"
+            f"{micro_batch.end}: {_LISTS[position.kind]} was rewound. Restore it, or give the pipeline another name"
         )
     if micro_batch.batch_id > position.batch_id + 1:
         raise RangeConflict(
-            f"the table has the rows up to micro-batch {position.batch_id} of the checkpoint, and Spark continued with "
-            f"micro-batch {micro_batch.batch_id}: the rows between would be lost. Restore the checkpoint, or give "
-            "the pipeline another name to ingest everything again"
+            f"the table has the rows up to micro-batch {position.batch_id} of {_LISTS[position.kind]}, and the "
+            f"source continued with micro-batch {micro_batch.batch_id}: the rows between would be lost. Restore it, "
+            "or give the pipeline another name to ingest everything again"
         )
     return Relation.DONE if micro_batch.batch_id <= position.batch_id else Relation.NEXT
 

@@ -1,0 +1,79 @@
+"""Which reader a source's format and options give, and which columns a file shows that no schema names."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Final
+
+import pyarrow as pa
+
+from bucketingest.decode.files.column_types import read_as
+from bucketingest.decode.files.csv_rows import CsvReader
+from bucketingest.decode.files.directories import values_in
+from bucketingest.decode.files.json_documents import JsonReader
+from bucketingest.decode.files.parquet import ParquetReader, opened
+from bucketingest.decode.files.parts import BadFile, Reader
+from bucketingest.decode.files.text_values import unreadable_type
+from bucketingest.spec.fields.source import FilesSource
+
+_UTF8: Final = "utf-8"
+
+
+def reader_of(source: FilesSource, columns: pa.Schema) -> Reader:
+    """The reader of the source's files."""
+    option = source.options.get
+    encoding = codecs.lookup(option("encoding", _UTF8)).name
+    match source.format:
+        case "json":
+            return JsonReader(columns, option("multiLine") == "true", encoding)
+        case "csv":
+            quote, escape = option("quote", '"'), option("escape")
+            return CsvReader(
+                columns,
+                has_header=option("header") == "true",
+                separator=option("sep", ",").replace("\\t", "\t"),
+                quote=quote,
+                escape=None if escape in (None, "", quote) else escape,
+                encoding=encoding,
+                null=option("nullValue", ""),
+            )
+        case _:
+            return ParquetReader(columns)
+
+
+def is_splittable(source: FilesSource) -> bool:
+    """Whether several tasks may read a file, unless it is compressed."""
+    reader = reader_of(source, pa.schema([]))
+    if isinstance(reader, JsonReader):
+        return not reader.is_multi_line and reader.encoding == _UTF8
+    return isinstance(reader, ParquetReader)
+
+
+def why_not(source: FilesSource, columns: pa.Schema) -> str | None:
+    """Why files of the format have no such columns, in words that follow "spec.source.files.schema"; None: it has."""
+    names = [name.lower() for name in columns.names]
+    twice = next((name for name in columns.names if names.count(name.lower()) > 1), None)
+    if twice is not None:
+        return f"has the column {twice} twice: names that differ in case only are one name"
+    kind = unreadable_type(columns) if source.format == "csv" else None
+    if kind is None:
+        return None
+    return f"has the type {kind}, which is not read from csv: take STRING, and convert it in transform.sql"
+
+
+def columns_of(file: pa.NativeFile, path: str) -> pa.Schema:
+    """The columns of a Parquet file and of the directories that it is in, as they are read without a schema.
+
+    Raises BadFile.
+    """
+    with opened(file) as parquet:
+        found = parquet.schema_arrow
+    fields: list[pa.Field] = []
+    for field in found:
+        kind = read_as(field.type)
+        if kind is None:
+            raise BadFile(f"column {field.name}: the type {field.type} has no column; name the others in schema")
+        fields.append(pa.field(field.name, kind))
+    known = {field.name.lower() for field in fields}
+    fields += [pa.field(name, pa.string()) for name in values_in(path) if name.lower() not in known]
+    return pa.schema(fields)

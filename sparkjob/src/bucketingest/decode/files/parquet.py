@@ -1,0 +1,184 @@
+"""Parquet files to Arrow columns, a row group after the other.
+
+A column is found by its name, whose case may differ. A type that holds less is widened; any other difference is said
+with the file's name, the column and both types, because a value that is made to fit is another value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bucketingest.decode.files.column_types import converted, why_not
+from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece, no_rows, unknown_columns
+
+_OLD_CALENDAR: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_SPARK_VERSION: Final = b"org.apache.spark.version"
+_SAME_SINCE: Final = -25_567
+"""Day of 1900-01-01: from then on the calendar of Spark 2 has the same days and times in all zones but odd ones."""
+_DAY_MICROS: Final = 86_400_000_000
+_BATCH_ROWS: Final = 4096
+_BATCH_BYTES: Final = 1024**2
+"""Bytes of a batch, as far as the file says how long its rows are."""
+_BUFFER_BYTES: Final = 256 * 1024
+"""Of a column's chunk so much is read at a time: a chunk may be larger than the memory of a task."""
+_SHOWN_MAX: Final = 1024
+"""Bytes of a value that are kept with a dead letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetReader:
+    """Reads Parquet files into the columns. Picklable."""
+
+    columns: pa.Schema
+
+    def with_columns(self, columns: pa.Schema) -> ParquetReader:
+        """See `Reader`."""
+        return replace(self, columns=columns)
+
+    def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part]:
+        """See `Reader`."""
+        if not piece.end:
+            return  # a file without a byte has no rows
+        with opened(file) as parquet:
+            names = _names(parquet.schema_arrow, self.columns)
+            of_file = [name for name in names if name is not None]
+            is_old = _has_old_calendar(parquet.metadata)
+            unknown = unknown_columns(parquet.schema_arrow.names, self.columns)
+            if unknown and not piece.start:
+                yield Part(no_rows(self.columns), unknown=unknown)
+            for group, first in _groups(parquet.metadata, piece):
+                row = first
+                for batch in parquet.iter_batches(
+                    _batch_rows(parquet.metadata.row_group(group)), [group], of_file, use_threads=False
+                ):
+                    yield self._part(batch, names, row, is_old=is_old)
+                    row += batch.num_rows
+
+    def _part(self, batch: pa.RecordBatch, names: list[str | None], first: int, *, is_old: bool) -> Part:
+        found = []
+        refused: dict[int, NoRow] = {}
+        for name, field in zip(names, self.columns, strict=True):
+            if name is None:
+                found.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            array = batch.column(name)
+            for at in not_utf8(array):
+                place = f"row {first + at + 1}, column {field.name}"
+                refused.setdefault(at, NoRow(place, "a byte that is not UTF-8", _shown(array, at)))
+            if refused:
+                array = pc.if_else(_mask(batch.num_rows, refused), pa.scalar(None, array.type), array)
+            try:
+                found.append(converted(array, field.type))
+            except pa.ArrowInvalid as error:
+                raise BadFile(
+                    f"column {field.name}: a value of type {array.type} is no {field.type}: {error}"
+                ) from None
+            if is_old and _is_before_1900(found[-1]):
+                raise BadFile(
+                    f"column {field.name}: written with the calendar of Spark 2, and has times before 1900, which it "
+                    "counts otherwise; write the file again with a newer Spark"
+                )
+        rows = pa.RecordBatch.from_arrays(found, schema=self.columns)
+        if refused:
+            rows = rows.filter(pc.invert(_mask(batch.num_rows, refused)))
+        return Part(rows, [refused[at] for at in sorted(refused)])
+
+
+def opened(file: pa.NativeFile) -> pq.ParquetFile:
+    """Raises BadFile."""
+    try:
+        return pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us")
+    except pa.ArrowInvalid as error:
+        raise BadFile(f"is no Parquet file: {error}") from None
+
+
+def not_utf8(array: pa.Array) -> list[int]:
+    """Rows whose text, at any depth, is not UTF-8."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return [at for at in range(len(array)) if not _is_valid(array.slice(at, 1))]
+    return []
+
+
+def _is_valid(array: pa.Array) -> bool:
+    # A slice of a list or struct keeps the values of its neighbours.
+    taken = array.take(pa.array([0]))
+    try:
+        taken.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _mask(count: int, refused: dict[int, NoRow]) -> pa.BooleanArray:
+    return pa.array([at in refused for at in range(count)])
+
+
+def _shown(array: pa.Array, at: int) -> bytes:
+    kind = array.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return b""
+    value: bytes = array.slice(at, 1).cast(pa.large_binary())[0].as_py()
+    return value[:_SHOWN_MAX]
+
+
+def _batch_rows(group: pq.RowGroupMetaData) -> int:
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)))
+
+
+def _groups(metadata: pq.FileMetaData, piece: Piece) -> Iterator[tuple[int, int]]:
+    """Row groups of a piece, and the number of the first row of each: a row group is in that piece of its file that has
+    its middle, so it is in one of them.
+    """
+    row = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        chunks = [group.column(at) for at in range(group.num_columns)]
+        start = min((chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks), default=0)
+        if piece.start <= start + sum(chunk.total_compressed_size for chunk in chunks) // 2 < piece.end:
+            yield number, row
+        row += group.num_rows
+
+
+def _has_old_calendar(metadata: pq.FileMetaData) -> bool:
+    known = metadata.metadata or {}
+    version = known.get(_SPARK_VERSION)
+    return any(key in known for key in _OLD_CALENDAR) or (version is not None and int(version.split(b".")[0]) < 3)
+
+
+def _is_before_1900(array: pa.Array) -> bool:
+    if not pa.types.is_temporal(array.type):
+        return False
+    is_date = pa.types.is_date(array.type)
+    least = pc.min(array.view(pa.int32() if is_date else pa.int64())).as_py()
+    return least is not None and least < _SAME_SINCE * (1 if is_date else _DAY_MICROS)
+
+
+def _names(found: pa.Schema, columns: pa.Schema) -> list[str | None]:
+    """What the file calls each column; None for one that it lacks. Raises BadFile."""
+    by_name: dict[str, list[pa.Field]] = {}
+    for field in found:
+        by_name.setdefault(field.name.lower(), []).append(field)
+    names: list[str | None] = []
+    for wanted in columns:
+        of_name = by_name.get(wanted.name.lower(), [])
+        if len(of_name) > 1:
+            exact = [field for field in of_name if field.name == wanted.name]
+            if len(exact) != 1:
+                raise BadFile(f"column {wanted.name}: the file has it {len(of_name)} times")
+            of_name = exact
+        for field in of_name:
+            if (why := why_not(field.type, wanted.type)) is not None:
+                raise BadFile(
+                    f"column {wanted.name}: {why}; give the column this type in source.files.schema, or write the "
+                    "file again"
+                )
+        names.append(of_name[0].name if of_name else None)
+    return names

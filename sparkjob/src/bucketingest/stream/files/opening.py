@@ -1,0 +1,65 @@
+"""Opens files in the tasks, and makes sure that what is read is the version that the micro-batch has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from bucketingest.decode.files.parts import BadFile, Piece
+from bucketingest.storage import NotFound, Storage, open_storage
+from bucketingest.storage.object_file import ObjectFile
+from bucketingest.stream.files.source_file import is_local, source_file
+
+_BUFFER_BYTES: Final = 1024**2
+
+
+class FileChanged(Exception):
+    """A file has another version than the micro-batch. The text names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Opens files below one directory. Picklable."""
+
+    root: str
+    versions: Mapping[int, str]
+    """By the number of the file in the micro-batch."""
+
+    def __call__(self, piece: Piece) -> pa.NativeFile:
+        """The file at its first byte. Raises BadFile if it is gone, FileChanged, StorageError."""
+        self.check(piece)
+        storage = open_storage(self.root)
+        try:
+            if is_local(storage):
+                return pa.OSFile(storage.absolute(piece.path), "rb")
+            return pa.PythonFile(ObjectFile(storage, piece.path), "r")
+        except (NotFound, FileNotFoundError):
+            raise _gone() from None
+
+    def check(self, piece: Piece) -> None:
+        """Once more after the file was read: what was read is of one version. Raises as a call does."""
+        found = version_of(open_storage(self.root), piece.path)
+        if found is None:
+            raise _gone()
+        if found != self.versions[piece.number]:
+            raise FileChanged(piece.path)
+
+
+def version_of(storage: Storage, path: str) -> str | None:
+    """The version that the file has now; None if it is gone."""
+    with suppress(NotFound):
+        return source_file(storage.head(path), is_local=is_local(storage)).version
+    return None
+
+
+def _gone() -> BadFile:
+    return BadFile("was deleted before it was read")
+
+
+def rows_error(error: Any) -> str:
+    """An error of a library in one line."""
+    return " ".join(str(error).split())[:500]

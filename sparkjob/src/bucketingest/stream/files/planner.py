@@ -1,0 +1,118 @@
+"""Decides which files the next micro-batch takes: the oldest that were not taken yet."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bucketingest.spec.fields.source import ChangedFiles
+from bucketingest.storage import Storage
+from bucketingest.stream.errors import SourceFilesChanged
+from bucketingest.stream.files.log import FileBatch, FilesLog, SeenUntil, in_order, today
+from bucketingest.stream.files.source_file import SourceFile, listed
+
+log = logging.getLogger(__name__)
+
+_PART: Final = 10_000
+"""Files of a listing that are compared at a time."""
+_WAITING_MAX: Final = 100_000
+"""Files that are remembered as not taken yet; the others are found by the next listing."""
+_NAMED_MAX: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which files are the source's."""
+
+    storage: Storage
+    max_files: int
+    """Of one micro-batch."""
+    changed: ChangedFiles = "stop"
+    start_after: str | None = None
+    pattern: str | None = None
+
+    def __iter__(self) -> Iterator[SourceFile]:
+        return listed(self.storage, start_after=self.start_after, pattern=self.pattern)
+
+
+class FilesPlanner:
+    """The micro-batches of one query, one after the other."""
+
+    def __init__(self, listing: Listing, files_log: FilesLog, last: int, *, once: bool = False) -> None:
+        """`last`: the last micro-batch that is in the table; -1: none. `once`: what is there at the first look is all.
+
+        Raises FilesLogLost.
+        """
+        self._listing = listing
+        self._log = files_log
+        self._seen: SeenUntil = files_log.seen_until(last)
+        self._waiting: deque[SourceFile] = deque()
+        self._has_more = True
+        self._once = once
+        self.ignored = 0
+        """Files of the last listing that were changed after they were taken, and are not read again."""
+
+    def next(self) -> FileBatch | None:
+        """The next micro-batch; None if there is nothing new. Raises SourceFilesChanged, and what storage does."""
+        number = self._seen.last + 1
+        batch = self._log.batch(number) or self._planned(number)
+        if batch is None:
+            return None
+        taken = {file.path for file in batch.files}
+        self._waiting = deque(file for file in self._waiting if file.path not in taken)
+        self._seen = self._log.fold_if_due(self._seen).with_batch(batch)
+        return batch
+
+    def _planned(self, number: int) -> FileBatch | None:
+        if not self._waiting and self._has_more:
+            self._look()
+        if not self._waiting:
+            return None
+        files = tuple(islice(self._waiting, self._listing.max_files))
+        return self._log.plan(FileBatch(number, self._listing.storage.url, files))
+
+    def _look(self) -> None:
+        root = self._listing.storage.url
+        found: list[SourceFile] = []
+        changed: list[SourceFile] = []
+        present: list[npt.NDArray[np.int64]] = []
+        more = False
+        files = iter(self._listing)
+        while part := list(islice(files, _PART)):
+            look = self._seen.seen.look(root, part)
+            found += look.new
+            changed += look.changed
+            present.append(look.present)
+            if len(found) > 2 * _WAITING_MAX:
+                found, more = heapq.nsmallest(_WAITING_MAX, found, key=lambda file: file.place), True
+        self._seen.seen.listed(present, today())
+        found += self._again(changed)
+        if len(found) > _WAITING_MAX:
+            found, more = heapq.nsmallest(_WAITING_MAX, found, key=lambda file: file.place), True
+        self._has_more = more or not self._once
+        self._waiting = deque(in_order(found))
+
+    def _again(self, changed: list[SourceFile]) -> list[SourceFile]:
+        """Of files that were changed after they were taken those that are read again. Raises SourceFilesChanged."""
+        before, self.ignored = self.ignored, 0
+        if not changed or self._listing.changed == "readAgain":
+            return changed
+        names = ", ".join(file.path for file in in_order(changed)[:_NAMED_MAX])
+        if self._listing.changed == "stop":
+            raise SourceFilesChanged(
+                f"{self._listing.storage.url}: {len(changed)} files were changed after they were read: {names}. Their "
+                "rows in the table are those of the old content. Set source.files.changed to readAgain to read them "
+                "as they are now, or to ignore to leave the table as it is"
+            )
+        self.ignored = len(changed)
+        if len(changed) != before:
+            log.warning("changed files are not read again", extra={"files": len(changed), "first": names})
+        return []

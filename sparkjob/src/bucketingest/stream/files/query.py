@@ -1,0 +1,102 @@
+"""The loop that runs the micro-batches of files, in a thread of its own, with the calls that Spark's queries have: what
+waits for a query, stops it and reports on it is the same for both.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from bucketingest.stream.files.log import FileBatch
+from bucketingest.stream.files.planner import FilesPlanner
+
+_THREAD: Final = "files"
+_LOOK_SECONDS: Final = 0.1
+"""Between two looks at a directory without new files."""
+
+
+class FilesQueryFailed(Exception):
+    """The loop has ended with the error that is its cause."""
+
+
+class FilesQuery:
+    """A running query. The same calls as PySpark's `StreamingQuery`, as far as they are used."""
+
+    def __init__(
+        self,
+        planner: FilesPlanner,
+        write: Callable[[FileBatch], None],
+        *,
+        trigger: timedelta | None,
+        stopped: tuple[type[Exception], ...],
+    ) -> None:
+        """`write`: writes a micro-batch. `trigger`: time between starts of micro-batches; None: end with the input.
+        `stopped`: errors of `write` that are no failures.
+        """
+        self._planner = planner
+        self._write = write
+        self._trigger = None if trigger is None else trigger.total_seconds()
+        self._stopped = stopped
+        self._stopping = threading.Event()
+        self._error: BaseException | None = None
+        self._is_waiting = False
+        self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
+        self._thread.start()
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
+    @property
+    def lastProgress(self) -> Any:  # noqa: N802 - Spark's name
+        """Nothing: what a micro-batch took is in the log."""
+        return None
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Whether it waits for new files, as Spark says it."""
+        waiting = self._is_waiting
+        message = "Waiting for new files" if waiting else "Processing new files"
+        return {"message": message, "isTriggerActive": not waiting, "isDataAvailable": not waiting}
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - Spark's name
+        """Wait for the end; False if it has not come in these seconds. Raises FilesQueryFailed."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
+        if self._error is not None:
+            raise FilesQueryFailed(str(self._error)) from self._error
+        return True
+
+    def stop(self) -> None:
+        """End it, after the micro-batch that is being written."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                started = time.monotonic()
+                batch = self._planner.next()
+                if batch is not None:
+                    self._write(batch)
+                elif self._trigger is None:
+                    return
+                self._pause(started, has_input=batch is not None)
+        except self._stopped:
+            return
+        except BaseException as error:  # noqa: BLE001 - the thread that waits raises it
+            self._error = error
+
+    def _pause(self, started: float, *, has_input: bool) -> None:
+        """Until the next trigger. Without a time between triggers, and without input, some time passes nevertheless."""
+        if self._trigger is None:
+            return
+        left = started + max(self._trigger, 0.0 if has_input else _LOOK_SECONDS) - time.monotonic()
+        self._is_waiting = True
+        self._stopping.wait(max(0.0, left))
+        self._is_waiting = False

@@ -1,0 +1,132 @@
+"""The files of a micro-batch in the tasks: rows for the write path or for Spark's SQL, and dead letters.
+
+This module imports nothing of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from bucketingest.decode.files.parts import BadFile, Part, Piece
+from bucketingest.decode.files.reader import FileReader
+from bucketingest.decode.sql.program import Program
+from bucketingest.stream.files.opening import FileChanged, Opener, rows_error
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.shuffle import UNDECODED, counted, noted, pack
+
+_LETTERS: Final = pa.schema(
+    [("reason", pa.string()), ("detail", pa.string()), ("value", pa.binary())],
+)
+_UNKNOWN_MAX: Final = 100
+"""Columns that the schema does not have, of which a task tells the driver."""
+_LETTER_ROWS: Final = 1000
+
+
+class FileRefused(Exception):
+    """A file cannot be read. The text is its number in the micro-batch, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFiles:
+    """What the tasks of a micro-batch read. Picklable."""
+
+    reader: FileReader
+    opener: Opener
+    tasks: Sequence[Sequence[Piece]]
+    set_aside: Mapping[int, str] = field(default_factory=dict)
+    """Number of a file → why it is not read."""
+
+    def parts(self, task: int) -> Iterator[tuple[Piece, Part]]:
+        """What a task reads. Raises FileRefused, FileChanged, StorageError."""
+        for piece in self.tasks[task]:
+            if piece.number in self.set_aside:
+                continue
+            try:
+                for part in self.reader.read(piece, self.opener):
+                    yield piece, part
+                self.opener.check(piece)
+            except BadFile as error:
+                raise FileRefused(f"{piece.number} {rows_error(error)}") from None
+
+    def packed(self, plan: WritePlan, program: Program | None, task: int) -> Iterator[pa.RecordBatch]:
+        """Shuffle batches, the last of which says how many records were no rows, if there were any."""
+        refused = 0
+        unknown: dict[str, str] = {}
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            nonlocal refused
+            for piece, part in self.parts(task):
+                refused += len(part.refused)
+                for column in part.unknown:
+                    unknown.setdefault(column, piece.path)
+                if part.rows.num_rows:
+                    yield part.rows if program is None else program.apply(part.rows)
+
+        yield from pack(rows(), plan, task)
+        if refused:
+            yield counted(UNDECODED, refused, plan, task)
+        for column, path in list(unknown.items())[:_UNKNOWN_MAX]:
+            yield noted(f"{column}\t{path}".replace("\n", " "), plan, task)
+
+    def marked(self, task: int, *, data: str, bad: str, detail: str) -> Iterator[pa.RecordBatch]:
+        """All records, for Spark's SQL: the row in a struct, null for what is none; whether so; why; and the record."""
+        for piece, part in self.parts(task):
+            count, refused = part.rows.num_rows, part.refused
+            if not count and not refused:
+                continue
+            rows = pa.StructArray.from_arrays(part.rows.columns, fields=list(part.rows.schema))
+            total = count + len(refused)
+            places = np.arange(total)
+            is_bad = places >= count
+            yield pa.RecordBatch.from_pydict(
+                {
+                    data: rows.take(pa.array(np.where(is_bad, 0, places), mask=is_bad)),
+                    bad: pa.array(is_bad),
+                    detail: pa.array(
+                        [None] * count + [self._detail(piece, *each[:2]) for each in refused], pa.string()
+                    ),
+                    "value": pa.array([None] * count + [each.value for each in refused], pa.binary()),
+                }
+            )
+
+    def letters(self, task: int) -> Iterator[pa.RecordBatch]:
+        """What is no row, as the dead-letter table's columns from `reason` on."""
+        for piece in self.tasks[task]:
+            if piece.number in self.set_aside and not piece.start:
+                yield _letters([(self._detail(piece, "", self.set_aside[piece.number]), None)], "file")
+        for piece, part in self.parts(task):
+            for start in range(0, len(part.refused), _LETTER_ROWS):
+                some = part.refused[start : start + _LETTER_ROWS]
+                yield _letters([(self._detail(piece, each.place, each.why), each.value) for each in some], "decode")
+
+    def bad_files(self, task: int) -> Iterator[tuple[int, str]]:
+        """Every file of a task that cannot be read, and why. Raises FileChanged, StorageError."""
+        for piece in self.tasks[task]:
+            one = TaskFiles(self.reader, self.opener, [[piece]], self.set_aside)
+            try:
+                for _ in one.parts(0):
+                    pass
+            except FileRefused as error:
+                number, _, why = str(error).partition(" ")
+                yield int(number), why
+
+    def _detail(self, piece: Piece, place: str, why: str) -> str:
+        where = f"{self.opener.root}/{piece.path}"
+        return f"{where}, {place}: {why}" if place else f"{where}: {why}"
+
+
+def _letters(found: list[tuple[str, bytes | None]], reason: str) -> pa.RecordBatch:
+    columns = [
+        pa.array([reason] * len(found), pa.string()),
+        pa.array([detail for detail, _ in found], pa.string()),
+        pa.array([value for _, value in found], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_LETTERS)
+
+
+__all__ = ["FileChanged", "FileRefused", "TaskFiles"]

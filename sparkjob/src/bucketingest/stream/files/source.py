@@ -1,0 +1,141 @@
+"""The files source of a resource: where its files are, which columns they have and how they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from bucketingest.decode.ddl import UnreadableDdl
+from bucketingest.decode.ddl import columns_of as columns_of_ddl
+from bucketingest.decode.files.formats import columns_of, is_splittable, reader_of, why_not
+from bucketingest.decode.files.parts import BadFile, Piece
+from bucketingest.decode.files.reader import FileReader
+from bucketingest.spec.fields.source import FilesSource
+from bucketingest.storage import open_storage
+from bucketingest.stream.errors import InvalidTransform, NoSourceFiles
+from bucketingest.stream.files.opening import Opener
+from bucketingest.stream.files.planner import Listing
+from bucketingest.stream.files.source_file import is_local
+
+
+@dataclass(frozen=True, slots=True)
+class FilesInput:
+    """A source that can be read."""
+
+    source: FilesSource
+    listing: Listing
+    reader: FileReader
+
+    @property
+    def is_splittable(self) -> bool:
+        """Whether several tasks may read a file."""
+        return is_splittable(self.source)
+
+    def rows(self, session: SparkSession) -> DataFrame:
+        """No rows, with the source's columns."""
+        return session.createDataFrame([], from_arrow_schema(self.reader.columns))
+
+
+def open_files(source: FilesSource) -> FilesInput:
+    """Raises InvalidTransform for a schema that cannot be read, NoSourceFiles, StorageError. Spark must run."""
+    listing = listing_of(source)
+    where = listing.storage.url
+    if is_local(listing.storage) and not Path(where).is_dir():  # an object store has no directories
+        raise NoSourceFiles(f"spec.source.files.path: there is no directory {where}. Make it, or correct the path")
+    columns = first_columns(listing) if source.schema_text is None else declared(source)
+    if (why := why_not(source, columns)) is not None:
+        raise InvalidTransform(f"spec.source.files.schema {why}")
+    return FilesInput(source, listing, FileReader(columns, reader_of(source, columns)))
+
+
+def look_at_files(source: FilesSource) -> str:
+    """The first file and its columns beside the schema's, in words. Raises StorageError, BadFile, InvalidTransform."""
+    listing = listing_of(source)
+    files, size, first = 0, 0, None
+    for file in listing:
+        files, size = files + 1, size + file.size
+        if file.size and (first is None or file.place < first.place):
+            first = file
+    found = f"{listing.storage.url} has {files:,} files of {size:,} bytes"
+    if first is None:
+        return f"{found}, and none that has a row"
+    columns = None if source.schema_text is None else declared(source)
+    opener = Opener(listing.storage.url, {0: first.version})
+    piece = Piece(0, first.path, 0, first.size)
+    shown = f"{found}; the first is {first.path}"
+    try:
+        if source.format == "parquet":
+            with opener(piece) as file:
+                shown += f": {_beside(columns_of(file, first.path), columns)}"
+        if columns is not None:
+            part = next(FileReader(columns, reader_of(source, columns)).read(piece, opener), None)
+            if part is not None and part.refused:
+                refused = part.refused[0]
+                shown += f"; {len(part.refused)} of its first records are no rows: {refused.place}: {refused.why}"
+    except BadFile as error:
+        raise InvalidTransform(f"{listing.storage.url}/{first.path}: {error}") from error
+    return shown
+
+
+def _beside(found: pa.Schema, columns: pa.Schema | None) -> str:
+    """Columns of a file, each with that of the schema where it differs."""
+    if columns is None:
+        return ", ".join(f"{field.name} {field.type}" for field in found)
+    wanted = {field.name.lower(): field for field in columns}
+    words = []
+    for field in found:
+        beside = wanted.pop(field.name.lower(), None)
+        if beside is None:
+            words.append(f"{field.name} {field.type} (not in schema)")
+        elif beside.type != field.type:
+            words.append(f"{field.name} {field.type} (schema: {beside.type})")
+        else:
+            words.append(f"{field.name} {field.type}")
+    return ", ".join([*words, *(f"{field.name} (only in schema)" for field in wanted.values())])
+
+
+def listing_of(source: FilesSource) -> Listing:
+    """The source's files."""
+    return Listing(
+        open_storage(source.path),
+        source.max_files_per_trigger,
+        source.changed,
+        source.start_after,
+        source.options.get("pathGlobFilter"),
+    )
+
+
+def declared(source: FilesSource) -> pa.Schema:
+    """Columns of the schema that is given: of JSON those that messages may have. Raises InvalidTransform."""
+    assert source.schema_text is not None, "there is one"
+    try:
+        if source.format == "json":
+            return columns_of_ddl(source.schema_text)
+        columns = StructType.fromDDL(source.schema_text)
+        assert isinstance(columns, StructType), "a list of columns"
+        return pa.schema(list(to_arrow_schema(columns, timezone="UTC")))
+    except UnreadableDdl as error:
+        raise InvalidTransform(f"spec.source.files.schema {error}") from error
+    except (AnalysisException, ParseException) as error:
+        first = str(error).strip().splitlines()[0]
+        raise InvalidTransform(f"spec.source.files.schema: Spark cannot read it: {first}") from error
+
+
+def first_columns(listing: Listing) -> pa.Schema:
+    """Columns of the first file that has a byte. Raises NoSourceFiles."""
+    file = min((each for each in listing if each.size), key=lambda each: each.place, default=None)
+    where = listing.storage.url
+    if file is None:
+        raise NoSourceFiles(f"{where} has no file that shows the columns: give them in spec.source.files.schema")
+    opener = Opener(where, {0: file.version})
+    try:
+        with opener(Piece(0, file.path, 0, file.size)) as opened:
+            return columns_of(opened, file.path)
+    except BadFile as error:
+        raise NoSourceFiles(f"{where}/{file.path}: {error}. Give the columns in spec.source.files.schema") from error

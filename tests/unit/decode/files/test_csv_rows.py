@@ -1,0 +1,100 @@
+"""CSV files: names decide which column is which, values are what was written, and what is none has its place."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bucketingest.decode.files.csv_rows import CsvReader
+from bucketingest.decode.files.parts import BadFile, Part, Piece
+
+COLUMNS = pa.schema([("id", pa.string()), ("n", pa.int32())])
+TEXTS = pa.schema([("a", pa.string()), ("b", pa.string())])
+
+
+def parts(text: bytes, columns: pa.Schema = COLUMNS, **options: Any) -> list[Part]:
+    return list(CsvReader(columns, **options).read(pa.BufferReader(text), Piece(0, "a.csv", 0, len(text))))
+
+
+def rows(found: list[Part]) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for part in found for row in part.rows.to_pylist()]
+
+
+def refused(found: list[Part]) -> list[tuple[str, str, bytes]]:
+    return sorted(each for part in found for each in part.refused)
+
+
+def test_the_names_of_the_header_say_which_column_is_which() -> None:
+    text = b"\xef\xbb\xbfN, more ,ID\n1,x,a\n2,y,b\n"
+    assert rows(parts(text, has_header=True)) == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"a,1\nb,2\n", "line 1: the header lacks id, n; it is a, 1"),
+        (b"id,n,ID\n", "line 1: the header has id more than once"),
+        (b"id\n", "line 1: the header lacks n"),
+        (b"id,\xff\n", "line 1: the header cannot be read"),
+    ],
+)
+def test_a_header_that_does_not_fit_refuses_the_file(text: bytes, why: str) -> None:
+    with pytest.raises(BadFile, match=why):
+        parts(text, has_header=True)
+
+
+def test_without_a_header_the_first_line_is_a_row() -> None:
+    assert rows(parts(b"a,1\nb,2")) == [("a", 1), ("b", 2)]
+    assert rows(parts(b"")) == rows(parts(b"", has_header=True)) == rows(parts(b"\n", has_header=True)) == []
+
+
+def test_quotes_are_as_rfc_4180_has_them_and_nothing_is_null_unless_in_quotes() -> None:
+    assert rows(parts(b'"say ""hi""",1\r\n"a\nb",2\r\n"",3\r\n,4\r\n')) == [
+        ('say "hi"', 1),
+        ("a\nb", 2),
+        ("", 3),
+        (None, 4),
+    ]
+    assert rows(parts(b'"say \\"hi\\"";1\nNULL;2', separator=";", escape="\\", null="NULL")) == [
+        ('say "hi"', 1),
+        (None, 2),
+    ]
+
+
+def test_what_is_no_row_has_its_place_and_its_text() -> None:
+    found = parts(b"id,n\na,1\nb,many\nc\nd,4,5\ncaf\xe9,6\ne,2147483648\nf,7\n", has_header=True)
+    assert rows(found) == [("a", 1), ("f", 7)]
+    assert refused(found) == [
+        ("record 2", "column n: is no int32", b"b,many"),
+        ("record 3", "has 1 values, not 2", b"c"),
+        ("record 4", "has 3 values, not 2", b"d,4,5"),
+        ("record 5", "column id: a byte that is not UTF-8; see options.encoding", b"caf\xe9,6"),
+        ("record 6", "column n: is no int32", b"e,2147483648"),
+    ]
+
+
+def test_another_encoding_is_read_as_it_is_or_refuses_the_file() -> None:
+    text = "café,1\ncafè,2\n"
+    assert rows(parts(text.encode("latin-1"), encoding="iso8859-1")) == [("café", 1), ("cafè", 2)]
+    assert rows(parts(text.encode("utf-16"), encoding="utf-16")) == [("café", 1), ("cafè", 2)]
+    with pytest.raises(BadFile, match="near byte 4: bytes that are not ascii"):
+        parts(text.encode("latin-1"), encoding="ascii")
+
+
+def test_a_quote_that_is_never_closed_refuses_the_file() -> None:
+    with pytest.raises(BadFile, match="is no CSV"):
+        parts(b'a,1\n"b,2\n' + b"c,3\n" * 3_000_000)
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), max_size=20))
+def test_what_is_written_as_csv_is_read_as_it_was(table: list[tuple[str, str]]) -> None:
+    table = [tuple(cell.replace("\r", "").encode("utf-8", "ignore").decode() for cell in row) for row in table]  # type: ignore[misc]
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(table)
+    assert rows(parts(text.getvalue().encode(), TEXTS)) == table

@@ -1,0 +1,60 @@
+"""What is the same for files of all formats: compression by name, values of directories, and damage."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.decode.files.json_documents import JsonReader
+from bucketingest.decode.files.parts import BadFile, Piece
+from bucketingest.decode.files.reader import FileReader
+
+COLUMNS = pa.schema([("id", pa.string()), ("dt", pa.date32()), ("place", pa.string())])
+LINE = b'{"id":"a","place":"in the file"}\n'
+
+
+def rows(content: bytes, path: str) -> list[dict[str, object]]:
+    reader = FileReader(COLUMNS, JsonReader(COLUMNS))
+    piece = Piece(0, path, 0, len(content))
+    return [row for part in reader.read(piece, lambda _: pa.BufferReader(content)) for row in part.rows.to_pylist()]
+
+
+def packed(codec: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, codec) as stream:
+        stream.write(LINE)
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("ending", "content"),
+    [("gz", gzip.compress(LINE)), ("bz2", bz2.compress(LINE)), ("zst", packed("zstd")), ("lz4", packed("lz4"))],
+)
+def test_what_is_compressed_is_known_by_its_name_also_in_several_parts(ending: str, content: bytes) -> None:
+    assert [row["id"] for row in rows(content * 2, f"x.json.{ending}")] == ["a", "a"]
+    with pytest.raises(BadFile, match="is damaged"):
+        rows(content[:-5], f"x.json.{ending}")
+    with pytest.raises(BadFile, match="is damaged"):
+        rows(LINE * 20, f"x.json.{ending}")
+
+
+def test_a_compression_that_is_not_read_is_refused() -> None:
+    with pytest.raises(BadFile, match=r"files with the ending \.snappy are not read; compress it as"):
+        rows(LINE, "x.snappy")
+
+
+def test_values_of_directories_are_columns_and_win() -> None:
+    (row,) = rows(LINE, "dt=2026-01-02/place=here%2Fthere/a=b/x.json")
+    assert (str(row["dt"]), row["place"]) == ("2026-01-02", "here/there")
+    (row,) = rows(LINE, "PLACE=__HIVE_DEFAULT_PARTITION__/x.json")
+    assert row["place"] is None
+    (row,) = rows(LINE, "2026/01/x.json")
+    assert (row["dt"], row["place"]) == (None, "in the file")
+
+
+def test_a_directory_that_is_no_value_refuses_the_file() -> None:
+    with pytest.raises(BadFile, match="the directory dt=today is not a value of the column dt, a date32"):
+        rows(LINE, "dt=today/x.json")
