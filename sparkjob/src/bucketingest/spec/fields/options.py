@@ -289,7 +289,7 @@ def wrong_files_option(name: str, file_format: str) -> WrongOption | None:
     known = FILES_READING[file_format]
     if name in known:
         return None
-    return _unknown(name, f"Spark's source of {file_format} files", known)
+    return _unknown(name, f"the source of {file_format} files", known)
 
 
 def _unknown(name: str, reader: str, known: Collection[str]) -> WrongOption:

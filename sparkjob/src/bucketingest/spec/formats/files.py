@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from bucketingest.spec.fields.options import FILES_READING
 from bucketingest.spec.formats.rules import Finding
 from bucketingest.spec.reading.view import View
 
@@ -19,9 +20,10 @@ def _schema(view: View) -> Iterator[Finding]:
 
 
 def _values(view: View) -> Iterator[Finding]:
+    known = FILES_READING.get(view.text("source.files.format") or "", ())
     for name, is_good, allowed in _VALUES:
         value = view.text(f"source.files.options.{name}")
-        if value is not None and not is_good(value):
+        if value is not None and name in known and not is_good(value):
             yield (*_WHERE, name), f"is {value!r}", allowed
 
 
