@@ -25,6 +25,11 @@ _NAME: Final = (
     r"[\w.\-]*(?:secret(?!ref)|passw(?:or)?d|pwd|token|access[._-]?key|account[._-]?key|api[._-]?key|signature|credential)"
     r"[\w.\-]*"
 )
+_EXPLAINED_CODE: Final = (
+    r"[\w.\-]*(?:invalid|expired|doesnotmatch|mismatch|required|notfound|missing|malformed|denied|exception|error)"
+    r"[\w.\-]*\\?[\"']?\s*:\s*\\?[\"']?[a-z]+(?: [a-z]+)+\b"
+)
+"""A server's error code and its sentence, as `SignatureDoesNotMatch: The request signature`: no name with a value."""
 _QUOTED: Final = r"\\\"(?:(?!\\\").)*\\\"|\"(?:[^\"\\]|\\.)*\"|'[^']*'"
 
 _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
@@ -33,7 +38,10 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"(?i)\b(\w+LoginModule\s+(?:required|requisite|sufficient|optional))\b[^\n;]*;?"), rf"\1 {HIDDEN}"),
     (re.compile(r"(?i)\b([a-z][a-z0-9+.\-]*://)[^\s/@\"']+@"), rf"\1{HIDDEN}@"),
     # name=value, name: value, "name": "value"; also query parameters such as X-Amz-Signature
-    (re.compile(rf"(?i)\b({_NAME}\\?[\"']?\s*[=:]\s*)(?:{_QUOTED}|[^\s,;&\"'}})\]]+)"), rf"\1{HIDDEN}"),
+    (
+        re.compile(rf"(?i)\b(?!{_EXPLAINED_CODE})({_NAME}\\?[\"']?\s*[=:]\s*)(?:{_QUOTED}|[^\s,;&\"'}})\]]+)"),
+        rf"\1{HIDDEN}",
+    ),
     (re.compile(r"(?i)([?&](?:sig|sv|se)=)[^&\s\"']+"), rf"\1{HIDDEN}"),
     (re.compile(r"(?i)\b((?:bearer|basic)\s+)[a-z0-9+/=._~\-]{8,}"), rf"\1{HIDDEN}"),
     (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b"), HIDDEN),

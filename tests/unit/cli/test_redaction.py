@@ -30,6 +30,9 @@ JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required usernam
         ("GET https://b.s3/x?X-Amz-Security-Token=IQoJb3JpZ2lu", "IQoJb3JpZ2lu"),
         ("Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.e30", "eyJhbGciOiJIUzI1NiJ9"),
         ("ssl.keystore.password=changeit1", "changeit1"),
+        ("InvalidToken: eyJhbGciOiJIUzI1NiJ9 is malformed", "eyJhbGciOiJIUzI1NiJ9"),
+        ("invalid_token=abcdefgh now", "abcdefgh"),
+        ("token: secretword and more", "secretword"),
     ],
 )
 def test_what_looks_like_a_secret_is_hidden(text: str, secret: str) -> None:
@@ -48,6 +51,10 @@ def test_what_looks_like_a_secret_is_hidden(text: str, secret: str) -> None:
         "commit.interval: 30s; https://hudi.apache.org/docs?x=1",
         "no basic right to write",
         "spec.source.kafka.secretRef: names the Secret kafka-credentials",
+        "SignatureDoesNotMatch: The request signature we calculated does not match the signature you provided",
+        '{"Code": "x", "InvalidAccessKeyId": "The access key that you provided does not exist"}',
+        "the server answered 400 ExpiredToken: The provided token has expired",
+        "TokenRefreshRequired: the token must be refreshed",
     ],
 )
 def test_other_text_stays_as_it_is(text: str) -> None:

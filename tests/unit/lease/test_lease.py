@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bucketingest.hudi.lock.process_identity import ProcessIdentity
 from bucketingest.lease.objects import newest_lease
 from bucketingest.lease.record import DRIFT, KEPT, LeaseLost, TableLeased
 from bucketingest.lease.table_lease import TableLease
@@ -35,6 +36,13 @@ def test_the_refusal_names_the_holder_since_when_and_what_to_do(acquire: Acquire
         acquire(owner("shop/other"))
     for part in ("shop/orders (epoch 7)", "process 4711 on host-1", "since 2026-11-21 09:00:00", "until", "Stop that"):
         assert part in str(refused.value)
+
+
+def test_the_refusal_promises_no_end_while_the_holder_lives(acquire: Acquire) -> None:
+    acquire(owner("shop/orders", ProcessIdentity.own()))
+    with pytest.raises(TableLeased, match="Its process lives, and renews the lease until it ends") as held:
+        acquire(owner("shop/other"))
+    assert "within" not in str(held.value)
 
 
 def test_a_released_table_is_free_immediately(acquire: Acquire) -> None:

@@ -235,8 +235,12 @@ def _step(number: int, record: LeaseRecord, since: float, times: _Times) -> Step
 
 def _held_by(storage: Storage, newest: LeaseRecord, wait: timedelta) -> str:
     waited = f" (waited {wait.total_seconds():g} s for it)" if wait else ""
-    until = newest.validity_ms / 1000 + DRIFT.total_seconds()
+    if newest.owner.process.is_alive():
+        how = "Its process lives, and renews the lease until it ends"
+    else:
+        until = newest.validity_ms / 1000 + DRIFT.total_seconds()
+        how = f"If it lives, it renews the lease until it ends; if it is dead, the table is free within {until:g} s"
     return (
-        f"{storage.url}: another job holds this table{waited}: {newest.describe()}. Stop that job, or give this one "
-        f"another table; if that job is dead, its lease ends by itself within {until:g} s"
+        f"{storage.url}: another job holds this table{waited}: {newest.describe()}. {how}. Stop that job (suspend its "
+        "BucketIngest), or give this one another table"
     )
