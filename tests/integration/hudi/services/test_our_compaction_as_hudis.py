@@ -142,6 +142,9 @@ def test_the_merge_of_each_slice_gives_the_rows_of_hudis_compaction(
 
     def row(key: int, region: str, value: str, *, deleted: bool, moment: int | None = None) -> dict[str, Any]:
         when = chance.randrange(MOMENTS) if moment is None else moment
+        small = case.kind in {pa.int32(), pa.date32()}
+        if small and case.deletes == "blocks" and case.value(when) in {0, EPOCH}:
+            deleted = False  # a delete block cannot say this value: such a row is a dead letter
         flag = case.flag_of(deleted=deleted, chance=chance)
         return {"id": f"key-{key}", "region": region, "at": case.value(when), "value": value, case.flag: flag}
 
