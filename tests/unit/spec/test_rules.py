@@ -98,6 +98,12 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="DDL as Avro schema",
         ),
         pytest.param(
+            {"spec.format": {"type": "protobuf", "schema": "AAAA", "messageName": "a.B", "timestamps": "millis"}},
+            "spec.format.timestamps: is not allowed for protobuf, whose schema says what numbers are; "
+            "allowed: format.type json",
+            id="a unit of times beside a schema that has one",
+        ),
+        pytest.param(
             {"spec.format": {"type": "json", "schema": "a STRING", "confluentSchemaId": 7}},
             "spec.format.confluentSchemaId: is not allowed for json; allowed: format.type avro",
             id="Confluent's header before JSON",
