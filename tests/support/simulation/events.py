@@ -20,7 +20,18 @@ from support.simulation.outlasting import Late
 from support.simulation.spec import Edit
 
 Event = Literal[
-    "pause", "partitions", "readers", "local fault", "late rollback", "late plan", "properties", "clock ahead"
+    "pause",
+    "partitions",
+    "readers",
+    "local fault",
+    "late rollback",
+    "late plan",
+    "properties",
+    "clock ahead",
+    "rename",
+    "slow clock",
+    "rewrite",
+    "partition clean",
 ]
 EVENTS: Final[tuple[Event, ...]] = get_args(Event)
 STANDING: Final[tuple[Event, ...]] = ("partitions",)
@@ -55,6 +66,11 @@ class Arranged:
     """How often writers come who are late."""
     late_rollbacks: Late | None = None
     late_plans: Late | None = None
+    late_cleans: Late | None = None
+    days: int = 0
+    """How many days the pipeline lives on with few rows."""
+    deletes: bool = True
+    """Whether rows delete keys."""
     leaps: tuple[timedelta, ...] = ()
     """How long the pipeline may be idle after a micro-batch."""
 
@@ -128,6 +144,30 @@ def _clock_ahead(_: Features, calm: Features, rng: random.Random) -> tuple[Featu
     return calm, Arranged(rng.randint(12, 40), ahead=rng.choice(_AHEAD))
 
 
+def _rename(_: Features, calm: Features, rng: random.Random) -> tuple[Features, Arranged]:
+    # What the former name deleted would be forgotten by a compaction, and its rows come again: nothing is deleted.
+    features = replace(calm, edits=("name",), kills=rng.randint(1, 3), sql_uses_time=False, serves=_short(rng))
+    return replace(features, service_faults=0), Arranged(rng.randint(16, 40), days=5, deletes=False)
+
+
+def _slow_clock(_: Features, calm: Features, rng: random.Random) -> tuple[Features, Arranged]:
+    # Another writer without a lock chooses a completion time, and completes later: a round adds its log file.
+    archive = ArchiveRules(keep_min=1, min_age=timedelta(0), instants_max=100)
+    rules = ServiceRules(Retention(timedelta(hours=36)), archive)
+    features = replace(_without(calm, "name"), services=("commit",), visits=12, schedules_without_lock=True)
+    return replace(features, serves=rules, service_faults=0), Arranged(rng.randint(16, 40), days=7)
+
+
+def _rewrite(_: Features, calm: Features, rng: random.Random) -> tuple[Features, Arranged]:
+    features = replace(_without(calm, "name"), services=("rewrite",), visits=12, serves=_short(rng), service_faults=0)
+    return features, Arranged(rng.randint(16, 40), days=5, leaps=_PAUSES[:2])
+
+
+def _partition_clean(_: Features, calm: Features, rng: random.Random) -> tuple[Features, Arranged]:
+    features = replace(_without(calm, "name"), services=("clean partition",), visits=30)
+    return features, Arranged(rng.randint(16, 40), late_cleans=Late(rng.randint(1, 4)))
+
+
 def _pause(_: Features, calm: Features, rng: random.Random) -> tuple[Features, Arranged]:
     features = replace(_without(calm, "name"), serves=_short(rng), service_faults=0)
     return features, Arranged(70, late=Late(_FORGOTTEN_AFTER, rng.choice(_PAUSES)), leaps=_PAUSES[:2])
@@ -142,6 +182,10 @@ _EVENTS: Final[Mapping[Event, Callable[[Features, Features, random.Random], tupl
     "late plan": _late_plan,
     "properties": _properties,
     "clock ahead": _clock_ahead,
+    "rename": _rename,
+    "slow clock": _slow_clock,
+    "rewrite": _rewrite,
+    "partition clean": _partition_clean,
 }
 
 

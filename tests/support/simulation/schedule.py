@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.write.errors import PositionLost, RangeConflict
 from support.simulation.events import Event, arrange, event_of
 from support.simulation.features import draw_features, with_services
@@ -19,6 +20,7 @@ from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, installed
 from support.simulation.judge.reader import read
 from support.simulation.judge.readers import Readers
+from support.simulation.judge.rest import overdue
 from support.simulation.judge.table_checks import Ended, check_end, check_moment
 from support.simulation.judge.watch import TableWatch
 from support.simulation.outlasting import Outlasting
@@ -36,6 +38,9 @@ _CALM_AFTER: Final = 20
 """Processes after which no more faults happen: then one must succeed."""
 _LAST_STARTS: Final = 2
 """How often the pipeline starts once more at the end: it sweeps late files."""
+_DAY: Final = timedelta(hours=30)
+_DAYS_KEPT: Final = 3
+"""Days of such a length after which nothing old is left."""
 _WRONG_CLOCK: Final = 1
 """Which process has a wrong clock, if one has."""
 _HEARTBEATS_EXPIRE: Final = timedelta(minutes=3)
@@ -80,7 +85,7 @@ class Schedule:
             rng, rng.randint(12, 36) if features.serves else rng.randint(8, 30), growing=features.compacts or state
         )
         if self._arranged.rows:
-            rows = draw_rows(rng, self._arranged.rows, growing=True)
+            rows = draw_rows(rng, self._arranged.rows, growing=True, deletes=self._arranged.deletes)
         self._table = self._objects("sim://table")
         self._world.aims_left, self._world.outlived = features.service_faults, features.outlived
         self._world.on_turn = Releases(seed).turn
@@ -134,6 +139,7 @@ class Schedule:
             around.outlasting = Outlasting(its.late, rng)
         if its.local is not None:
             around.local = LocalFaults(random.Random(f"local {self.seed}"), its.local)
+        self._visitors.others.late_cleans = its.late_cleans
         if its.visits:
             comes = (lambda: around.topic.is_fresh) if its.partitions else None
             self._visitors.come_late(its.visits, its.late_rollbacks, its.late_plans, comes)
@@ -146,6 +152,8 @@ class Schedule:
                 world.run(self._between_turns)
                 if not world.violations:
                     self._come_to_rest()
+                if not world.violations and self._arranged.days:
+                    self._live_on(self._arranged.days)
                 if not world.violations and self._readers is not None:
                     self._readers.read_all()
                 if not world.violations:
@@ -263,6 +271,7 @@ class Schedule:
             locks=self._locks,
             commit_interval=None if self._interval_ms is None else timedelta(milliseconds=self._interval_ms),
             leaps=self._arranged.leaps,
+            clears_up=self._arranged.days > 0,
             clock_is_set=clocks,
             serves=self._features.serves,
         )
@@ -296,6 +305,27 @@ class Schedule:
             if world.violations:
                 return
             starts += last.finished  # it may have been asked to stop
+
+    def _live_on(self, days: int) -> None:
+        """A few rows each day, and services that do what is due: no old file stays, and the timeline stays short."""
+        world = self._world
+        quiet = format_time(world.now())
+        for day in range(days):
+            world.leap(_DAY)
+            count = len(self._around.rows)
+            self._around.rows += draw_rows(random.Random(f"{self.seed} {day}"), count + 4, growing=True, deletes=False)[
+                count:
+            ]
+            if day < days - _DAYS_KEPT:
+                quiet = format_time(world.now())
+            finished = False
+            while not finished and not world.violations:
+                self._start_process()
+                world.run(lambda: None)
+                finished = self._processes[-1].finished
+        if not world.violations:
+            for found in overdue(read(self._table.contents), quiet):
+                world.violation(found)
 
     def _grow_old(self) -> None:
         """Days pass, and the pipeline starts again, while one change is still on its way."""

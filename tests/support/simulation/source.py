@@ -31,7 +31,7 @@ GLOBAL_DEFINITION: Final = replace(DEFINITION, state=StateRules(target_bytes=409
 """The same where a key is in one partition only."""
 
 
-def draw_rows(rng: random.Random, count: int, *, growing: bool = False) -> list[Row]:
+def draw_rows(rng: random.Random, count: int, *, growing: bool = False, deletes: bool = True) -> list[Row]:
     """Rows at offsets 0, 1, ...: most keys once, some again and again, some deleted, some late, a few without a key.
 
     `growing`: a key that is ever deleted has no late row, because a compaction forgets the deletion that hides it.
@@ -42,7 +42,7 @@ def draw_rows(rng: random.Random, count: int, *, growing: bool = False) -> list[
         key: str | None = f"u{offset}" if chance < 0.5 else f"h{rng.randrange(4)}"
         if chance > 0.93:
             key = None
-        deleted = chance > 0.5 and rng.random() < 0.25
+        deleted = chance > 0.5 and rng.random() < 0.25 and deletes
         at = 1 + offset if growing else 1 + rng.randrange(50)
         rows.append({"id": key, "offset": offset, "at": at, DELETE_COLUMN: deleted})
     return rows

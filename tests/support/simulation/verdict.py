@@ -40,6 +40,8 @@ COUNTED: Final = (
     "gives savepoints up",
     "restores",
     "undoes",
+    "configures",
+    "rewrites",
     "rounds",
     "reads",
 )

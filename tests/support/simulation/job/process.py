@@ -63,6 +63,8 @@ class Limits:
     """Whether it holds the table's lock while it changes the timeline: then no other actor has a turn."""
     serves: ServiceRules | None = None
     """What its table services keep; None: it has none."""
+    clears_up: bool = False
+    """Whether its services do all that is due when the source has nothing more."""
     leaps: tuple[timedelta, ...] = ()
     """How long the source may have nothing after a micro-batch."""
     clock_is_set: bool = False
@@ -173,6 +175,8 @@ class Process:
                 return
         coordinator.commit_open()
         if self._services is not None:
+            if self._limits.clears_up:
+                self._services.clear_up(actor)
             self._services.step(actor, to_the_end=True)
         self.finished = True
         self._world.note(self.name, "finished")

@@ -108,7 +108,17 @@ class OwnServices:
             except BucketIngestError as error:
                 self._world.note(self._name, "service fails", f"{type(error).__name__}: {error}")
 
-    def _step(self, actor: Actor, *, plans: bool) -> bool:
+    def clear_up(self, actor: Actor) -> None:
+        """All that is due, on a quiet day: every file group is compacted, then clean and archive."""
+        for _ in range(_LAST_STEPS_MAX):
+            try:
+                if not self._step(actor, plans=True, tidies=0):
+                    break
+            except BucketIngestError as error:
+                self._world.note(self._name, "service fails", f"{type(error).__name__}: {error}")
+        self.step(actor, to_the_end=True)
+
+    def _step(self, actor: Actor, *, plans: bool, tidies: float = _TIDIES) -> bool:
         """Whether more is to be done at once."""
         view = self._view(actor)
         holder = CompactionHolder(
@@ -127,12 +137,12 @@ class OwnServices:
             self._found = self._execute(self._executor(actor), state, alone=not plans)
             return True
         if state is None and plans and holder.open_compaction() is None:
-            if self._world.rng.random() < _TIDIES:
+            if self._world.rng.random() < tidies:
                 self._beside("tidy", self._tidy)
                 return False
             if self._around.definition.state is not None and self._world.rng.random() < _MERGES and self._begins(actor):
                 return False
-            triggers = CompactionTriggers(log_files=self._world.rng.choice((1, 2)))
+            triggers = CompactionTriggers(log_files=self._world.rng.choice((1, 2)) if tidies else 1)
             if (proposal := propose(view, triggers, self._clock()).proposal) is not None:
                 number = holder.request(proposal)
                 self._world.note(self._name, "requests", f"compaction {number} at {proposal.record.compaction}")

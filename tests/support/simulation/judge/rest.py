@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from itertools import pairwise
 from typing import Final
 
 from support.simulation.judge.instants import HISTORY, TIMELINE, WRITES
@@ -36,6 +37,21 @@ def at_rest(table: Snapshot, foreign_instants: AbstractSet[str], *, refuses_clea
     yield from (f"{group} is in {count} pending compactions" for group, count in operations.items() if count > 1)
     yield from _names(table, refuses_cleans=refuses_cleans)
     yield from _objects(table)
+
+
+def overdue(table: Snapshot, before: str) -> Iterator[str]:
+    """What should have gone days ago: files that readers no longer read, and instants on the timeline."""
+    old = []
+    for slices in table.groups.values():
+        for part, later in pairwise(slices):
+            since = table.instants.completion_time(later.key) if later.base is not None else None
+            if since is not None and since < before:
+                old += [file.path for file in part.files]
+    if old:
+        yield f"files that nobody reads since {before} are still there: {sorted(old)}"
+    active = sorted(time for time, each in table.instants.completed.items() if each.active and time < before)
+    if active:
+        yield f"instants of before {before} are still on the timeline: {active}"
 
 
 def _names(table: Snapshot, *, refuses_cleans: bool) -> Iterator[str]:

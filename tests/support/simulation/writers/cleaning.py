@@ -9,6 +9,7 @@ from bucketingest.storage import NotFound
 from support.simulation.judge.instants import TIMELINE
 from support.simulation.judge.reader import Snapshot
 from support.simulation.records import container, record
+from support.simulation.spec import REGIONS
 from support.simulation.view import View
 from support.simulation.world import Actor
 from support.simulation.writers.visit import Visit
@@ -29,6 +30,32 @@ def clean(visit: Visit, actor: Actor, storage: View) -> None:
             time = visit.request(storage, "clean", "HoodieCleanerPlan", lambda _: _plan(found))
         if time is not None:
             _carry_out(visit, actor, storage, time)
+
+
+def clean_partition(visit: Visit, actor: Actor, storage: View) -> None:
+    """Plan to delete a partition that has no file group, as Hudi's cleaner does, and delete it later, with all that
+    is in it by then.
+    """
+    with visit.others.alone("cleaning") as alone:
+        table = visit.look(storage)
+        used = {partition for partition, _ in table.groups}
+        free = [region for region in REGIONS if region not in used]
+        if not alone or _pending(table) is not None or not free:
+            return
+        partition = visit.rng.choice(free)
+        plan = {"policy": "KEEP_LATEST_BY_HOURS", "filePathsToBeDeletedPerPartition": {}, "version": 2,
+                "partitionsToBeDeleted": [partition]}  # fmt: skip
+        time = visit.request(storage, "clean", "HoodieCleanerPlan", lambda _: plan)
+        if time is None:
+            return
+        visit.create(storage, f"{time}.clean.inflight")
+        visit.be_late(actor, visit.others.late_cleans, f"deletes {partition} in clean {time}")
+        storage.delete_many([path for path in visit.look(storage).objects if path.startswith(f"{partition}/")])
+        metadata = {"startCleanTime": time, "timeTakenInMillis": 1, "totalFilesDeleted": 1,
+                    "earliestCommitToRetain": "", "partitionMetadata": {}}  # fmt: skip
+        done = f"{time}_{visit.next_time(storage)}.clean"
+        visit.create(storage, done, container("HoodieCleanMetadata", metadata))
+    visit.world.note(visit.name, "deletes", f"partition {partition}, as planned in {time}")
 
 
 def _pending(table: Snapshot) -> str | None:

@@ -8,7 +8,16 @@ from typing import Final, Literal
 from bucketingest.errors import BucketIngestError
 from support.simulation.view import View
 from support.simulation.world import Actor
-from support.simulation.writers import archival, cleaning, commits, compaction, configuring, partitions, savepoints
+from support.simulation.writers import (
+    archival,
+    cleaning,
+    commits,
+    compaction,
+    configuring,
+    partitions,
+    rewriting,
+    savepoints,
+)
 from support.simulation.writers.visit import Visit
 
 Service = Literal[
@@ -25,6 +34,8 @@ Service = Literal[
     "delete savepoint",
     "restore",
     "configure",
+    "rewrite",
+    "clean partition",
 ]
 
 _SERVICES: Final[dict[Service, Callable[[Visit, Actor, View], None]]] = {
@@ -40,6 +51,8 @@ _SERVICES: Final[dict[Service, Callable[[Visit, Actor, View], None]]] = {
     "delete savepoint": savepoints.delete,
     "restore": savepoints.restore,
     "configure": configuring.configure,
+    "rewrite": rewriting.rewrite,
+    "clean partition": cleaning.clean_partition,
     "add column": lambda visit, actor, storage: commits.commit(visit, actor, storage, adds_column=True),
 }
 

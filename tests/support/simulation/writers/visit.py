@@ -42,6 +42,8 @@ class Others:
     """What comes between the look at pending instants and the rollback's request."""
     late_plans: Late | None = None
     """What comes between the plan of a compaction and its request, without a lock."""
+    late_cleans: Late | None = None
+    """What comes between the plan to delete a partition and its deletion."""
 
     @contextmanager
     def alone(self, what: str) -> Iterator[bool]:
