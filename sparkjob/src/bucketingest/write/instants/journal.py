@@ -26,10 +26,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import WrittenFile
@@ -52,6 +52,8 @@ from bucketingest.write.instants.records import (
     ledger_of,
 )
 from bucketingest.write.pipeline_names import directory_name, instant_path
+
+_Record = TypeVar("_Record")
 
 ROOT: Final = OWN_DIRECTORY
 KEPT_INSTANTS: Final = 10
@@ -123,10 +125,9 @@ class Journal:
 
     def put_intent(self, instant: str, sequence: int, intent: Intent) -> None:
         """Record the rows of a further micro-batch of an instant, or of one that comes again, before any is written."""
-        content = intent_bytes(intent)
-        path = self._path(instant, f"intent/{sequence}")
-        existing = create_or_get(self._storage, path, content)
-        started = intent if existing == content else intent_of(existing, self._where(path))
+        content, name = intent_bytes(intent), f"intent/{sequence}"
+        existing = create_or_get(self._storage, self._path(instant, name), content)
+        started = intent if existing == content else intent_of(existing, self._where(instant, name))
         if started is None:
             raise PositionLost(f"instant {instant} was closed for its commit before micro-batch {sequence} started")
         if not started.same_files_as(intent):
@@ -145,16 +146,15 @@ class Journal:
 
     def intent(self, instant: str, sequence: int) -> Intent | None:
         """The intent of a micro-batch that was started."""
-        path = self._path(instant, f"intent/{sequence}")
-        content = get_if_there(self._storage, path)
-        return None if content is None else intent_of(content, self._where(path))
+        return self._read(instant, f"intent/{sequence}", intent_of)
 
     def close(self, instant: str, sequence: int) -> bool:
         """Take the name with which a further micro-batch would start, so that none can start once a commit is decided:
         its files would be visible by their names alone. False if one was started before.
         """
-        path = self._path(instant, f"intent/{sequence}")
-        return intent_of(create_or_get(self._storage, path, CLOSED), self._where(path)) is None
+        name = f"intent/{sequence}"
+        existing = create_or_get(self._storage, self._path(instant, name), CLOSED)
+        return intent_of(existing, self._where(instant, name)) is None
 
     def put_ledger(self, instant: str, sequence: int, entry: LedgerEntry) -> LedgerEntry:
         """Record that every row of the micro-batch is in storage; returns what is recorded.
@@ -162,16 +162,13 @@ class Journal:
         That is another entry if another attempt was first: it names the same data files, but its own dead letters, and
         only recorded dead letters may be published.
         """
-        content = ledger_bytes(entry)
-        path = self._path(instant, f"ledger/{sequence}")
-        existing = create_or_get(self._storage, path, content)
-        return entry if existing == content else ledger_of(existing, self._where(path))
+        content, name = ledger_bytes(entry), f"ledger/{sequence}"
+        existing = create_or_get(self._storage, self._path(instant, name), content)
+        return entry if existing == content else ledger_of(existing, self._where(instant, name))
 
     def ledger(self, instant: str, sequence: int) -> LedgerEntry | None:
         """What a micro-batch wrote, if it is complete."""
-        path = self._path(instant, f"ledger/{sequence}")
-        content = get_if_there(self._storage, path)
-        return None if content is None else ledger_of(content, self._where(path))
+        return self._read(instant, f"ledger/{sequence}", ledger_of)
 
     def ledgers(self, instant: str) -> tuple[LedgerEntry, ...]:
         """Its complete micro-batches, from the first up to the first incomplete one. Read one by one, never listed: a
@@ -185,15 +182,12 @@ class Journal:
     def decide(self, instant: str, wanted: Decision) -> Decision:
         """Decide the instant, or read what was decided before. The answer is final."""
         content = decision_bytes(wanted)
-        path = self._path(instant, "decision")
-        existing = create_or_get(self._storage, path, content)
-        return wanted if existing == content else decision_of(existing, self._where(path))
+        existing = create_or_get(self._storage, self._path(instant, "decision"), content)
+        return wanted if existing == content else decision_of(existing, self._where(instant, "decision"))
 
     def decision(self, instant: str) -> Decision | None:
         """What was decided; None until then."""
-        path = self._path(instant, "decision")
-        content = get_if_there(self._storage, path)
-        return None if content is None else decision_of(content, self._where(path))
+        return self._read(instant, "decision", decision_of)
 
     def completion_time(self, instant: str) -> str | None:
         """When the instant was completed; None if it was not, or never will be."""
@@ -334,5 +328,9 @@ class Journal:
     def _path(self, instant: str, name: str) -> str:
         return instant_path(self.pipeline, instant, name)
 
-    def _where(self, path: str) -> str:
-        return f"{self._storage.url}/{path}"
+    def _where(self, instant: str, name: str) -> str:
+        return f"{self._storage.url}/{self._path(instant, name)}"
+
+    def _read(self, instant: str, name: str, decode: Callable[[bytes, str], _Record]) -> _Record | None:
+        content = get_if_there(self._storage, self._path(instant, name))
+        return None if content is None else decode(content, self._where(instant, name))
