@@ -112,6 +112,15 @@ HEALING: Final = (
         "attempts fail repeatedly.",
     ),
     Alert(
+        "BucketIngestSourceUnavailable",
+        Severity.WARNING,
+        f'max {_BY} (max_over_time(bucketingest_resource_not_ready{{reason="SourceUnavailable"}}[5m])) == 1',
+        "5m",
+        f"{_WHO}: Kafka does not answer",
+        "The job asks on, and continues by itself when the brokers answer. Meanwhile nobody knows how many rows wait. "
+        "No row is lost as long as the topic keeps them.",
+    ),
+    Alert(
         "BucketIngestSpecNotProven",
         Severity.WARNING,
         f'max {_BY} (bucketingest_resource_condition{{condition="Degraded"}}) == 1',

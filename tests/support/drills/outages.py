@@ -93,8 +93,9 @@ OUTAGES = (
         {
             "9m": NONE,
             "14m": NONE,
-            "22m": LATE,
-            "45m": LATE | YOUNG | alerts("NotReady"),
+            "17m": alerts("SourceUnavailable"),
+            "22m": LATE | alerts("SourceUnavailable"),
+            "45m": LATE | YOUNG | alerts("NotReady", "SourceUnavailable"),
             "55m": YOUNG | alerts("FreshnessFastBurn"),
         },
     ),
@@ -102,14 +103,21 @@ OUTAGES = (
         "the broker is away and each attempt ends: none of them resets an alert",
         _each_attempt_ends,
         {
-            "22m": LATE,
-            **dict.fromkeys(("37m", "42m", "48m"), LATE | YOUNG | alerts("NotReady", "RestartStorm")),
+            "22m": LATE | alerts("SourceUnavailable"),
+            **dict.fromkeys(
+                ("37m", "42m", "48m"), LATE | YOUNG | alerts("NotReady", "RestartStorm", "SourceUnavailable")
+            ),
         },
     ),
     Situation(
         "nothing comes, and then the broker is away: nothing waited before",
         _a_quiet_hour_and_then_the_source_is_away,
-        {"60m": NONE, "68m": NONE, "77m": LATE, "82m": LATE | alerts("NotReady")},
+        {
+            "60m": NONE,
+            "68m": NONE,
+            "77m": LATE | alerts("SourceUnavailable"),
+            "82m": LATE | alerts("NotReady", "SourceUnavailable"),
+        },
     ),
     Situation(
         "no node starts the driver of a new resource",

@@ -24,14 +24,13 @@ from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
 from bucketingest_operator.observation import JobState, PodState
 from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.passes import Memory
-from support.drills.recording import STEP_SECONDS, Recording
+from support.drills.recording import LEADER, STEP_SECONDS, Recording
 from support.operator.observations import termination
 from support.operator.simulated.fake_cluster import FakeCluster
 
 PASS_SECONDS: Final = 15
 START_SECONDS: Final = 30
 """From the creation of a driver pod to the first answer of its source."""
-_LEADER: Final = "bucketingest_operator_leader 1\n"
 _SILENT: Final = SourceReport(
     bootstrap_servers="kafka:9092",
     answers=False,
@@ -184,7 +183,7 @@ class PlayedPipeline:
 
     def _scrape(self) -> None:
         of_job = self.job.metrics.exposition() if self.job is not None else b""
-        of_operator = [_LEADER, self._metrics.text()] if self.operator_looks else []
+        of_operator = [LEADER, self._metrics.text()] if self.operator_looks else []
         self.recording.scrape(of_job, *of_operator)
 
 

@@ -11,7 +11,7 @@ from typing import Final, get_args
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Phase
 from bucketingest_operator.counts import LATENCY_BUCKETS
-from bucketingest_operator.decide.status import CONDITIONS, DEGRADED, SERVICES_HEALTHY, input_waits_since
+from bucketingest_operator.decide.status import CONDITIONS, DEGRADED, READY, SERVICES_HEALTHY, input_waits_since
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.passes import Memory
@@ -53,6 +53,12 @@ def _conditions(one: Shown) -> Iterator[str]:
         yield f'bucketingest_resource_condition{{{one.who},condition="{each}"}} {truths.get(each, -1)}\n'
 
 
+def _not_ready(one: Shown) -> Iterator[str]:
+    for each in one.resource.status.conditions or ():
+        if each.type == READY and each.status != "True":
+            yield f'bucketingest_resource_not_ready{{{one.who},reason="{each.reason}"}} 1\n'
+
+
 def _restarts(one: Shown) -> Iterator[str]:
     for word, count in one.memory.counts.restarts.items():
         yield f'bucketingest_restarts_total{{{one.who},class="{word}"}} {count}\n'
@@ -76,6 +82,7 @@ _LABELLED: Final[tuple[tuple[str, str, str, Callable[[Shown], Iterator[str]]], .
     ("bucketingest_resource_info", "gauge", "1, with the phase as a label.", _info),
     ("bucketingest_resource_phase", "gauge", "1 for the phase that it is in, 0 for the others.", _phases),
     ("bucketingest_resource_condition", "gauge", "1 True, 0 False, -1 Unknown.", _conditions),
+    ("bucketingest_resource_not_ready", "gauge", "1, with the reason of Ready; absent while it is ready.", _not_ready),
     ("bucketingest_restarts_total", "counter", "Attempts that ended, without deletions and suspensions.", _restarts),
     ("bucketingest_rollback_jobs_total", "counter", "Rollback Jobs that ended.", _rollbacks),
     (_HISTOGRAM, "histogram", "From the request of an instant to its completion, of observed commits.", _latency),

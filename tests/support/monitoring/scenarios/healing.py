@@ -101,6 +101,16 @@ SCENARIOS: tuple[Scenario, ...] = (
         fires_at=("8m", "15m"),
         silent_at=("4m", "6m", "16m"),
     ),
+    Scenario(
+        "BucketIngestSourceUnavailable",
+        "the brokers are away; each third scrape falls into the start of another attempt; then they are back",
+        {
+            of("bucketingest_resource_not_ready", reason="SourceUnavailable"): "_x10 " + "1 1 _ " * 12 + "_x40",
+            of("bucketingest_resource_not_ready", reason="JobStarting"): "_x10 " + "_ _ 1 " * 12 + "_x40",
+        },
+        fires_at=("12m", "22m"),
+        silent_at=("4m", "9m", "30m"),
+    ),
     Scenario("BucketIngestStalled", "Unknown is no stall", _condition("Stalled", "-1x60"), silent_at=("20m",)),
     Scenario(
         "BucketIngestNotReady",
