@@ -59,10 +59,10 @@ EXIT_CODES: Final = {
         "claimed the pipeline after this attempt",
     ),
     ExitCode.SOURCE_CONFLICT: Drill(
-        "the checkpoint of a file source is deleted",
-        "integration/stream/source/test_files_source.py::"
-        "test_without_its_checkpoint_a_file_source_is_refused_with_what_can_be_done",
-        "raises",
+        "the checkpoint of a user's own query is deleted",
+        "integration/stream/checkpoint/test_checkpoint_of_others.py::"
+        "test_a_users_own_query_without_its_checkpoint_is_refused",
+        "CheckpointLost",
     ),
     ExitCode.STORAGE_UNAVAILABLE: Drill(
         "the service that gives credentials is away",
